@@ -15,6 +15,7 @@ pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;
+pub use crate::sections::filters::basic_auth::BasicAuth;
 pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};

@@ -200,6 +200,24 @@ fn lists_of_networks_are_read_and_their_lines_checked() {
 }
 
 #[test]
+fn files_of_users_are_read_and_their_lines_checked() {
+    let secrets = BTreeMap::from([
+        ("/u/good", Ok("ann:$2y$05$......................21jzCB1r6pN6rp5O2Ev0ejjTAboskKm\n")),
+        ("/u/bad", Ok("# staff\nann:$apr1$abc$def\n")),
+        ("/u/theirs", Err(ErrorKind::PermissionDenied)),
+    ]);
+    let machine = Fake { secrets, paths: BTreeMap::from([("/u/pipe", Found::Other)]), ..Fake::default() };
+    let file = |path: &str| format!("{WEB}[[route]]\npool = 'p'\nbasic_auth = {{ file = '{path}' }}");
+    says("users-good", &file("/u/good"), &machine, &[]);
+    says("users-bad", &file("/u/bad"), &machine, &["EK0212", "/u/bad:2: MD5 is", "htpasswd -B"]);
+    says("users-none", &file("/u/none"), &machine, &["EK0212", "cannot read /u/none: no such file"]);
+    says("users-pipe", &file("/u/pipe"), &machine, &["EK0212", "/u/pipe is not a regular file"]);
+    let set = format!("{WEB}[[route]]\npool = 'p'\nuse = ['s']\n[filters.s]\nbasic_auth = {{ file = '/u/bad' }}");
+    says("users-set", &set, &machine, &["EK0212", "/u/bad:2: MD5 is"]);
+    says("users-theirs", &file("/u/theirs"), &machine, &["warning[EK0310]", "cannot read /u/theirs"]);
+}
+
+#[test]
 fn addresses_that_the_machine_does_not_have_are_named() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
     let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);

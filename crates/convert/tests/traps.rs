@@ -198,7 +198,7 @@ fn a_password_protects_what_it_protected() {
     );
     has(
         &auth,
-        "match = { prefix = \"/ops\" }\npool = \"ops\"\nstrip_prefix = true\nbasic_auth = { file = \"u.htpasswd\" }",
+        "match = { prefix = \"/ops\" }\npool = \"ops\"\nstrip_prefix = true\nbasic_auth = { file = \"u.htpasswd\", keep = true }",
     );
     assert!(!auth.report.to_text().contains("password x"), "the report repeats a password: {}", auth.report.to_text());
 }

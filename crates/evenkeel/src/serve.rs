@@ -29,7 +29,7 @@ use evenkeel_dns::Dns;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::{self, Claim};
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{AccessLists, Proxy, Secured};
+use evenkeel_proxy::{Proxy, RouteFiles, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
 use evenkeel_view::config::{Outcome, Wish};
@@ -63,7 +63,7 @@ pub struct Serving {
     /// Certificates and keys of the plan that runs.
     certificates: watch::Receiver<Arc<Store>>,
     /// Access lists of the plan that runs.
-    access_lists: watch::Receiver<Arc<AccessLists>>,
+    route_files: watch::Receiver<RouteFiles>,
     discovery: Discovery,
     issuer: Issuer,
     exporter: Exporter,
@@ -112,7 +112,7 @@ impl Serving {
         let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
-        let (recorded, answers, access_lists) = (proxy.take_recorded(), dns.numbers(), proxy.access_lists());
+        let (recorded, answers, route_files) = (proxy.take_recorded(), dns.numbers(), proxy.route_files());
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
         let events = runtime.control().events();
         if let Some(past) = past {
@@ -159,7 +159,7 @@ impl Serving {
             runtime,
             ledger,
             certificates,
-            access_lists,
+            route_files,
             discovery,
             issuer,
             exporter,
@@ -201,8 +201,8 @@ impl Serving {
         count.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut look = tokio::time::interval(LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look_at_lists = tokio::time::interval(LISTS_EVERY);
-        look_at_lists.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut look_at_files = tokio::time::interval(LISTS_EVERY);
+        look_at_files.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
@@ -258,10 +258,10 @@ impl Serving {
                     let _ = self.runtime.apply_endpoints(found);
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
-                _ = look_at_lists.tick(), if self.watches_lists() => {
-                    let lists = self.access_lists.borrow().clone();
+                _ = look_at_files.tick(), if self.watches_files() => {
+                    let files = self.route_files.borrow().clone();
                     // Reading a million networks takes a while, in which other orders must not wait.
-                    tokio::task::spawn_blocking(move || lists.look());
+                    tokio::task::spawn_blocking(move || files.look());
                 }
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
@@ -380,9 +380,9 @@ impl Serving {
         self.configured.providers.follow(watch);
     }
 
-    /// True if access lists are to be read again when their files change.
-    fn watches_lists(&self) -> bool {
-        self.runtime.plan().runtime.watch && !self.access_lists.borrow().has_no_files()
+    /// True if files of routes are to be read again when they change.
+    fn watches_files(&self) -> bool {
+        self.runtime.plan().runtime.watch && !self.route_files.borrow().is_empty()
     }
 
     /// Opens the logs again. `why`: who asked for it.

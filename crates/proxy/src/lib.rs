@@ -40,7 +40,7 @@ pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Numbers};
 pub use observe::{end, finished, metrics, stats, summary, taps, timing, traces, tries};
-pub use peer::access::AccessLists;
+pub use peer::route_files::RouteFiles;
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{AdminSocket, Formed, network_list};
+use crate::form::{AdminSocket, Formed, network_list, user_list};
 use crate::machine::{Found, Machine};
 use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
@@ -68,8 +68,10 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
         }
     }
-    let routes = root.sections("route");
-    for owner in root.named("listener").iter().map(|named| &named.section).chain(routes.iter().copied()) {
+    let (listeners, sets) = (root.named("listener"), root.named("filters"));
+    let routes: Vec<&Section> =
+        root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)).collect();
+    for owner in listeners.iter().map(|named| &named.section).chain(routes.iter().copied()) {
         for page in owner.sections("error_pages") {
             if let Some(path) = page.text("file") {
                 check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
@@ -80,10 +82,13 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let access = route.section("access");
         let files = ["allow_files", "deny_files"].map(|key| access.texts(key)).concat();
         files.iter().for_each(|(path, span)| check_networks(Path::new(path), *span, machine, findings));
+        let auth = route.section("basic_auth");
+        if let Some(path) = auth.text("file") {
+            check_users(Path::new(&path), auth.span_of("file"), machine, findings);
+        }
     }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
-    let listeners = root.named("listener");
     let of_listeners = listeners.iter().flat_map(|named| named.section.formed_list("bind"));
     for (formed, span) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed
@@ -193,17 +198,39 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
 }
 
 fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    check_list(
+        path,
+        network_list,
+        ["a network on each line", "write one network or address a line"],
+        span,
+        machine,
+        findings,
+    );
+}
+
+fn check_users(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    let help = ["a user on each line", "each line is NAME:HASH, as htpasswd -B writes it"];
+    check_list(path, user_list, help, span, machine, findings);
+}
+
+/// Checks the lines of a file. The help says what they are, and how to write them.
+fn check_list<T>(
+    path: &Path,
+    read: fn(&str, &[u8]) -> Result<T, String>,
+    [lines, write]: [&str; 2],
+    span: Span,
+    machine: &dyn Machine,
+    findings: &mut Findings,
+) {
     // Reading a pipe could block forever.
     if let Ok(Found::Folder | Found::Socket | Found::Other) = machine.look(path) {
         let message = format!("{} is not a regular file", path.display());
-        findings.add(Code::NotHere, span, message).help("set a file with a network on each line");
+        findings.add(Code::NotHere, span, message).help(format!("set a file with {lines}"));
         return;
     }
-    match machine.read(path).map(|text| network_list(&path.display().to_string(), &text)) {
+    match machine.read(path).map(|text| read(&path.display().to_string(), &text)) {
         Ok(Ok(_)) => {}
-        Ok(Err(errors)) => {
-            findings.add(Code::NotHere, span, errors).help("write one network or address a line");
-        }
+        Ok(Err(errors)) => _ = findings.add(Code::NotHere, span, errors).help(write),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
         Err(error) => {
             let message = format!("cannot read {}: {}", path.display(), reason(&error));

@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 17] = [
+const ROUTE_OF_REQUESTS: [&str; 18] = [
     "split",
     "redirect",
     "respond",
@@ -48,6 +48,7 @@ const ROUTE_OF_REQUESTS: [&str; 17] = [
     "body_max",
     "bandwidth",
     "cors",
+    "basic_auth",
 ];
 
 /// Reports keys that have no effect with the modes of the listeners involved.

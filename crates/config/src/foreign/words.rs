@@ -31,6 +31,8 @@ const ACCESS: &str =
 const BODY_MAX: &str = "body_max = <\"10MB\">, a key of a [[route]]";
 const CORS: &str =
     "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";
+const PASSWORDS: &str =
+    "basic_auth = { file = \"/etc/evenkeel/htpasswd\" } in a [[route]], with the users that htpasswd -B writes";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
 const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
@@ -205,6 +207,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "redirect_https = true, on a listener without tls",
             ),
             ("allow deny ipallowlist ipwhitelist sourcerange", ACCESS),
+            ("authbasic basicauth authbasicuserfile", PASSWORDS),
             ("headers header addheader setheader moreheaders customrequestheaders", HEADERS),
             ("http3 h3 quic altsvc", HTTP3),
             ("protocols", "tls = { protocols = [<\"h2\", \"http/1.1\">] }, beside its certificates"),
@@ -249,6 +252,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "accesscontrolalloworigin alloworigin alloworigins alloworiginstringmatch accesscontrolalloworiginlist corspolicy",
                 "cors = { origins = [\"https://a.example\"] }",
             ),
+            ("authbasic basicauth authbasicuserfile httpauth", PASSWORDS),
             ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
             ("redir redirectscheme redirectto", "redirect = <\"https://{host}{path}\">"),
             ("return directresponse fixedresponse staticresponse", "respond = <403>"),

@@ -19,6 +19,7 @@ mod secret;
 mod socket;
 mod status;
 mod url;
+mod user_list;
 
 pub use address::Address;
 pub use cidr::Cidr;
@@ -36,6 +37,7 @@ pub use request::regex::compile as compile_regex;
 pub use request::send_host::SendHost;
 pub use request::template::{Template, TemplatePart, Variable};
 pub use socket::AdminSocket;
+pub use user_list::{USER_LIST_MAX, user_list};
 
 pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;

@@ -4,6 +4,7 @@ use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
 use super::filters::access::{self, ACCESS_KEY, Access};
 use super::filters::bandwidth::{self, BANDWIDTH, Bandwidth};
+use super::filters::basic_auth::{self, BASIC_AUTH_KEY, BasicAuth};
 use super::filters::body_max::BODY_MAX;
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
@@ -113,6 +114,8 @@ table! {
         bandwidth: Bandwidth = BANDWIDTH;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
         cors: Option<Cors> = CORS;
+        /// Users, one of which a request must name with its password; `None` = all requests pass.
+        basic_auth: Option<BasicAuth> = BASIC_AUTH_KEY;
     }
 }
 
@@ -182,6 +185,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     limits::check(route, findings);
     bandwidth::check(route, findings);
     cors::check(route, findings);
+    basic_auth::check(route, findings);
 }
 
 /// Path of each alternative of a match.

@@ -446,6 +446,8 @@ fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
         if let Some(realm) = realm {
             auth.put("realm", realm.as_str());
         }
+        // HAProxy forwards the credentials too.
+        auth.put("keep", true);
         let set = Table::one("basic_auth", auth);
         rules.filters.push(Filter { line: item.line, matching: conj.matching.clone(), set, strip: None });
     }

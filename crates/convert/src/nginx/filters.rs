@@ -303,12 +303,14 @@ fn basic_auth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
     }
     match single(levels, "auth_basic_user_file") {
         Some(file) => {
-            set.put("basic_auth", Table::one("file", file.word(1)).with("realm", directive.word(1)));
+            let auth = Table::one("file", file.word(1)).with("realm", directive.word(1));
+            // NGINX forwards the credentials too.
+            set.put("basic_auth", auth.with("keep", true));
             world.ledger.carried(directive.line);
-            world.ledger.carried(file.line);
-            world.ledger.dropped(
+            world.ledger.changes(
                 file.line,
-                "passwords are read in the formats bcrypt, argon2 and SHA-crypt; `htpasswd -B` writes bcrypt",
+                "hashes of MD5, SHA-1 and DES are refused: those of bcrypt, Argon2id and SHA-crypt are read",
+                "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
             );
         }
         None => world.ledger.changes(

@@ -10,6 +10,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("remote_addr", "{client.ip}"),
     ("realip_remote_addr", "{client.ip}"),
     ("remote_port", "{client.port}"),
+    ("remote_user", "{user}"),
     ("scheme", "{scheme}"),
     ("host", "{host}"),
     ("http_host", "{host}"),

@@ -48,7 +48,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
@@ -75,8 +75,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
     ("proxy/observe/metrics", &["endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
     ("proxy/peer", &[
-        "admission", "per_address", "limits", "key_table", "access", "forwarded", "hash_key", "min_rate", "address_text", "sender",
+        "admission", "per_address", "limits", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
+        "address_text", "sender",
     ]),
+    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "results"]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),

@@ -50,6 +50,10 @@ pub struct Exchange<'c> {
     pub(crate) over: Option<Over<'c>>,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<&'c Bandwidth>,
+    /// User whose password the request has, if its route asks for one.
+    pub(crate) user: Option<Box<[u8]>>,
+    /// Decision about the credentials of the request in words; empty if its route asks for none.
+    pub(super) auth: &'static str,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -83,6 +87,8 @@ impl<'c> Exchange<'c> {
             held: None,
             over: None,
             bandwidth: None,
+            user: None,
+            auth: "",
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,

@@ -7,6 +7,7 @@ use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::limits::RouteLimits;
+use crate::peer::passwords::users::UserList;
 use crate::upstream::target::Target;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
@@ -72,6 +73,8 @@ pub struct Route<'b> {
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
+    /// Users that may use the route, if it asks for passwords.
+    pub(crate) users: Option<&'b Arc<UserList>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Statistics of the listener.

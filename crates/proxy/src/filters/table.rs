@@ -3,7 +3,7 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, client, forwarded, headers, hsts, https_redirect, limits, load_field,
+    access, acme_challenge, answering, auth, client, forwarded, headers, hsts, https_redirect, limits, load_field,
     load_report, loop_mark, max_forwards, policies, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
@@ -134,6 +134,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
         looks_at: REQUESTS,
         build: limits::of_route,
+    },
+    Row {
+        name: "basic_auth",
+        stage: Stage::Route,
+        key: "basic_auth of [[route]]",
+        summary: "Answers 401 to requests without the name and password of a user.",
+        looks_at: REQUESTS,
+        build: auth::basic_auth::build,
     },
     Row {
         name: "maintenance",

@@ -6,9 +6,9 @@ use super::route::Router;
 use super::rules::Shared;
 use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
-use crate::peer::access::AccessLists;
 use crate::peer::admission::Admission;
 use crate::peer::limits::Limits as RouteLimits;
+use crate::peer::route_files::RouteFiles;
 use evenkeel_config::Plan;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
@@ -31,8 +31,8 @@ pub struct Compiled {
     pub admission: Arc<Admission>,
     /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,
-    /// Networks that may use each route, by its name.
-    pub access: Arc<AccessLists>,
+    /// Networks and users that may use routes.
+    pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
 }
@@ -45,8 +45,8 @@ pub struct Prepared<'p> {
     pub challenges: Option<Arc<Challenges>>,
     /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,
-    /// Networks that may use each route, by its name.
-    pub access: Arc<AccessLists>,
+    /// Networks and users that may use routes.
+    pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
 }
@@ -74,7 +74,7 @@ impl Compiled {
             limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
             admission: Admission::new(plan, &shared.per_address).into(),
             error_pages: prepared.error_pages.clone(),
-            access: prepared.access.clone(),
+            files: prepared.files.clone(),
             route_limits: prepared.route_limits.clone(),
         }
     }

@@ -169,11 +169,12 @@ impl Rules {
             return Filters::default();
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
-        let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
+        let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
+        let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.file));
         let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
         let stats = &self.noted.of_listener;
-        let route = Some(row::Route { plan: route, target, access, limits, bandwidth, body, stats, instance });
+        let route = Some(row::Route { plan: route, target, access, limits, users, bandwidth, body, stats, instance });
         let build = Build {
             listener,
             admission: &compiled.admission,

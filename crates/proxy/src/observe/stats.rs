@@ -151,6 +151,12 @@ pub struct ListenerStats {
     pub rate_limited: Counter,
     /// Requests refused by the access list of their route.
     pub access_refused: Counter,
+    /// Requests answered 401, as they had no right password.
+    pub passwords_refused: Counter,
+    /// Passwords that were verified, and not remembered.
+    pub passwords_verified: Counter,
+    /// Requests answered 503, as too many passwords waited to be verified.
+    pub passwords_waiting: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
     /// Requests rejected as forwarding loops: they had passed this process before.

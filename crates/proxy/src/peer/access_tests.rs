@@ -1,6 +1,7 @@
 //! Lists decide by the longest network, and follow their files.
 
 use super::*;
+use std::fs;
 use std::path::PathBuf;
 
 /// A folder of a test, removed at its end.

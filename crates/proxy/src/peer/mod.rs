@@ -1,7 +1,7 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
-//! ([`admission`], [`per_address`], [`min_rate`]) and those of its requests ([`limits`], both with [`key_table`]) and of
-//! their bytes ([`bandwidth`]), the networks that may use a route ([`access`]), and the key by which algorithms pick for it
-//! ([`hash_key`]).
+//! ([`admission`], [`per_address`], [`min_rate`]), those of its requests ([`limits`], both with [`key_table`]) and of
+//! their bytes ([`bandwidth`]), the networks and users that may use a route ([`access`], [`passwords`]), and the key by
+//! which algorithms pick for it ([`hash_key`]).
 
 pub mod access;
 pub mod address_text;
@@ -12,8 +12,11 @@ pub mod hash_key;
 pub mod key_table;
 pub mod limits;
 pub mod min_rate;
+pub mod passwords;
 pub mod per_address;
+pub mod route_files;
 pub mod sender;
+mod watched_files;
 
 use address_text::AddressText;
 use evenkeel_net::tls::Info;

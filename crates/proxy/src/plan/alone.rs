@@ -5,7 +5,7 @@ use super::secured::Secured;
 use super::server::Proxy;
 use crate::observe::numbers::Numbers;
 use crate::observe::stats::WorkerStats;
-use crate::peer::access::AccessLists;
+use crate::peer::route_files::RouteFiles;
 use evenkeel_config::Plan;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_runtime::{Orders, Runtime, StartError};
@@ -20,7 +20,7 @@ pub struct Server {
     runtime: Runtime,
     numbers: watch::Receiver<Arc<Numbers>>,
     certificates: watch::Receiver<Arc<Store>>,
-    access_lists: watch::Receiver<Arc<AccessLists>>,
+    route_files: watch::Receiver<RouteFiles>,
     looker: Arc<Looker>,
 }
 
@@ -42,9 +42,9 @@ impl Server {
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
         let proxy = Proxy::start(&runtime, secured)?;
         let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
-        let access_lists = proxy.access_lists();
+        let route_files = proxy.route_files();
         runtime.start(vec![Box::new(proxy)], &mut inherited)?;
-        Ok(Server { runtime, numbers, certificates, access_lists, looker })
+        Ok(Server { runtime, numbers, certificates, route_files, looker })
     }
 
     /// Statistics of each worker.
@@ -62,9 +62,9 @@ impl Server {
         self.certificates.borrow().clone()
     }
 
-    /// Access lists of the plan in use.
-    pub fn access_lists(&self) -> Arc<AccessLists> {
-        self.access_lists.borrow().clone()
+    /// Files of routes of the plan in use.
+    pub fn route_files(&self) -> RouteFiles {
+        self.route_files.borrow().clone()
     }
 
     /// Addresses that the listeners are bound to.

@@ -16,7 +16,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::shown::Counted;
 use crate::observe::traces;
-use crate::peer::access::AccessLists;
+use crate::peer::route_files::RouteFiles;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
@@ -43,8 +43,8 @@ pub struct Proxy {
     numbers: watch::Sender<Arc<Numbers>>,
     /// Certificates and keys of the plan in use.
     certificates: watch::Sender<Arc<Store>>,
-    /// Access lists of the plan in use.
-    access_lists: watch::Sender<Arc<AccessLists>>,
+    /// Files of routes of the plan in use.
+    route_files: watch::Sender<RouteFiles>,
     control: Control,
     /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
@@ -57,7 +57,7 @@ pub struct Proxy {
     instance: u64,
     log: Option<Writer>,
     secured: Secured,
-    access: Arc<AccessLists>,
+    files: RouteFiles,
     /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
     /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
@@ -91,7 +91,7 @@ impl Proxy {
         let mut proxy = Proxy {
             numbers: watch::channel(first.clone()).0,
             certificates: watch::channel(secured.store().clone()).0,
-            access_lists: watch::channel(Arc::default()).0,
+            route_files: watch::channel(RouteFiles::default()).0,
             control: runtime.control().clone(),
             shared: HashMap::new(),
             sockets: HashMap::new(),
@@ -100,7 +100,7 @@ impl Proxy {
             instance: runtime.instance(),
             log: None,
             secured,
-            access: Arc::default(),
+            files: RouteFiles::default(),
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
@@ -129,9 +129,9 @@ impl Proxy {
         self.certificates.subscribe()
     }
 
-    /// Watches the access lists of the plan in use.
-    pub fn access_lists(&self) -> watch::Receiver<Arc<AccessLists>> {
-        self.access_lists.subscribe()
+    /// Watches the files of routes of the plan in use.
+    pub fn route_files(&self) -> watch::Receiver<RouteFiles> {
+        self.route_files.subscribe()
     }
 
     /// Watches the statistics of the workers.
@@ -161,12 +161,12 @@ impl Plane for Proxy {
             mut balancers,
             pool_rules,
             error_pages,
-            access,
+            files,
             secured,
             log,
             explain,
         } = prepared.into();
-        (self.secured, self.access) = (secured, access);
+        (self.secured, self.files) = (secured, files);
         let next = Arc::new(self.now().next(sending.generation.clone()));
         let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
@@ -187,9 +187,9 @@ impl Plane for Proxy {
             shared.or_insert_with(|| Shared::new(workers)).clone()
         });
         let shared: Vec<_> = shared.collect();
-        let (access, route_limits) = (self.access.clone(), next.limits.clone());
+        let (files, route_limits) = (self.files.clone(), next.limits.clone());
         let prepared =
-            compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages, access, route_limits };
+            compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages, files, route_limits };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
@@ -261,7 +261,7 @@ impl Plane for Proxy {
             });
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
-            self.access_lists.send_replace(self.access.clone());
+            self.route_files.send_replace(self.files.clone());
         }
         self.numbers.send_replace(next);
     }

@@ -68,6 +68,7 @@ impl AccessLine {
             client_port: if origin.is_some() { 0 } else { peer.port },
             peer: announced.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
             sent: progress.pool.map_or(&NOWHERE, |pool| pool.named(progress.endpoint.as_deref())),
+            user: progress.user.as_deref(),
             tls: peer.tls(),
             asked: &asked,
             answered: &answered.into_inner(),

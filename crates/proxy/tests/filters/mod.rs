@@ -5,6 +5,7 @@
 
 mod access;
 mod bandwidth;
+mod basic_auth;
 mod bodies;
 mod body_max;
 mod cors;

@@ -1,12 +1,16 @@
 //! A configuration with every kind of match and action, and a table of requests with the route that takes each: over
 //! HTTP/1.1 and HTTP/2, to endpoints of both.
 
+use super::access::List;
 use super::echo::{Echoes, got};
 use super::{Answer, SOON, field};
 use crate::support::Proxy;
 
 const CONFIG: &str = include_str!("routing.toml");
 const TABLE: &str = include_str!("routing.txt");
+
+/// The file that the configuration names `$USERS`: the password of `ann` is "secret".
+const USERS: &str = "ann:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G\n";
 
 /// A line of the table: `METHOD HOST/PATH [| NAME: VALUE]... -> STATUS ROUTE [= TARGET]`.
 #[derive(Debug)]
@@ -98,7 +102,8 @@ fn check(at: &str, row: &Row, answer: &Answer, wrong: &mut Vec<String>) {
 async fn each_request_of_the_table_takes_its_route() {
     let (echoes, rows, mut wrong) = (Echoes::start(), rows(), Vec::new());
     assert!(rows.len() >= 200, "{}", rows.len());
-    for (endpoint, proxy) in echoes.proxies(CONFIG) {
+    let users = List::new("routing", USERS);
+    for (endpoint, proxy) in echoes.proxies(&CONFIG.replace("$USERS", &users.0.display().to_string())) {
         for row in &rows {
             check(&format!("{endpoint}, h1 client"), row, &over_h1(&proxy, row), &mut wrong);
             if row.only.is_none() {

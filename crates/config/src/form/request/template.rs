@@ -58,6 +58,8 @@ pub enum Variable {
     /// `{query}`: query as the client sent it, without question mark.
     Query,
     RequestId,
+    /// `{user}`: user whose password the request has; empty if its route has no `basic_auth`.
+    User,
     /// `{path.NAME}`: part of the path that a parameter of the route's match stands for, as the client sent it.
     PathParameter(Arc<str>),
     /// `{header.NAME}`: first value of a field of the request.
@@ -97,6 +99,7 @@ const FIXED: &[(&str, Variable)] = &[
     ("path", Variable::Path),
     ("query", Variable::Query),
     ("request_id", Variable::RequestId),
+    ("user", Variable::User),
     ("tls.version", Variable::TlsVersion),
     ("tls.cipher", Variable::TlsCipher),
     ("tls.server_name", Variable::TlsServerName),
@@ -124,6 +127,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("src", "client.ip"),
     ("remote_host", "client.ip"),
     ("remote_port", "client.port"),
+    ("remote_user", "user"),
     ("request_method", "method"),
     ("uri", "path"),
     ("request_uri", "path"),

@@ -57,6 +57,8 @@ words! {
         ClientPort = "client_port",
         /// Address of the proxy that connected; `-` for direct clients.
         Peer = "peer",
+        /// User whose password the request has, if its route has `basic_auth`.
+        User = "user",
         /// Name of the listener that accepted the client.
         Listener = "listener",
         /// Name of the route that matched.
@@ -120,8 +122,8 @@ words! {
 
 /// Named formats and the templates they stand for.
 const NAMED: [(&str, &str); 3] = [
-    ("common", r#"%{client} - - [%{date}] "%{request}" %{status} %{bytes_out}"#),
-    ("combined", r#"%{client} - - [%{date}] "%{request}" %{status} %{bytes_out} "%{referer}" "%{user_agent}""#),
+    ("common", r#"%{client} - %{user} [%{date}] "%{request}" %{status} %{bytes_out}"#),
+    ("combined", r#"%{client} - %{user} [%{date}] "%{request}" %{status} %{bytes_out} "%{referer}" "%{user_agent}""#),
     (
         "httplog",
         r#"%{client}:%{client_port} [%{date_ms}] %{listener} %{server} %{timers} %{status} %{bytes_out} - - %{term}-- 0/0/0/0/%{retries} 0/0 %{captured}"%{request}""#,

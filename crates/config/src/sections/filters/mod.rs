@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod bandwidth;
+pub(crate) mod basic_auth;
 pub(crate) mod body_max;
 pub(crate) mod cookies;
 pub(crate) mod cors;

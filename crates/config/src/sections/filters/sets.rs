@@ -2,6 +2,7 @@
 
 use super::access::ACCESS_KEY;
 use super::bandwidth::BANDWIDTH;
+use super::basic_auth::BASIC_AUTH_KEY;
 use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
@@ -30,6 +31,7 @@ pub(crate) static FILTER_SET: Table = Table {
         COOKIES,
         ACCESS_KEY,
         LIMITS_KEY,
+        BASIC_AUTH_KEY,
         BODY_MAX,
         BANDWIDTH,
         CORS,

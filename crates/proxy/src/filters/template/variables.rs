@@ -31,6 +31,7 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
             }
         }
         Variable::RequestId => cx.request_id().write(out),
+        Variable::User => out.extend_from_slice(cx.user.as_deref().unwrap_or_default()),
         Variable::TlsVersion => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.version).as_bytes()),
         Variable::TlsCipher => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.cipher).as_bytes()),
         Variable::TlsServerName => {

@@ -21,6 +21,8 @@ pub struct Line<'a> {
     pub client_port: u16,
     /// Address of the peer, if it is not the client but a proxy.
     pub peer: Option<&'a [u8]>,
+    /// User whose password the request has. Without one, the line lacks this field.
+    pub user: Option<&'a [u8]>,
     /// Names of the listener and the route.
     pub taken: &'a Names,
     /// Names of the pool and the endpoint; [`NOWHERE`] if none was reached.
@@ -54,6 +56,7 @@ impl<'a> Line<'a> {
             client,
             client_port: 0,
             peer: None,
+            user: None,
             taken,
             sent: &NOWHERE,
             proto,
@@ -122,7 +125,7 @@ impl<'a> Line<'a> {
     /// True if the line has none of the rare fields.
     fn is_usual(&self) -> bool {
         let is_call = self.summary.call_status.is_some();
-        !is_call && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
+        !is_call && self.user.is_none() && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
     }
 
     /// Appends the end of a line with rare fields.
@@ -146,12 +149,15 @@ impl<'a> Line<'a> {
             }
             out.push(b']');
         }
-        for (name, value) in [("grpc_status", self.summary.call_status.map(Status::name)), ("reason", self.reason)] {
+        let call_status = self.summary.call_status.map(Status::name);
+        let texts =
+            [("grpc_status", call_status), ("reason", self.reason)].map(|(name, text)| (name, text.map(str::as_bytes)));
+        for (name, value) in [("user", self.user)].into_iter().chain(texts) {
             let Some(value) = value else { continue };
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            quoted(out, value.as_bytes());
+            quoted(out, value);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -247,6 +253,14 @@ mod tests {
         assert!(written(&line).ends_with("\"term\":\"--\",\"grpc_status\":\"unavailable\"}\n"), "{}", written(&line));
         let line = Line { reason: Some("none"), ..line };
         assert!(written(&line).ends_with("\"grpc_status\":\"unavailable\",\"reason\":\"none\"}\n"));
+    }
+
+    #[test]
+    fn a_user_stands_before_the_status_of_a_call() {
+        let summary = Summary { call_status: Some(Status::Unavailable), ..USUAL };
+        let line = Line { summary, user: Some(b"a\"\xff"), ..usual() };
+        let end = "\"term\":\"--\",\"user\":\"a\\\"\\u00ff\",\"grpc_status\":\"unavailable\"}\n";
+        assert!(written(&line).ends_with(end), "{}", written(&line));
     }
 
     #[test]

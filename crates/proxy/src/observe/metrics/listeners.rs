@@ -115,7 +115,7 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 10] = [
+        let counters: [Family<ListenerStats, Counter>; 13] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
@@ -123,6 +123,17 @@ impl Shown<'_> {
             ("evenkeel_http_access_refused_requests", "Requests refused by the access list of their route", |l| {
                 &l.access_refused
             }),
+            ("evenkeel_http_auth_refused_requests", "Requests answered 401 by basic_auth of their route", |l| {
+                &l.passwords_refused
+            }),
+            ("evenkeel_http_auth_verifications", "Passwords verified, on threads of their own", |l| {
+                &l.passwords_verified
+            }),
+            (
+                "evenkeel_http_auth_overloaded_requests",
+                "Requests answered 503 because too many passwords waited to be verified",
+                |l| &l.passwords_waiting,
+            ),
             ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
                 &l.body_refused
             }),

@@ -5,7 +5,7 @@ use super::{Proxy, addresses, line_sink, probed_at};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::observe::explanations::Wanted;
-use crate::peer::access::AccessLists;
+use crate::peer::route_files::RouteFiles;
 use crate::plan::secured::Secured;
 use crate::upstream::hosts::Hosts;
 use crate::upstream::rules::{Compiled, PoolRules};
@@ -38,8 +38,8 @@ pub(super) struct Prepared {
     pub(super) pool_rules: Vec<PoolRules>,
     /// Pages for errors that this proxy answers.
     pub(super) error_pages: Arc<ErrorPages>,
-    /// Networks that may use each route.
-    pub(super) access: Arc<AccessLists>,
+    /// Networks and users that may use routes.
+    pub(super) files: RouteFiles,
     /// Picks that are explained.
     pub(super) explain: Wanted,
     /// TLS by listener and by pool.
@@ -72,17 +72,17 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     };
     let balancers = balancers(proxy, next, &mut wrong);
     let error_pages = wrong.note(ErrorPages::read(plan).map_err(|(path, error)| no_page(&path, &error)));
-    let access = AccessLists::read(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_list))).ok();
+    let files = proxy.files.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_list))).ok();
     let explain = Wanted::read(&plan.telemetry.explain, workers);
     let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
     let explain = wrong.note(explain.map_err(no_secret));
     let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
     let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
-    match (log, error_pages, access, explain, secured) {
-        (Some(log), Some(error_pages), Some(access), Some(explain), Some(secured)) if wrong.0.is_empty() => {
-            let (error_pages, access) = (Arc::new(error_pages), Arc::new(access));
-            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, access, log, explain })
+    match (log, error_pages, files, explain, secured) {
+        (Some(log), Some(error_pages), Some(files), Some(explain), Some(secured)) if wrong.0.is_empty() => {
+            let error_pages = Arc::new(error_pages);
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, files, log, explain })
         }
         _ => Err(wrong.0),
     }
@@ -188,7 +188,8 @@ fn no_list(problem: String) -> Diagnostic {
     Diagnostic::Machine {
         problem,
         help: Some(
-            "a list has a network or an address on each line; the user that runs evenkeel must be able to read it"
+            "a list of networks has a network or an address on each line, and one of users NAME:HASH, as htpasswd -B writes \
+             it; the user that runs evenkeel must be able to read it"
                 .to_string(),
         ),
     }

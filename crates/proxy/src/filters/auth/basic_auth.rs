@@ -1,0 +1,143 @@
+//! Filter that answers 401 to requests without the name and password of a user. Verification takes place on threads of
+//! its own, for which the request waits.
+
+use crate::body::response::Response;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, Resume, Verdict};
+use crate::filters::row::Build;
+use crate::peer::passwords::credentials::Credentials;
+use crate::peer::passwords::users::{UserList, Users};
+use crate::peer::passwords::verifier::{Checked, Verification};
+use evenkeel_balance::Clock;
+use evenkeel_balance::published::Reader;
+use evenkeel_wire::head::Request;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+const WRONG: &str = "the name or the password is wrong";
+
+struct BasicAuth(Rc<Settings>);
+
+/// Settings of a route, which requests that wait share.
+struct Settings {
+    list: Arc<UserList>,
+    users: RefCell<Reader<Users>>,
+    /// Value of `WWW-Authenticate`.
+    challenge: Box<str>,
+    /// True if the endpoint gets the credentials too.
+    keeps: bool,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let route = from.route.as_ref()?;
+    let plan = route.plan.basic_auth.as_ref()?;
+    // Without the filter, the route would be open.
+    let list = route.users.expect("the file of each route is read with its plan");
+    let settings = Settings {
+        users: list.reader().into(),
+        list: list.clone(),
+        challenge: challenge(&plan.realm).into(),
+        keeps: plan.keep,
+    };
+    Some(Box::new(BasicAuth(settings.into())))
+}
+
+/// Value of `WWW-Authenticate` (RFC 7617 section 2), with the realm as a quoted string.
+fn challenge(realm: &str) -> String {
+    let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("Basic realm=\"{realm}\", charset=\"UTF-8\"")
+}
+
+impl Filter for BasicAuth {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let settings = &self.0;
+        let credentials = match credentials(head.request) {
+            Ok(credentials) => credentials,
+            Err(why) => return settings.refuse(cx, why),
+        };
+        let mut users = settings.users.borrow_mut();
+        users.refresh();
+        let (client, now) = (cx.client(), cx.core.clock.now());
+        match settings.list.verifier.check(users.get(), &credentials, client, now) {
+            Checked::Remembered(true) => settings.admit(cx, head, credentials.name().into(), "remembered"),
+            Checked::Remembered(false) => settings.refuse(cx, WRONG),
+            Checked::Waits(verification) => {
+                cx.stats.passwords_verified.add(u64::from(verification.is_new));
+                wait(settings.clone(), verification, credentials.name().into())
+            }
+            Checked::TooMany => too_many(cx),
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.user {
+            Some(user) => format!("{}, {}", String::from_utf8_lossy(user), cx.auth).into(),
+            None => cx.auth.into(),
+        }
+    }
+}
+
+fn credentials(request: &Request<'_, '_>) -> Result<Credentials, &'static str> {
+    let mut values = request.values("authorization");
+    match (values.next(), values.next()) {
+        (Some(value), None) => Credentials::read(value),
+        (None, _) => Err("the request has no credentials"),
+        (Some(_), Some(_)) => Err("the request has more than one Authorization"),
+    }
+}
+
+#[cold]
+fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> Verdict {
+    Verdict::Wait(Box::pin(async move {
+        let is_right = verification.await;
+        let resume: Resume = Box::new(move |cx, head| match is_right {
+            true => settings.admit(cx, head, user, "verified"),
+            false => settings.refuse(cx, WRONG),
+        });
+        resume
+    }))
+}
+
+impl Settings {
+    fn admit(
+        &self,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+        user: Box<[u8]>,
+        how: &'static str,
+    ) -> Verdict {
+        if !self.keeps {
+            head.request.fields.leave_out("authorization");
+        }
+        (cx.user, cx.auth) = (Some(user), how);
+        Verdict::Next
+    }
+
+    #[cold]
+    fn refuse(&self, cx: &mut Exchange<'_>, why: &'static str) -> Verdict {
+        cx.stats.passwords_refused.add(1);
+        cx.auth = why;
+        Verdict::Answer(Response::new(401, why).with("WWW-Authenticate", &self.challenge))
+    }
+}
+
+#[cold]
+fn too_many(cx: &mut Exchange<'_>) -> Verdict {
+    cx.stats.passwords_waiting.add(1);
+    cx.auth = "too many passwords wait to be verified";
+    let why = "too many passwords wait to be verified; try again later";
+    Verdict::Answer(Response::new(503, why).with("Retry-After", "1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_realm_is_a_quoted_string() {
+        assert_eq!(challenge("shop"), "Basic realm=\"shop\", charset=\"UTF-8\"");
+        assert_eq!(challenge("The \"b\\a\""), r#"Basic realm="The \"b\\a\"", charset="UTF-8""#);
+    }
+}

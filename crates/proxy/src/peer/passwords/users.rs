@@ -1,0 +1,144 @@
+//! Users of routes: files of names and hashes of passwords, read once for all workers and again when a file changes.
+
+use super::verifier::Verifier;
+use crate::peer::watched_files::{self, WatchedFiles};
+use evenkeel_balance::published::{Published, Reader};
+use evenkeel_config::{Plan, USER_LIST_MAX, user_list};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Files of users that the routes of a plan name, each read once. Routes with the same file share it.
+#[derive(Debug, Default)]
+pub struct UserLists {
+    files: HashMap<PathBuf, Arc<UserList>>,
+    verifier: Arc<Verifier>,
+}
+
+/// A file of users, which workers read as a published value.
+#[derive(Debug)]
+pub struct UserList {
+    users: Published<Users>,
+    file: WatchedFiles,
+    /// Verifier of the process, which every list has.
+    pub verifier: Arc<Verifier>,
+}
+
+/// Users of a file as it was when it was read.
+#[derive(Debug)]
+pub struct Users {
+    by_name: HashMap<Vec<u8>, Arc<str>>,
+    /// Hashes of all users, in the order of their names.
+    hashes: Box<[Arc<str>]>,
+}
+
+/// Hash that a password is verified against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub hash: Arc<str>,
+    /// False if the user is unknown, and the hash is that of another.
+    pub is_known: bool,
+}
+
+impl UserLists {
+    /// Reads the files of the next plan. The verifier stays, with what it remembers.
+    ///
+    /// # Errors
+    /// The files that cannot be read, and the lines that are wrong.
+    pub fn next(&self, plan: &Plan) -> Result<UserLists, Vec<String>> {
+        let mut lists = UserLists { files: HashMap::new(), verifier: self.verifier.clone() };
+        let mut errors = Vec::new();
+        for route in plan.routes.iter() {
+            let Some(auth) = route.basic_auth.as_ref().filter(|auth| !lists.files.contains_key(&auth.file)) else {
+                continue;
+            };
+            match UserList::read(&auth.file, &lists.verifier) {
+                Ok(list) => _ = lists.files.insert(auth.file.clone(), list.into()),
+                Err(error) => errors.push(format!("basic_auth of route \"{}\": {error}", route.name)),
+            }
+        }
+        if errors.is_empty() { Ok(lists) } else { Err(errors) }
+    }
+
+    /// Users of a file, if a route has it.
+    pub fn of(&self, file: &Path) -> Option<&Arc<UserList>> {
+        self.files.get(file)
+    }
+
+    /// True if there are no files to look at.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Reads files again that have changed, see [`WatchedFiles::look`]. Wrong files are logged, and the users of before
+    /// stay. Blocks.
+    pub fn look(&self) {
+        for (path, list) in &self.files {
+            list.file.look(|| match Users::read(path) {
+                Ok(users) => {
+                    list.users.publish(users);
+                    tracing::info!(file = %list.file, "users reloaded");
+                }
+                Err(error) => tracing::error!("keeping the previous users: {error}"),
+            });
+        }
+    }
+}
+
+impl UserList {
+    fn read(path: &Path, verifier: &Arc<Verifier>) -> Result<UserList, String> {
+        let file = WatchedFiles::new(vec![path.to_path_buf()]);
+        let users = Published::new(Users::read(path)?);
+        Ok(UserList { users, file, verifier: verifier.clone() })
+    }
+
+    /// The users as a worker sees them.
+    pub fn reader(&self) -> Reader<Users> {
+        self.users.reader()
+    }
+}
+
+impl Users {
+    fn read(path: &Path) -> Result<Users, String> {
+        let text = watched_files::read(path, USER_LIST_MAX)?;
+        Ok(Users::new(user_list(&path.display().to_string(), &text)?))
+    }
+
+    pub(super) fn new(users: HashMap<Vec<u8>, String>) -> Users {
+        let by_name: HashMap<Vec<u8>, Arc<str>> = users.into_iter().map(|(name, hash)| (name, hash.into())).collect();
+        let mut all: Vec<_> = by_name.iter().collect();
+        all.sort_unstable();
+        let hashes = all.into_iter().map(|(_, hash)| hash.clone()).collect();
+        Users { by_name, hashes }
+    }
+
+    /// Hash to verify a password of this user against: for an unknown one that of a known user, which `choice` picks, so
+    /// that both take the same time. `None` if there are no users.
+    pub fn entry(&self, name: &[u8], choice: impl FnOnce() -> u64) -> Option<Entry> {
+        if let Some(hash) = self.by_name.get(name) {
+            return Some(Entry { hash: hash.clone(), is_known: true });
+        }
+        let len = self.hashes.len().max(1) as u64;
+        let hash = self.hashes.get((choice() % len) as usize)?;
+        Some(Entry { hash: hash.clone(), is_known: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_user_has_the_hash_of_a_known_one() {
+        let users = [("ann", "$a"), ("bob", "$b")].map(|(name, hash)| (name.as_bytes().to_vec(), hash.to_string()));
+        let users = Users::new(HashMap::from(users));
+        let entry = |name: &str, choice: u64| {
+            let entry = users.entry(name.as_bytes(), || choice).expect("there are users");
+            (entry.hash.to_string(), entry.is_known)
+        };
+        assert_eq!([entry("ann", 1), entry("bob", 0)], [("$a".into(), true), ("$b".into(), true)]);
+        assert_eq!([entry("eve", 4), entry("eve", u64::MAX)], [("$a".into(), false), ("$b".into(), false)]);
+        assert_eq!([entry("", 0), entry("Ann", 0)], [("$a".into(), false), ("$a".into(), false)]);
+        assert_eq!(Users::new(HashMap::new()).entry(b"ann", || 7), None);
+    }
+}

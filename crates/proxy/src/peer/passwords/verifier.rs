@@ -1,0 +1,335 @@
+//! Verification of passwords on threads of its own, since one takes milliseconds to seconds.
+//!
+//! Threads begin with the first verification. Their work is bounded: by [`WAITING_MAX`] jobs that wait, of which a client
+//! has few; requests with the same credentials wait for the same job, and jobs of which no request waits any more are
+//! left out. Results are remembered for some minutes, so that a client is verified once and not with each request.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "taken for a verification, which takes milliseconds, and never held in one"
+)]
+
+use super::credentials::Credentials;
+use super::hash;
+use super::results::{ResultKey, Results};
+use super::users::Users;
+use evenkeel_balance::Instant;
+use evenkeel_balance::slab::Slab;
+use evenkeel_balance::time::SECOND_NS;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use zeroize::Zeroizing;
+
+/// Most threads that verify. Other CPUs are left to the workers.
+const THREADS_MAX: usize = 2;
+
+/// Most jobs that wait for a thread. With bcrypt of cost 10 the last one waits for about two seconds.
+const WAITING_MAX: usize = 64;
+
+/// Most jobs of one client that are not done. A client has one user, or a few.
+const CLIENT_MAX: usize = 4;
+
+/// Places for remembered results of right passwords, and of wrong ones.
+const RIGHT_MAX: usize = 16_384;
+const WRONG_MAX: usize = 4096;
+
+/// Shortest time for which a result is remembered. The longest is twice that, so that those that were remembered together
+/// do not end together.
+const REMEMBERED_NS: u64 = 300 * SECOND_NS;
+
+/// Prefix of IPv6 addresses that count as one client.
+const IPV6_PREFIX: u32 = 64;
+
+/// Verifier of a process. Its threads end when it is dropped.
+pub struct Verifier(Arc<Shared>);
+
+struct Shared {
+    /// Key of the hashes by which results are remembered.
+    secret: [u8; 32],
+    is_of: IsOf,
+    state: Mutex<State>,
+    work: Condvar,
+    /// Right and wrong passwords; allocated with the first verification.
+    results: OnceLock<[Results; 2]>,
+}
+
+/// Comparison of a hash with a password, which takes long.
+type IsOf = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    running: Vec<Arc<Job>>,
+    threads: usize,
+    /// Threads that have nothing to do.
+    idle: usize,
+    has_ended: bool,
+}
+
+/// A job that waits for a thread, with what the thread needs.
+struct Work {
+    job: Arc<Job>,
+    hash: Arc<str>,
+    is_known: bool,
+    password: Zeroizing<Vec<u8>>,
+    /// Time at which the result is forgotten.
+    ends_ns: u64,
+}
+
+/// A verification, for which one or more requests wait.
+struct Job {
+    key: ResultKey,
+    client: IpAddr,
+    progress: Mutex<Progress>,
+}
+
+enum Progress {
+    Waiting(Slab<Waker>),
+    Done(bool),
+}
+
+/// Answer about the password of a request, or what it has to wait for.
+pub enum Checked {
+    /// The password was verified before: it is right, or it is not.
+    Remembered(bool),
+    Waits(Verification),
+    /// Too many passwords wait to be verified, of this client or of all.
+    TooMany,
+}
+
+/// Verification for which a request waits. Returns true if the password is right.
+pub struct Verification {
+    job: Arc<Job>,
+    /// Place of the request's waker.
+    place: Option<u32>,
+    /// True if no other request waited for the same when it began.
+    pub is_new: bool,
+}
+
+impl Default for Verifier {
+    fn default() -> Verifier {
+        Verifier::new(hash::is_of)
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Verifier")
+    }
+}
+
+impl Verifier {
+    /// Creates a verifier by a function that compares a hash with a password.
+    fn new(is_of: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Verifier {
+        let random = RandomState::new();
+        let mut secret = [0; 32];
+        for (n, part) in (0_u64..).zip(secret.chunks_exact_mut(8)) {
+            part.copy_from_slice(&random.hash_one(n).to_le_bytes());
+        }
+        let (state, work, results) = Default::default();
+        Verifier(Arc::new(Shared { secret, is_of: Box::new(is_of), state, work, results }))
+    }
+
+    /// Finds out if the password of a request is that of one of the users, or begins to.
+    pub fn check(&self, users: &Users, credentials: &Credentials, client: IpAddr, now: Instant) -> Checked {
+        let shared = &self.0;
+        let name = credentials.name();
+        let Some(entry) = users.entry(name, || shared.keyed([b"name", name, b"", b""])[0]) else {
+            return Checked::Remembered(false);
+        };
+        // An unknown user's result must not become that of a known one with the same hash.
+        let known: &[u8] = if entry.is_known { b"known" } else { b"unknown" };
+        let key = shared.keyed([known, entry.hash.as_bytes(), name, credentials.password()]);
+        if let Some(is_right) = shared.remembered(key, now) {
+            return Checked::Remembered(is_right);
+        }
+        let client = network(client);
+        let mut state = shared.state();
+        // A thread may have finished it before the lock was taken.
+        if let Some(is_right) = shared.remembered(key, now) {
+            return Checked::Remembered(is_right);
+        }
+        if let Some(job) = state.jobs().find(|job| job.key == key) {
+            return Checked::Waits(Verification { job: job.clone(), place: None, is_new: false });
+        }
+        state.waiting.retain(Work::is_wanted);
+        let of_client = state.jobs().filter(|job| job.client == client).count();
+        if state.waiting.len() >= WAITING_MAX || of_client >= CLIENT_MAX || !shared.has_thread(&mut state) {
+            return Checked::TooMany;
+        }
+        let progress = Mutex::new(Progress::Waiting(Slab::default()));
+        let job = Arc::new(Job { key, client, progress });
+        state.waiting.push_back(Work {
+            job: job.clone(),
+            hash: entry.hash,
+            is_known: entry.is_known,
+            password: Zeroizing::new(credentials.password().to_vec()),
+            ends_ns: now.0 + REMEMBERED_NS + key[2] % REMEMBERED_NS,
+        });
+        drop(state);
+        shared.work.notify_one();
+        Checked::Waits(Verification { job, place: None, is_new: true })
+    }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.has_ended = true;
+        state.waiting.clear();
+        drop(state);
+        self.0.work.notify_all();
+    }
+}
+
+impl State {
+    /// Jobs that wait for a thread, in their order, and then those that threads are at.
+    fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.waiting.iter().map(|work| &work.job).chain(&self.running)
+    }
+}
+
+impl Work {
+    /// True if a request waits for the job. Requests join a job under the lock of the queue, so none can join one that is
+    /// left out under it.
+    fn is_wanted(&self) -> bool {
+        Arc::strong_count(&self.job) > 1
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keyed hash of parts, whose lengths count too.
+    fn keyed(&self, parts: [&[u8]; 4]) -> ResultKey {
+        let mut hasher = Sha256::new_with_prefix(self.secret);
+        for part in parts {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let digest = hasher.finalize();
+        let mut words = digest.chunks_exact(8).map(|word| {
+            let word = word.try_into().expect("a chunk has 8 bytes");
+            u64::from_le_bytes(word)
+        });
+        std::array::from_fn(|_| words.next().unwrap_or_default())
+    }
+
+    fn remembered(&self, key: ResultKey, now: Instant) -> Option<bool> {
+        let [right, wrong] = self.results.get()?;
+        // Both are searched, so that the time does not depend on which has it.
+        let (is_right, is_wrong) = (right.has(key, now.0), wrong.has(key, now.0));
+        (is_right | is_wrong).then_some(is_right)
+    }
+
+    /// Starts a thread if one more has work. False if there is none and none can be started.
+    fn has_thread(self: &Arc<Shared>, state: &mut State) -> bool {
+        let is_busy = state.waiting.len() >= state.idle;
+        if is_busy && state.threads < THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into)) {
+            let shared = self.clone();
+            let name = format!("passwords-{}", state.threads);
+            match thread::Builder::new().name(name).spawn(move || shared.serve()) {
+                Ok(_) => state.threads += 1,
+                Err(error) => tracing::error!("cannot start a thread that verifies passwords: {error}"),
+            }
+        }
+        state.threads > 0
+    }
+
+    /// Verifies one password after the other until the verifier is dropped.
+    fn serve(&self) {
+        while let Some(Work { job, hash, is_known, password, ends_ns }) = self.next_work() {
+            let is_of = catch_unwind(AssertUnwindSafe(|| (self.is_of)(&hash, &password)));
+            let is_right = is_of.unwrap_or(false) & is_known;
+            drop(password);
+            let [right, wrong] = self.results.get_or_init(|| [RIGHT_MAX, WRONG_MAX].map(Results::new));
+            let mut state = self.state();
+            state.running.retain(|other| !Arc::ptr_eq(other, &job));
+            // Under the lock, as the tables have one writer at a time.
+            (if is_right { right } else { wrong }).add(job.key, ends_ns);
+            drop(state);
+            job.finish(is_right);
+        }
+    }
+
+    /// Waits for work that is still wanted. `None` once the verifier is dropped.
+    fn next_work(&self) -> Option<Work> {
+        let mut state = self.state();
+        while !state.has_ended {
+            match state.waiting.pop_front() {
+                Some(work) if work.is_wanted() => {
+                    state.running.push(work.job.clone());
+                    return Some(work);
+                }
+                Some(_) => {}
+                None => {
+                    state.idle += 1;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.idle -= 1;
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Job {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, is_right: bool) {
+        let before = std::mem::replace(&mut *self.progress(), Progress::Done(is_right));
+        if let Progress::Waiting(mut wakers) = before {
+            wakers.iter_mut().for_each(|waker| waker.wake_by_ref());
+        }
+    }
+}
+
+impl Future for Verification {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let Verification { job, place, .. } = self.get_mut();
+        match &mut *job.progress() {
+            Progress::Done(is_right) => Poll::Ready(*is_right),
+            Progress::Waiting(wakers) => {
+                match place.and_then(|place| wakers.get_mut(place)) {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => *place = Some(wakers.insert(cx.waker().clone())),
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Verification {
+    fn drop(&mut self) {
+        if let (Some(place), Progress::Waiting(wakers)) = (self.place, &mut *self.job.progress()) {
+            wakers.remove(place);
+        }
+    }
+}
+
+/// Network of addresses that count as one client.
+fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & u128::MAX << (128 - IPV6_PREFIX)).into(),
+        ip => ip,
+    }
+}
+
+#[cfg(test)]
+#[path = "verifier_tests.rs"]
+mod tests;
