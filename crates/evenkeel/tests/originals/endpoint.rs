@@ -31,7 +31,7 @@ impl Endpoints {
         let mut addresses = BTreeMap::new();
         for name in names {
             let addr = address();
-            let listener = TcpListener::bind(&addr).expect("nobody else uses it");
+            let listener = TcpListener::bind(&addr).expect("the address is its own");
             addresses.insert(name.clone(), addr);
             // Several endpoints of one pool: `web` and `web/2`, of which either may be chosen.
             let (name, seen) = (name.split('/').next().unwrap_or_default().to_string(), seen.clone());
