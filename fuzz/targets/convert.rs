@@ -6,7 +6,7 @@ use evenkeel_convert::{From, convert};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    for from in [From::Haproxy, From::Nginx] {
+    for from in [From::Haproxy, From::Nginx, From::Traefik, From::Caddy, From::Envoy] {
         let converted = convert("any.conf", text, Some(from), &NoFiles).expect("the program is named");
         assert_eq!(convert("any.conf", text, Some(from), &NoFiles), Some(converted.clone()));
         let report = &converted.report;

@@ -15,6 +15,13 @@ const FORGOTTEN: &str = "`convert` does not know this directive here";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Line(usize);
 
+impl Line {
+    /// A line that no directive has, until one is known.
+    pub fn none() -> Line {
+        Line(usize::MAX)
+    }
+}
+
 /// All directives of one run, in the order in which they were read.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {

@@ -1,8 +1,8 @@
-//! Conversion of haproxy.cfg and nginx.conf: text in; a configuration of evenkeel and a [`Report`] out.
+//! Conversion of configurations of HAProxy, NGINX, Traefik, Caddy and Envoy: text in; a configuration of evenkeel and a [`Report`] out.
 //!
 //! 1. [`recognise()`]: whose configuration a text is.
 //! 2. `template`: lines of templates are taken out of the text.
-//! 3. `haproxy`, `nginx`: a reader and a translation each. Directives that are left out are rows of a table.
+//! 3. `haproxy`, `nginx`, `traefik`, `caddy`, `envoy`: a reader and a translation each. `tree` reads YAML and TOML.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
 //! 5. `model`: listeners, routes and pools, the order of rules, and the text that is written.
 //!
@@ -15,6 +15,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod caddy;
+mod durations;
+mod envoy;
 mod expression;
 mod haproxy;
 mod ledger;
@@ -26,6 +29,8 @@ mod reconcile;
 mod report;
 mod rewriting;
 mod template;
+mod traefik;
+mod tree;
 
 pub use recognise::{From, recognise};
 pub use report::{CHANGES, Item, LOSSLESS, Report};
@@ -48,13 +53,16 @@ pub struct Converted {
 /// Converts a configuration that was read from the file `name`. What it includes is read from `files`, relative to the
 /// folder of that file. `None` if the program is neither named nor recognised.
 pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) -> Option<Converted> {
-    let from = from.or_else(|| recognise(text))?;
+    let from = from.or_else(|| recognise(name, text))?;
     let mut ledger = Ledger::default();
     let file: Arc<str> = name.into();
     let plain = template::strip(text, &file, &mut ledger);
     let mut target = match from {
         From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
+        From::Traefik => traefik::translate(&plain, &file, &mut ledger),
+        From::Envoy => envoy::translate(&plain, &file, &mut ledger),
+        From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
     leave_listeners_out(&mut target);
     name_apart(&mut target);

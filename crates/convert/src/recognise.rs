@@ -7,6 +7,11 @@ use std::fmt;
 pub enum From {
     Haproxy,
     Nginx,
+    /// Its dynamic file, as YAML or TOML, or a compose file with its labels.
+    Traefik,
+    Caddy,
+    /// Its static configuration, as YAML or JSON.
+    Envoy,
 }
 
 impl From {
@@ -15,6 +20,9 @@ impl From {
         match name {
             "haproxy" => Some(From::Haproxy),
             "nginx" => Some(From::Nginx),
+            "traefik" => Some(From::Traefik),
+            "caddy" => Some(From::Caddy),
+            "envoy" => Some(From::Envoy),
             _ => None,
         }
     }
@@ -25,6 +33,9 @@ impl fmt::Display for From {
         f.write_str(match self {
             From::Haproxy => "HAProxy",
             From::Nginx => "NGINX",
+            From::Traefik => "Traefik",
+            From::Caddy => "Caddy",
+            From::Envoy => "Envoy",
         })
     }
 }
@@ -69,8 +80,56 @@ const NGINX: &[&str] = &[
     "add_header",
 ];
 
-/// Recognises the program, or `None` if the text looks like neither.
-pub fn recognise(text: &str) -> Option<From> {
+/// First words of lines of a Caddyfile that no other program has.
+const CADDY: &[&str] = &[
+    "reverse_proxy",
+    "handle",
+    "handle_path",
+    "respond",
+    "redir",
+    "encode",
+    "file_server",
+    "header_up",
+    "basic_auth",
+    "basicauth",
+    "auto_https",
+    "tls",
+    "uri",
+];
+
+/// Recognises the program by the name of the file and by its text, or `None` if it looks like none of them.
+pub fn recognise(name: &str, text: &str) -> Option<From> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    if file == "Caddyfile" || file.starts_with("Caddyfile.") || file.to_ascii_lowercase().ends_with(".caddyfile") {
+        return Some(From::Caddy);
+    }
+    by_tree(text).or_else(|| by_lines(text))
+}
+
+/// Recognises files of YAML and TOML by their keys.
+fn by_tree(text: &str) -> Option<From> {
+    let lines = || text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
+    let starts = |keys: &[&str]| lines().any(|line| keys.iter().any(|key| line.starts_with(key)));
+    let is_envoy = |line: &str| line.trim_start_matches([' ', '{', '"']).starts_with("static_resources");
+    if lines().any(is_envoy) {
+        return Some(From::Envoy);
+    }
+    let labels =
+        lines().any(|line| line.trim_start().trim_start_matches(['-', ' ', '"', '\'']).starts_with("traefik."));
+    let has_http = starts(&["http:", "[http.", "[http]", "[[http.", "entryPoints:", "[entryPoints"]);
+    let below = ["routers", "services", "middlewares", "entryPoints"].iter().any(|key| text.contains(key));
+    let is_block = lines().any(|line| line.ends_with([';', '{']));
+    (labels || has_http && below && !is_block).then_some(From::Traefik)
+}
+
+fn by_lines(text: &str) -> Option<From> {
+    let caddy = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        !line.ends_with(';') && CADDY.contains(&line.split([' ', '\t', '{']).next().unwrap_or_default())
+    };
+    if text.contains('{') && text.lines().any(caddy) {
+        return Some(From::Caddy);
+    }
     let (mut haproxy, mut nginx) = (0_usize, 0_usize);
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -96,9 +155,9 @@ mod tests {
 
     #[test]
     fn programs_are_recognised() {
-        assert_eq!(recognise("frontend a\n  bind :80\n  default_backend b\n"), Some(From::Haproxy));
-        assert_eq!(recognise("server {\n  listen 80;\n}\n"), Some(From::Nginx));
-        assert_eq!(recognise("[listener.web]\nbind = ['127.0.0.1:80']\n"), None);
-        assert_eq!(recognise("location = /x { return 200; }\nserver { }\n"), Some(From::Nginx));
+        assert_eq!(recognise("f", "frontend a\n  bind :80\n  default_backend b\n"), Some(From::Haproxy));
+        assert_eq!(recognise("f", "server {\n  listen 80;\n}\n"), Some(From::Nginx));
+        assert_eq!(recognise("f", "[listener.web]\nbind = ['127.0.0.1:80']\n"), None);
+        assert_eq!(recognise("f", "location = /x { return 200; }\nserver { }\n"), Some(From::Nginx));
     }
 }

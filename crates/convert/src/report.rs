@@ -9,6 +9,25 @@ pub const LOSSLESS: &str = "not carried over, nothing is lost";
 /// Title of the list of lines whose absence, or difference, a client or an endpoint can notice.
 pub const CHANGES: &str = "not carried over, and this changes";
 
+/// Reason for lines that append the client to X-Forwarded-For.
+pub(crate) const FORWARDED: &str =
+    "an X-Forwarded-For that a client sent is replaced, not appended to, unless a trusted proxy sent it";
+
+/// Advice on [`FORWARDED`].
+pub(crate) const TRUSTED: &str =
+    "nothing at the edge; behind other proxies, name their networks in trusted_proxies of the listener";
+
+/// Reason for passwords and requests for permission that are not carried over.
+pub(crate) const PROTECTED: &str =
+    "the password or permission is not asked for: only clients on this machine are let in";
+
+/// Advice on [`PROTECTED`].
+pub(crate) const OPEN: &str =
+    "name the networks that may use it in access of the [[route]], or check clients in the application";
+
+/// Clients that are let in where a protection was not carried over.
+pub(crate) const THIS_MACHINE: [&str; 2] = ["127.0.0.1", "::1"];
+
 /// A line that was not carried over, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {

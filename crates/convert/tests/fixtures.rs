@@ -1,4 +1,4 @@
-//! Every fixture of `tests/haproxy` and `tests/nginx` is converted: the committed output and report are what comes out,
+//! Every fixture of `tests/haproxy`, `nginx`, `traefik`, `caddy` and `envoy` is converted: the committed output and report are what comes out,
 //! the book has no directive that was forgotten, and `check` accepts the output. `make bless` rewrites the pages.
 
 use crate::committed::same_as_committed;
@@ -38,12 +38,22 @@ fn folder() -> PathBuf {
 /// Converts all fixtures, in the order of their names.
 pub fn all() -> Vec<Fixture> {
     let mut fixtures = Vec::new();
-    for (folder_name, end) in [("haproxy", "cfg"), ("nginx", "conf")] {
+    for (folder_name, ends) in [
+        ("haproxy", &["cfg"][..]),
+        ("nginx", &["conf"]),
+        ("traefik", &["yml", "traefik"]),
+        ("caddy", &["caddyfile"]),
+        ("envoy", &["yaml"]),
+    ] {
         let folder_path = folder().join(folder_name);
         let entries = std::fs::read_dir(&folder_path).expect("the folder is there");
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
         paths.sort();
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|e| e == end)) {
+        for path in &paths {
+            let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+            if !ends.contains(&end) {
+                continue;
+            }
             let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name").to_string();
             let text = std::fs::read_to_string(path).expect("a text");
             let file = format!("{folder_name}/{name}.{end}");
@@ -66,11 +76,11 @@ fn the_committed_conversions_are_what_comes_out() {
 }
 
 #[test]
-fn there_are_fixtures_for_both() {
+fn there_are_fixtures_for_each() {
     let all = all();
-    for folder in ["haproxy", "nginx"] {
+    for (folder, least) in [("haproxy", 15), ("nginx", 15), ("traefik", 6), ("caddy", 6), ("envoy", 6)] {
         let count = all.iter().filter(|fixture| fixture.folder == folder).count();
-        assert!(count >= 15, "{folder}: {count}");
+        assert!(count >= least, "{folder}: {count}");
     }
 }
 

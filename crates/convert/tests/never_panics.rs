@@ -5,7 +5,7 @@ use evenkeel_convert::{From, convert};
 use proptest::prelude::*;
 
 fn check(text: &str) {
-    for from in [From::Haproxy, From::Nginx] {
+    for from in [From::Haproxy, From::Nginx, From::Traefik, From::Caddy, From::Envoy] {
         let converted = convert("any.conf", text, Some(from), &NoFiles).expect("the program is named");
         let report = &converted.report;
         assert!(report.carried + report.changes.len() + report.lossless.len() >= report.directives, "{text}");
@@ -97,6 +97,32 @@ fn piece() -> impl Strategy<Value = String> {
         "]",
         "(",
         ")",
+        "http:\n",
+        "  routers:\n",
+        "    a:\n",
+        "      rule: Host(`a.test`) && !PathPrefix(`/x`, `/y`)\n",
+        "      service: s\n",
+        "      middlewares: [m]\n",
+        "  services:\n    s: { loadBalancer: { servers: [{ url: \"http://a:1\" }] } }\n",
+        "  middlewares:\n    m: { stripPrefix: { prefixes: [/x] } }\n",
+        "&a ",
+        "*a",
+        "<<: *a\n",
+        "- ",
+        "[http.routers.a]\n",
+        "rule = 'Path(`/x`)'\n",
+        "a.test, b.test:81 {\n",
+        "handle_path /x/* {\n",
+        "reverse_proxy @m a:1 {\n",
+        "@m {\n path /x* *.php\n}\n",
+        "@m not header A *b*\n",
+        "redir /x https://b{uri} 301\n",
+        "respond `a` 200\n",
+        "header -A\n",
+        "uri strip_prefix /x\n",
+        "import m\n",
+        "(m) {\n",
+        "}\n",
         "é",
         "0",
         "/",
@@ -145,6 +171,21 @@ proptest! {
     }
 
     #[test]
+    fn a_nearly_good_file_of_traefik_is_converted(text in nearly(include_str!("traefik/filters.yml"))) {
+        check(&text);
+    }
+
+    #[test]
+    fn nearly_good_labels_are_converted(text in nearly(include_str!("traefik/compose.yml"))) {
+        check(&text);
+    }
+
+    #[test]
+    fn a_nearly_good_caddyfile_is_converted(text in nearly(include_str!("caddy/paths.caddyfile"))) {
+        check(&text);
+    }
+
+    #[test]
     fn a_nearly_good_nginx_conf_is_converted(text in nearly(include_str!("nginx/site.conf"))) {
         check(&text);
     }
@@ -158,5 +199,8 @@ fn deep_nesting_and_long_lines_are_converted() {
     check(&format!("frontend a\n acl x path {}\n use_backend b if x x x x x x x x\n", "/a ".repeat(1000)));
     check(&format!("frontend a\n{}", " use_backend b if { path /a }\n".repeat(2_000)));
     check(&format!("server {{ {} }}", "location /a { return 200; } ".repeat(2_000)));
+    check(&"a {\n".repeat(20_000));
+    check(&format!("http:\n  routers: {}", "[".repeat(20_000)));
+    check(&format!(":80 {{\n{}}}\n", "reverse_proxy /a* 10.0.0.1:80\n".repeat(1_000)));
     check(&"x".repeat(1_000_000));
 }

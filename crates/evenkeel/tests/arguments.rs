@@ -63,7 +63,7 @@ fn convert_prints_a_configuration_and_reports_the_rest() {
 fn convert_needs_a_file_that_it_knows() {
     let folder = Folder::new("convert-unknown");
     let file = folder.file("good.toml", GOOD);
-    ends(&["convert", &file], 2, &["looks neither like a haproxy.cfg nor like an nginx.conf", "--from haproxy"]);
+    ends(&["convert", &file], 2, &["is not recognised as a haproxy.cfg, an nginx.conf, a Caddyfile", "--from haproxy"]);
     ends(&["convert", "nowhere.cfg"], 1, &["cannot read nowhere.cfg: no such file"]);
     ends(&["convert", &file, "--from", "apache"], 2, &["haproxy, nginx"]);
 }

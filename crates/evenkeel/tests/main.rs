@@ -21,6 +21,7 @@ mod full_disk;
 mod instances;
 #[path = "../../discovery/tests/support/mod.rs"]
 mod names;
+mod originals;
 mod pages;
 mod planes;
 mod process;

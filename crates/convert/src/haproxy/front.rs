@@ -204,6 +204,7 @@ impl Front<'_> {
     fn push(&self, routes: &mut Vec<Route>, line: Line, matching: Match, action: Action, set: Table) {
         let name = match &action {
             Action::Pool(pool) => format!("{}-{pool}", name_of(self.name)),
+            Action::Split(_) => format!("{}-split", name_of(self.name)),
             Action::Redirect(_) => format!("{}-redirect", name_of(self.name)),
             Action::Respond(_) => format!("{}-respond", name_of(self.name)),
         };
@@ -428,7 +429,7 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
 
 /// Matches by segment where a prefix is taken away: it is the matched one.
 fn by_segment(route: &mut Route) {
-    if route.set.get("strip_prefix").is_none() && route.set.get("rewrite").is_none() {
+    if route.set.get("strip_prefix").is_none() {
         return;
     }
     for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {

@@ -58,6 +58,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     for proxy in proxies.iter().filter(|proxy| proxy.section.kind != "backend") {
         proxy.read_front(&process, &tables, &backends, &mut target, ledger);
     }
+    compared(&proxies, ledger);
     finish(&proxies, &process, &mut target, ledger);
     for section in sections.iter().filter(|section| section.kind == "defaults") {
         if ledger.is_settled(section.line) {
@@ -312,8 +313,44 @@ impl Proxy<'_> {
     }
 }
 
+/// Reports what fetches of conditions compare in another way. The port in a Host is named once a file.
+fn compared(proxies: &[Proxy<'_>], ledger: &mut Ledger) {
+    let mut is_named = false;
+    for item in proxies.iter().filter(|proxy| !proxy.is_tcp).flat_map(|proxy| &proxy.items) {
+        let text = item.from(0).join(" ");
+        let rule =
+            matches!(item.word(0), "acl" | "use_backend" | "redirect" | "http-request" | "http-response" | "block");
+        if !rule || !ledger.is_settled(item.line) {
+            continue;
+        }
+        let is_host =
+            ["hdr(host)", "hdr_end(host)", "hdr_dom(host)", "hdr(Host)"].iter().any(|fetch| text.contains(fetch));
+        if is_host
+            && !text.contains("host_only")
+            && !text.contains("field(1,:)")
+            && !std::mem::replace(&mut is_named, true)
+        {
+            let reason = "a host is compared without its port: a request for `name:8080` is one for another host in HAProxy, here as in all conditions on the host";
+            ledger.changes(item.line, reason, "nothing, unless hosts with a port must not match: header = { Host = \"NAME\" } compares the whole field");
+        }
+        if text.contains("hdr_dom(host)") {
+            let reason = "`hdr_dom` finds a domain anywhere between dots; here it is the end of the host";
+            ledger.changes(
+                item.line,
+                reason,
+                "nothing, unless other labels follow it: header = { Host = { contains = \"NAME\" } }",
+            );
+        }
+        if text.contains("url_param(") || text.contains("urlp(") {
+            let reason = "of a parameter that occurs several times the first is compared, and in HAProxy any of them";
+            ledger.changes(item.line, reason, "nothing, unless clients send such queries");
+        }
+    }
+}
+
 fn forwardfor(item: &Item, ledger: &mut Ledger) {
     ledger.dropped(item.line, "X-Forwarded-For is always set");
+    ledger.changes(item.line, crate::report::FORWARDED, crate::report::TRUSTED);
     let words = item.from(2);
     if words.iter().any(|word| word == "except") {
         let todo = "name these proxies in trusted_proxies of the listener";

@@ -85,7 +85,16 @@ pub(super) fn trackers(items: &[&Item], scope: &mut Scope<'_>, ledger: &mut Ledg
 /// Reads the rules of a section.
 pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> Rules {
     let mut rules = Rules::default();
-    for item in items.iter().filter(|item| is_rule(item)) {
+    // HAProxy tries `monitor-uri` first, then rules for connections, then `http-request`, and `redirect` last.
+    let rank = |item: &&&Item| match item.word(0) {
+        "monitor-uri" => 0,
+        "tcp-request" => 1,
+        "redirect" => 3,
+        _ => 2,
+    };
+    let mut ordered: Vec<&&Item> = items.iter().filter(|item| is_rule(item)).collect();
+    ordered.sort_by_key(rank);
+    for item in ordered {
         rule(item, scope, &mut rules, ledger);
     }
     rules
@@ -159,6 +168,11 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) 
             let cond = Cond::one_of(Key::Path, [item.word(1)]);
             let conj = Conj { matching: Match::of([cond]), ..Conj::default() };
             finals(item, &[conj], Action::Respond(200.into()), Table::default(), rules, ledger);
+            ledger.changes(
+                item.line,
+                "the answer has no body; HAProxy sends a page",
+                "nothing, unless a monitor reads the page",
+            );
         }
         "auth" => auth(item, &words[1..], &conjs, scope, rules, ledger),
         "allow" | "accept" => allow(item, tail, rules, ledger),
@@ -223,11 +237,17 @@ fn fields(item: &Item, words: &[String], conjs: &[Conj], is_response: bool, rule
         let todo = "name each field in `remove`";
         return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
     }
-    let own = [
-        ("x-forwarded-proto", &["https", "http", "%[ssl_fc,iif(https,http)]"][..]),
-        ("x-forwarded-for", &["%[src]", "%ci"]),
-    ];
-    let is_own = |(field, values): &(&str, &[&str])| name.eq_ignore_ascii_case(field) && values.contains(&value);
+    // A constant scheme is the one of the request only under a condition that asks for it.
+    let of_scheme = |conj: &Conj| {
+        let is_scheme = |cond: &Cond| cond.key == Key::Scheme && cond.test == Test::OneOf(vec![value.to_string()]);
+        conj.matching.conds.iter().any(is_scheme)
+    };
+    let own = [("x-forwarded-proto", &["%[ssl_fc,iif(https,http)]"][..]), ("x-forwarded-for", &["%[src]", "%ci"])];
+    let is_own = |(field, values): &(&str, &[&str])| {
+        name.eq_ignore_ascii_case(field)
+            && (values.contains(&value)
+                || *field == "x-forwarded-proto" && !conjs.is_empty() && conjs.iter().all(of_scheme))
+    };
     if !is_response && verb != "del-header" && own.iter().any(is_own) {
         return ledger.dropped(item.line, "the field is always set");
     }
@@ -261,7 +281,9 @@ fn fields(item: &Item, words: &[String], conjs: &[Conj], is_response: bool, rule
     }
     match sample::read(value) {
         Ok(text) => {
-            let key = if verb == "set-header" { "set" } else { "add" };
+            // These have one value: a line more would contradict the one that is always there.
+            let is_own = name.to_ascii_lowercase().starts_with("x-forwarded-");
+            let key = if verb == "set-header" || is_own && !is_response { "set" } else { "add" };
             set.table(table).table(key).set(name, text.text.into());
             filter(item, conjs, &set, rules, ledger);
         }

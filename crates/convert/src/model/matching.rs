@@ -298,7 +298,12 @@ impl Match {
             [] => {}
             [Test::Ends(end)] => drop(not.put("ends_with", end.as_str())),
             several => {
-                let all: Vec<String> = several.iter().map(|test| test.as_regex()).collect();
+                // Flags of one expression must not hold for those behind it.
+                let apart = |regex: String| match regex.starts_with("(?") && several.len() > 1 {
+                    true => format!("(?:{regex})"),
+                    false => regex,
+                };
+                let all: Vec<String> = several.iter().map(|test| apart(test.as_regex())).collect();
                 not.put("regex", all.join("|"));
             }
         }

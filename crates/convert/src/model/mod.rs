@@ -50,6 +50,8 @@ pub(crate) struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pool(String),
+    /// Table of `split`: pools with their weights.
+    Split(Value),
     Redirect(Value),
     Respond(Value),
 }

@@ -74,6 +74,7 @@ impl Route {
         }
         match &self.action {
             Action::Pool(pool) => write_entry("pool", &pool.as_str().into(), out),
+            Action::Split(value) => write_entry("split", value, out),
             Action::Redirect(value) => write_entry("redirect", value, out),
             Action::Respond(value) => write_entry("respond", value, out),
         }

@@ -78,17 +78,24 @@ fn request_field(
     let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
     let lower = name.to_ascii_lowercase();
     match (lower.as_str(), value) {
-        ("host", "$host" | "$http_host" | "$host:$server_port" | "$http_host:$server_port") => {
-            return world.ledger.dropped(line, "Host passes as it came");
+        ("host", "$http_host") => return world.ledger.dropped(line, "Host passes as it came"),
+        ("host", "$host" | "$host:$server_port" | "$http_host:$server_port") => {
+            return world
+                .ledger
+                .dropped(line, "Host passes as it came: with the port and in the case that the client wrote");
         }
         ("host", "$proxy_host") => {
             set.put("send_host", forward.host.as_str());
             return world.ledger.carried(line);
         }
-        ("x-forwarded-for", "$proxy_add_x_forwarded_for" | "$remote_addr") => {
+        ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {
+            world.ledger.changes(line, crate::report::FORWARDED, crate::report::TRUSTED);
             return world.ledger.dropped(line, "X-Forwarded-For is always set");
         }
-        ("x-forwarded-proto", "$scheme" | "https" | "http") => {
+        ("x-forwarded-for", "$remote_addr") => {
+            return world.ledger.dropped(line, "X-Forwarded-For is always set");
+        }
+        ("x-forwarded-proto", "$scheme") => {
             return world.ledger.dropped(line, "X-Forwarded-Proto is always set");
         }
         ("x-forwarded-host", "$host" | "$http_host") => {
@@ -126,7 +133,8 @@ fn request_field(
     }
 }
 
-fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+/// Sets the fields that `add_header` adds to responses.
+pub(super) fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
     for directive in group(levels, "add_header") {
         let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
         match variable::read(value, constants) {

@@ -136,12 +136,19 @@ impl<'d> Routes<'_, 'd> {
         let line = location.directive.line;
         let test = match test {
             // A location that proxies with a slash at its end: the path without it is redirected there.
-            Some(Test::Begins(path)) if path.ends_with('/') && path.len() > 1 && proxies(location) => {
+            Some(Test::Begins(path))
+                if path.ends_with('/')
+                    && path.len() > 1
+                    && proxies(location)
+                    && matches!(location.modifier, "" | "^~") =>
+            {
                 let bare = path.trim_end_matches('/').to_string();
-                if !self.exact.contains(&bare) && matches!(location.modifier, "" | "^~") {
+                if !self.exact.contains(&bare) {
                     let to = Table::one("status", 301).with("path", path.as_str());
                     let matching = Match::of([Cond::one_of(Key::Path, [bare.as_str()])]);
-                    self.push(matching, Action::Redirect(to.into()), Table::default(), line);
+                    let mut set = Table::default();
+                    filters::response_fields(&location.levels, self.constants, &mut set, self.world);
+                    self.push(matching, Action::Redirect(to.into()), set, line);
                     self.exact.push(bare.clone());
                 }
                 Some(Test::Below(bare))
@@ -197,6 +204,7 @@ impl<'d> Routes<'_, 'd> {
     pub fn push(&mut self, matching: Match, action: Action, set: Table, line: Line) {
         let kind = match &action {
             Action::Pool(pool) => pool.clone(),
+            Action::Split(_) => "split".to_string(),
             Action::Redirect(_) => "redirect".to_string(),
             Action::Respond(_) => "respond".to_string(),
         };
@@ -341,8 +349,9 @@ impl<'d> Routes<'_, 'd> {
         let action = self.redirect(&to, status).map(|action| match action {
             // NGINX appends the query unless the target ends in `?`.
             Action::Redirect(Value::Table(mut table)) => {
-                if to.ends_with('?') {
-                    table.put("keep_query", false);
+                match to.ends_with('?') {
+                    true => drop(table.put("keep_query", false)),
+                    false => table.entries.retain(|(key, _)| key != "keep_query"),
                 }
                 Action::Redirect(table.into())
             }
@@ -409,7 +418,9 @@ impl<'d> Routes<'_, 'd> {
             own.iter().any(|d| d.name() == "deny" && d.word(1) == "all") && !own.iter().any(|d| d.name() == "allow");
         if denies {
             own.iter().filter(|d| d.name() == "deny").for_each(|d| self.world.ledger.carried(d.line));
-            return self.push(matching.clone(), Action::Respond(403.into()), Table::default(), line);
+            let mut set = Table::default();
+            filters::response_fields(levels, self.constants, &mut set, self.world);
+            return self.push(matching.clone(), Action::Respond(403.into()), set, line);
         }
         if nested && matching.conds.is_empty() {
             return;

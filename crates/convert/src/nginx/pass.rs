@@ -4,7 +4,7 @@ use super::filters;
 use super::lexer::Directive;
 use super::location::{Location, Routes};
 use super::variable;
-use super::world::{Forward, single};
+use super::world::{Forward, group, single};
 use crate::ledger::Line;
 use crate::model::{Action, Cond, Key, Match, Table, Test};
 
@@ -110,7 +110,23 @@ impl<'d> Routes<'_, 'd> {
         let line = pass.line;
         let is_named = location.pattern.starts_with('@');
         let same = ["", "$request_uri", "$uri", "$uri$is_args$args", "$document_uri"].contains(&uri);
+        let redirects =
+            "NGINX rewrites Location of responses by the same rule; here it passes as the endpoint sends it";
+        let todo =
+            "restore_prefix = true in the [[route]], which also changes paths without a host and those of cookies";
+        let levels = || location.levels.iter().flat_map(|level| level.iter());
+        let rewrites = !levels().any(|d| d.name() == "proxy_redirect" && d.word(1) == "off");
         if same || is_named || uri == location.pattern && !location.modifier.starts_with('~') {
+            // The endpoint knows itself by the name of the upstream, and redirects to it.
+            let has_host =
+                group(&location.levels, "proxy_set_header").iter().any(|d| d.word(1).eq_ignore_ascii_case("host"));
+            if rewrites && !has_host && pass.name() == "proxy_pass" {
+                self.world.ledger.changes(
+                    line,
+                    redirects,
+                    "drop send_host, so that the application knows the host of its clients",
+                );
+            }
             return matching.clone();
         }
         let Some(uri) = variable::constant(uri, self.constants).filter(|uri| uri.starts_with('/')) else {
@@ -118,19 +134,8 @@ impl<'d> Routes<'_, 'd> {
             self.world.ledger.changes(line, format!("the path of requests is made of `{uri}`"), todo);
             return matching.clone();
         };
-        let redirects =
-            "NGINX rewrites Location of responses by the same rule; here it passes as the endpoint sends it";
-        if !location
-            .levels
-            .iter()
-            .flat_map(|level| level.iter())
-            .any(|d| d.name() == "proxy_redirect" && d.word(1) == "off")
-        {
-            self.world.ledger.changes(
-                line,
-                redirects,
-                "restore_prefix = true in the [[route]], which also changes paths without a host and those of cookies",
-            );
+        if rewrites {
+            self.world.ledger.changes(line, redirects, todo);
         }
         match location.modifier {
             "=" => drop(set.put("rewrite", Table::one("path", uri))),

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Convert a configuration of HAProxy or NGINX, and report every line that is not carried over
+/// Convert a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy, and report every line that is not carried over
 #[derive(Debug, Args)]
 #[command(
     after_help = "The configuration is printed, and the report is written to standard error. It has two lists: lines whose absence loses \
@@ -21,8 +21,8 @@ pub struct Convert {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The program that FILE is for [default: recognised from its text]
-    #[arg(long, value_name = "PROGRAM", value_parser = ["haproxy", "nginx"])]
+    /// The program that FILE is for [default: recognised from its name and text]
+    #[arg(long, value_name = "PROGRAM", value_parser = ["haproxy", "nginx", "traefik", "caddy", "envoy"])]
     pub from: Option<String>,
 
     /// Write the report to this file instead of standard error

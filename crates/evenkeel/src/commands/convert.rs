@@ -1,4 +1,4 @@
-//! `evenkeel convert`: a configuration of HAProxy or NGINX as one of evenkeel, and a report of what is not carried over.
+//! `evenkeel convert`: a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy as one of evenkeel, and a report of what is not carried over.
 
 use crate::arguments::Convert;
 use crate::commands::check::STDIN;
@@ -16,8 +16,12 @@ pub fn convert(arguments: &Convert) -> Result<(), Failure> {
     let text = read(arguments, is_stdin)?;
     let from = arguments.from.as_deref().and_then(From::named);
     let Some(done) = converted(&name, &text, from, &Disk) else {
-        let problem = format!("{name} looks neither like a haproxy.cfg nor like an nginx.conf");
-        return Err(Failure::usage_error(problem).help("--from haproxy or --from nginx names the program"));
+        let problem = format!(
+            "{name} is not recognised as a haproxy.cfg, an nginx.conf, a Caddyfile, or a file of Traefik or Envoy"
+        );
+        return Err(
+            Failure::usage_error(problem).help("--from haproxy, nginx, caddy, traefik or envoy names the program")
+        );
     };
     if arguments.json {
         let mut json = done.report.to_json();

@@ -21,7 +21,13 @@ const SERVED: &[&str] = &[
 ];
 
 /// Pages whose TOML is a whole configuration, each block by itself.
-const CONFIGURED: &[&str] = &["docs/guide/coming-from.md"];
+const CONFIGURED: &[&str] = &[
+    "docs/guide/coming-from/haproxy.md",
+    "docs/guide/coming-from/nginx.md",
+    "docs/guide/coming-from/envoy.md",
+    "docs/guide/coming-from/traefik.md",
+    "docs/guide/coming-from/caddy.md",
+];
 
 /// The pages with commands: README and guides.
 fn guides() -> impl Iterator<Item = Page> {

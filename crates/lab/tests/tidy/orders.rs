@@ -10,7 +10,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
-    ("convert", &["nginx", "haproxy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "model", "ledger", "report"]),
+    ("convert", &[
+        "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
+        "durations", "model", "ledger", "report",
+    ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",

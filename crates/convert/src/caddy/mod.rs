@@ -1,0 +1,295 @@
+//! Caddyfile: sites, matchers and directives, and what each becomes. Sites get certificates by themselves there.
+
+mod lexer;
+mod matcher;
+mod proxy;
+mod site;
+mod value;
+
+use crate::ledger::Ledger;
+use crate::model::{Cond, Key, Listener, Match, Table, Target, Value};
+use evenkeel_config::Files;
+use lexer::Directive;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An address of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+/// TLS of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Tls {
+    Automatic,
+    Internal,
+    Files(String, String),
+}
+
+/// Listeners by port, and what is gathered for them.
+#[derive(Default)]
+struct Ports {
+    listeners: BTreeMap<u16, Listening>,
+}
+
+#[derive(Default)]
+struct Listening {
+    is_tls: bool,
+    is_plain: bool,
+    acme: Vec<String>,
+    files: Vec<Value>,
+    is_internal: bool,
+}
+
+/// Reads a Caddyfile, and what it imports.
+pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
+    let all = lexer::read(text, file, files, ledger);
+    let mut target = Target::default();
+    // Without braces the whole file is one site, whose addresses are the first line.
+    let is_bare = all.first().is_some_and(|first| first.block.is_empty() && !first.words.is_empty())
+        && all.iter().all(|d| !is_site(d));
+    let (options, sites): (Vec<&Directive>, Vec<&Directive>) =
+        all.iter().partition(|directive| directive.words.is_empty());
+    let options: Vec<&Directive> = options.iter().flat_map(|block| &block.block).collect();
+    all.iter().filter(|directive| directive.words.is_empty()).for_each(|directive| ledger.carried(directive.line));
+    let is_automatic = global(&options, &mut target, ledger);
+    let mut ports = Ports::default();
+    match (is_bare, all.split_first()) {
+        (true, Some((first, rest))) => {
+            let own = Directive { line: first.line, words: first.words.clone(), block: rest.to_vec() };
+            read_site(&own, is_automatic, &mut ports, &mut target, ledger);
+        }
+        _ => {
+            for directive in sites {
+                read_site(directive, is_automatic, &mut ports, &mut target, ledger);
+            }
+        }
+    }
+    ports.into_listeners(is_automatic, &mut target, ledger);
+    target
+}
+
+fn is_site(directive: &Directive) -> bool {
+    !directive.block.is_empty()
+        && address(directive.name().trim_end_matches(','), true).is_some()
+        && !directive.name().starts_with(['@', '/'])
+        && (directive.name().contains(['.', ':']) || directive.name() == "localhost")
+}
+
+/// Reads the global options. Returns true if sites get certificates by themselves.
+fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> bool {
+    let mut is_automatic = true;
+    for option in options {
+        ledger.carried(option.line);
+        match option.name() {
+            "auto_https" => is_automatic = option.word(1) != "off",
+            "email" => drop(target.root.put("acme.email", environment(option.word(1)))),
+            "acme_ca" => drop(target.root.put("acme.directory", environment(option.word(1)))),
+            "admin" | "debug" | "log" | "storage" | "persist_config" | "grace_period" | "shutdown_delay" | "order" => {
+                option.dropped("it is about Caddy's own process", ledger);
+                ledger.dropped(option.line, "it is about Caddy's own process");
+            }
+            "servers" => {
+                for inner in &option.block {
+                    inner.lost(
+                        "settings of servers are keys of the listeners",
+                        "trusted_proxies, timeouts and limits of a listener",
+                        ledger,
+                    );
+                }
+            }
+            _ => {
+                ledger.changes(
+                    option.line,
+                    "this option has no counterpart",
+                    "see [runtime], [acme] and the listeners",
+                );
+                option.lost("its option has no counterpart", "see [runtime], [acme] and the listeners", ledger);
+            }
+        }
+    }
+    is_automatic
+}
+
+fn read_site(directive: &Directive, is_automatic: bool, ports: &mut Ports, target: &mut Target, ledger: &mut Ledger) {
+    ledger.carried(directive.line);
+    let mut addresses = Vec::new();
+    for word in directive.words.iter().flat_map(|word| word.split(',')).filter(|word| !word.is_empty()) {
+        let word = environment(word);
+        match address(&word, is_automatic) {
+            Some(address) => addresses.push(address),
+            None => ledger.changes(
+                directive.line,
+                format!("\"{word}\" is not an address of a site"),
+                "add bind of a listener, and match.host",
+            ),
+        }
+    }
+    if addresses.is_empty() {
+        return directive.lost("its site has no address", "write the [[route]] by hand", ledger);
+    }
+    let tls = tls(directive, ledger);
+    for address in &mut addresses {
+        address.is_tls |= tls != Tls::Automatic;
+        if address.is_tls && address.port == 80 {
+            address.port = 443;
+        }
+        ports.add(address, &tls);
+    }
+    let mut places: Vec<(u16, Vec<String>)> = Vec::new();
+    for address in &addresses {
+        match places.iter_mut().find(|(port, _)| *port == address.port) {
+            Some((_, hosts)) => hosts.push(address.host.clone()),
+            None => places.push((address.port, vec![address.host.clone()])),
+        }
+    }
+    let name = crate::model::name_of(&addresses[0].host.replace(['.', '*'], "-").replace("${", "").replace('}', ""));
+    let mut routes = site::routes(&directive.block, &name, directive.line, target, ledger);
+    crate::reconcile::reconcile(&mut routes, "Caddy", ledger);
+    for (port, hosts) in places {
+        let mut own = Match::of([Cond::one_of(Key::Listener, [listener_name(port)])]);
+        if !hosts.iter().any(String::is_empty) {
+            own.conds.push(Cond::one_of(Key::Host, hosts));
+        }
+        for route in &routes {
+            match own.and(&route.matching) {
+                Ok(matching) => target.routes.push(crate::model::Route { matching, ..route.clone() }),
+                Err(_) => ledger.dropped(route.line, "no request of this site fulfils it"),
+            }
+        }
+    }
+}
+
+/// The `tls` directive of a site.
+fn tls(site: &Directive, ledger: &mut Ledger) -> Tls {
+    let Some(directive) = site.block.iter().find(|directive| directive.name() == "tls") else { return Tls::Automatic };
+    ledger.carried(directive.line);
+    for inner in &directive.block {
+        inner.lost("settings of TLS are those of the listener", "tls of the listener", ledger);
+    }
+    match directive.from(1) {
+        [word] if word == "internal" => Tls::Internal,
+        [cert, key] => Tls::Files(environment(cert), environment(key)),
+        [email] if email.contains('@') => Tls::Automatic,
+        _ => Tls::Automatic,
+    }
+}
+
+/// An address of a site: `[SCHEME://]HOST[:PORT]`, or a port alone.
+fn address(word: &str, is_automatic: bool) -> Option<Address> {
+    let (scheme, rest) = match word.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some(_) => return None,
+        None => ("", word),
+    };
+    let rest = rest.trim_end_matches('/');
+    if rest.contains('/') {
+        return None;
+    }
+    let bare = rest.rsplit(']').next().unwrap_or_default();
+    let (host, port) = match bare.rsplit_once(':') {
+        Some((_, port)) if !port.contains('}') || port.starts_with("${") => {
+            (&rest[..rest.len() - port.len() - 1], Some(port))
+        }
+        _ => (rest, None),
+    };
+    let port = port.map(str::parse::<u16>).transpose().ok()?;
+    let is_plain = scheme == "http" || port == Some(80) || scheme.is_empty() && (host.is_empty() || !is_automatic);
+    let port = port.unwrap_or(if is_plain { 80 } else { 443 });
+    let host = host.to_ascii_lowercase();
+    let is_host = host.is_empty()
+        || host.starts_with("${")
+        || host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.*_[]:".contains(&b));
+    (is_host && port > 0).then_some(Address { host, port, is_tls: !is_plain })
+}
+
+fn listener_name(port: u16) -> String {
+    match port {
+        80 => "http".to_string(),
+        443 => "https".to_string(),
+        port => format!("port-{port}"),
+    }
+}
+
+impl Ports {
+    fn add(&mut self, address: &Address, tls: &Tls) {
+        let entry = self.listeners.entry(address.port).or_default();
+        match address.is_tls {
+            true => entry.is_tls = true,
+            false => entry.is_plain = true,
+        }
+        let is_name = address.host.contains('.')
+            && address.host.parse::<std::net::IpAddr>().is_err()
+            && !address.host.contains('*');
+        match tls {
+            Tls::Files(cert, key) => {
+                let file: Value = Table::one("cert", cert.as_str()).with("key", key.as_str()).into();
+                if !entry.files.contains(&file) {
+                    entry.files.push(file);
+                }
+            }
+            Tls::Internal => entry.is_internal = true,
+            Tls::Automatic if !address.is_tls => {}
+            Tls::Automatic if is_name => entry.acme.push(address.host.clone()),
+            Tls::Automatic => entry.is_internal = true,
+        }
+    }
+
+    fn into_listeners(self, is_automatic: bool, target: &mut Target, ledger: &mut Ledger) {
+        let _ = ledger;
+        let has_tls = self.listeners.get(&443).is_some_and(|entry| entry.is_tls);
+        let has_plain = self.listeners.contains_key(&80);
+        if has_tls && !has_plain && is_automatic {
+            let mut listener =
+                Listener { name: "http".to_string(), bind: vec!["[::]:80".to_string()], ..Listener::default() };
+            listener.comments.push("Caddy redirects to HTTPS by itself.".to_string());
+            listener.set.put("redirect_https", true);
+            target.listeners.push(listener);
+        }
+        for (port, mut entry) in self.listeners {
+            let mut listener =
+                Listener { name: listener_name(port), bind: vec![format!("[::]:{port}")], ..Listener::default() };
+            if entry.is_tls {
+                let mut certificates = entry.files;
+                entry.acme.sort();
+                entry.acme.dedup();
+                if !entry.acme.is_empty() {
+                    certificates.push(Table::one("acme", entry.acme).into());
+                }
+                match certificates.is_empty() {
+                    true => drop(listener.set.put("tls.self_signed", true)),
+                    false => drop(listener.set.put("tls.certificates", Value::List(certificates))),
+                }
+                if entry.is_internal {
+                    listener
+                        .comments
+                        .push("Certificates of Caddy's own authority are self-signed ones here.".to_string());
+                }
+            }
+            target.listeners.push(listener);
+        }
+    }
+}
+
+/// The text with variables of the environment as evenkeel writes them: `{$NAME:default}` is `${NAME:-default}`.
+fn environment(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("{$") {
+        out.push_str(&rest[..at]);
+        let found = &rest[at + 2..];
+        let Some(end) = found.find('}') else {
+            out.push_str(&rest[at..]);
+            return out;
+        };
+        let inner = &found[..end];
+        match inner.split_once(':') {
+            Some((name, default)) => out.push_str(&format!("${{{name}:-{default}}}")),
+            None => out.push_str(&format!("${{{inner}}}")),
+        }
+        rest = &found[end + 1..];
+    }
+    out + rest
+}

@@ -1,0 +1,314 @@
+//! `reverse_proxy`: a pool, and the filters that stand in its block.
+
+use super::lexer::Directive;
+use super::value;
+use crate::durations::milliseconds;
+use crate::ledger::Ledger;
+use crate::limits::timeout;
+use crate::model::{Endpoint, Pool, Table, Target, Value, name_of};
+
+/// Reads a `reverse_proxy` behind its matcher. Returns the name of its pool and its filters; `None` without an upstream.
+pub(super) fn read(
+    directive: &Directive,
+    words: &[String],
+    target: &mut Target,
+    ledger: &mut Ledger,
+) -> Option<(String, Table)> {
+    let mut pool = Pool::default();
+    let mut set = Table::default();
+    ledger.carried(directive.line);
+    words.iter().for_each(|word| upstream(word, directive, &mut pool, ledger));
+    let mut check = Table::default();
+    for row in &directive.block {
+        ledger.carried(row.line);
+        match row.name() {
+            "to" => row.from(1).iter().for_each(|word| upstream(word, row, &mut pool, ledger)),
+            name if name.starts_with("health_") => health(row, &mut check, ledger),
+            "header_up" => field(row, "request_headers", &mut set, ledger),
+            "header_down" => field(row, "response_headers", &mut set, ledger),
+            "lb_policy" => policy(row, &mut pool, ledger),
+            "lb_retries" => match row.word(1).parse::<u64>() {
+                Ok(retries) => drop(pool.set.put("retry.attempts", retries.min(10))),
+                Err(_) => ledger.changes(row.line, "its value was not understood", "set retry.attempts of the pool"),
+            },
+            "fail_duration" => time(row, "outlier.eject", 86_400_000, &mut pool, ledger),
+            "max_fails" => match row.word(1).parse::<u64>() {
+                Ok(fails) => drop(pool.set.put("outlier.consecutive_gateway", fails.min(1_000_000))),
+                Err(_) => ledger.changes(row.line, "its value was not understood", "set outlier of the pool"),
+            },
+            "unhealthy_request_count" => match row.word(1).parse::<u64>() {
+                Ok(most) => drop(pool.set.put("limits.requests_per_endpoint", most.min(1_000_000))),
+                Err(_) => ledger.changes(row.line, "its value was not understood", "set limits.requests_per_endpoint"),
+            },
+            "transport" => transport(row, &mut pool, ledger),
+            "flush_interval" | "request_buffers" | "response_buffers" | "buffer_requests" | "buffer_responses"
+            | "max_buffer_size" | "stream_timeout" | "stream_close_delay" | "verbose_logs" => {
+                ledger.dropped(row.line, "bodies pass as they come")
+            }
+            "lb_try_duration" | "lb_try_interval" => {
+                ledger.changes(
+                    row.line,
+                    "a request that fails is tried again at once, at another endpoint",
+                    "retry of the pool",
+                );
+            }
+            "trusted_proxies" => {
+                ledger.changes(
+                    row.line,
+                    "proxies in front are trusted by the listener",
+                    "trusted_proxies of the listener",
+                );
+            }
+            _ => row.block.iter().chain([row]).for_each(|inner| {
+                ledger.changes(
+                    inner.line,
+                    "`reverse_proxy` has no such setting here",
+                    "see the keys of pools and routes",
+                );
+            }),
+        }
+    }
+    if !check.is_empty() {
+        if check.get("http").is_none() {
+            check.put("http.path", "/");
+        }
+        // One check decides there, unless it is told otherwise.
+        for key in ["fall", "rise"] {
+            if check.get(key).is_none() {
+                check.put(key, 1);
+            }
+        }
+        pool.set.put("health", check);
+    }
+    if pool.endpoints.is_empty() {
+        ledger.changes(directive.line, "none of its upstreams was carried over", "add a pool with its endpoints");
+        return None;
+    }
+    Some((place(pool, target), set))
+}
+
+/// Adds the pool under a name of its own, or finds the same one.
+fn place(mut pool: Pool, target: &mut Target) -> String {
+    let host = pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str());
+    let base = name_of(
+        &host.trim_start_matches("unix:").replace([':', '/', '.', '[', ']'], "-").replace("${", "").replace('}', ""),
+    );
+    for number in 1_usize.. {
+        pool.name = if number == 1 { base.clone() } else { format!("{base}-{number}") };
+        match target.pools.iter().find(|other| other.name == pool.name) {
+            Some(other) if other.endpoints == pool.endpoints && other.set == pool.set => break,
+            Some(_) => {}
+            None => {
+                target.pools.push(pool.clone());
+                break;
+            }
+        }
+    }
+    pool.name
+}
+
+fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
+    let word = super::environment(word);
+    let (scheme, address) = word.split_once("://").unwrap_or(("", &word));
+    match scheme {
+        "https" => drop(pool.set.put("tls", true)),
+        "h2c" => drop(pool.set.put("protocol", "h2")),
+        _ => {}
+    }
+    if let Some(path) = address.strip_prefix("unix/") {
+        let addr = format!("unix:{path}");
+        return pool.endpoints.push(Endpoint { addr, set: Table::default() });
+    }
+    let without_variables = address.replace("${", "");
+    if without_variables.contains('{') || address.contains(['*', ' ']) || address.is_empty() {
+        return ledger.changes(
+            row.line,
+            format!("the upstream \"{address}\" has a variable"),
+            "name its endpoints in a pool",
+        );
+    }
+    let port = if scheme == "https" { 443 } else { 80 };
+    let bare = address.rsplit(']').next().unwrap_or_default();
+    let addr = match (address.strip_prefix(':'), bare.contains(':')) {
+        (Some(port), _) => format!("127.0.0.1:{port}"),
+        (None, true) => address.trim_end_matches('/').to_string(),
+        (None, false) => format!("{}:{port}", address.trim_end_matches('/')),
+    };
+    // A range of ports is as many endpoints.
+    if let Some((host, range)) = addr.rsplit_once(':')
+        && let Some((Ok(from), Ok(to))) =
+            range.split_once('-').map(|(from, to)| (from.parse::<u16>(), to.parse::<u16>()))
+    {
+        let ports = from..=to.min(from.saturating_add(99));
+        return pool
+            .endpoints
+            .extend(ports.map(|port| Endpoint { addr: format!("{host}:{port}"), set: Table::default() }));
+    }
+    if !pool.endpoints.iter().any(|endpoint| endpoint.addr == addr) {
+        pool.endpoints.push(Endpoint { addr, set: Table::default() });
+    }
+}
+
+fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
+    let hashed = |key: String| Value::from(Table::one("maglev", Table::one("key", key)));
+    let balance = match (row.word(1), row.word(2)) {
+        ("random" | "random_choose", _) => "random".into(),
+        ("round_robin" | "weighted_round_robin", _) => "round_robin".into(),
+        ("least_conn", _) => "leastconn".into(),
+        ("first", _) => "first".into(),
+        ("ip_hash" | "client_ip_hash", _) => hashed("client-ip".into()),
+        ("uri_hash", _) => hashed("path".into()),
+        ("header", name) if !name.is_empty() => hashed(format!("header:{name}")),
+        ("query", name) if !name.is_empty() => hashed(format!("query:{name}")),
+        ("cookie", name) => {
+            pool.comments
+                .push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
+            pool.set.put("sticky.cookie", if name.is_empty() { "lb" } else { name });
+            pool.set.put("sticky.secret_file", "/etc/evenkeel/sticky.key");
+            return;
+        }
+        _ => return ledger.changes(row.line, "the policy has no counterpart", "set balance of the pool"),
+    };
+    if row.word(1) == "weighted_round_robin" {
+        for (endpoint, weight) in pool.endpoints.iter_mut().zip(row.from(2)) {
+            if let Ok(weight) = weight.parse::<u64>() {
+                endpoint.set.put("weight", weight.min(65_535));
+            }
+        }
+    }
+    if row.word(1) == "random" {
+        ledger.dropped(row.line, "of two random endpoints the better one is taken");
+    }
+    pool.set.put("balance", balance);
+}
+
+fn time(row: &Directive, key: &str, most: u64, pool: &mut Pool, ledger: &mut Ledger) {
+    match milliseconds(row.word(1)) {
+        Some(ms) if ms > 0 => drop(pool.set.put(key, crate::model::duration(ms.clamp(100, most)))),
+        _ => ledger.changes(row.line, "its value was not understood", format!("set {key} of the pool")),
+    }
+}
+
+fn health(row: &Directive, check: &mut Table, ledger: &mut Ledger) {
+    let word = row.word(1);
+    let number = || word.parse::<u64>().ok();
+    let done = match row.name() {
+        "health_uri" | "health_path" => word.starts_with('/').then(|| drop(check.put("http.path", word))),
+        "health_port" => number().filter(|port| (1..65_536).contains(port)).map(|port| drop(check.put("port", port))),
+        "health_interval" => {
+            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(check.put("interval", timeout("interval", ms).0)))
+        }
+        "health_timeout" => {
+            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(check.put("timeout", timeout("timeout", ms).0)))
+        }
+        "health_status" => {
+            let status: Option<Value> = match word.strip_suffix("xx") {
+                Some(class) if matches!(class, "2" | "3" | "4" | "5") => Some(word.into()),
+                _ => number().filter(|status| (200..600).contains(status)).map(Value::Int),
+            };
+            status.map(|status| drop(check.put("http.expect", Value::List(vec![status]))))
+        }
+        "health_method" if matches!(word, "GET" | "HEAD" | "OPTIONS") => Some(drop(check.put("http.method", word))),
+        "health_fails" => number().map(|fails| drop(check.put("fall", fails.clamp(1, 1000)))),
+        "health_passes" => number().map(|passes| drop(check.put("rise", passes.clamp(1, 1000)))),
+        _ => None,
+    };
+    if done.is_none() {
+        row.block.iter().chain([row]).for_each(|inner| {
+            ledger.changes(inner.line, "checks have no such setting", "nothing, if the page answers without it");
+        });
+    }
+}
+
+fn transport(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
+    if row.word(1) != "http" {
+        return row.block.iter().chain([row]).for_each(|inner| {
+            ledger.changes(inner.line, "endpoints speak HTTP only", "keep a server for FastCGI in front of them");
+        });
+    }
+    for inner in &row.block {
+        ledger.carried(inner.line);
+        let time = |key: &str, ms: Option<u64>| ms.map(|ms| timeout(key, ms).0);
+        match inner.name() {
+            "tls" => {
+                if pool.set.get("tls").is_none() {
+                    pool.set.put("tls", true);
+                }
+            }
+            "tls_insecure_skip_verify" => drop(pool.set.put("tls.verify", false)),
+            "tls_server_name" => drop(pool.set.put("tls.server_name", inner.word(1))),
+            "tls_trusted_ca_certs" => drop(pool.set.put("tls.ca", inner.word(1))),
+            "dial_timeout" => match time("connect", milliseconds(inner.word(1))) {
+                Some(value) => drop(pool.set.put("timeouts.connect", value)),
+                None => ledger.changes(inner.line, "its value was not understood", "set timeouts.connect"),
+            },
+            "response_header_timeout" => match time("response", milliseconds(inner.word(1))) {
+                Some(value) => drop(pool.set.put("timeouts.response", value)),
+                None => ledger.changes(inner.line, "its value was not understood", "set timeouts.response"),
+            },
+            "read_timeout" => match time("idle", milliseconds(inner.word(1))) {
+                Some(value) => drop(pool.set.put("timeouts.idle", value)),
+                None => ledger.changes(inner.line, "its value was not understood", "set timeouts.idle"),
+            },
+            "versions" if inner.words.iter().any(|word| word == "h2c") => drop(pool.set.put("protocol", "h2")),
+            "versions" if inner.words.iter().any(|word| word == "2") => drop(pool.set.put("protocol", "auto")),
+            "proxy_protocol" => drop(pool.set.put("proxy_protocol", inner.word(1))),
+            "compression"
+            | "keepalive"
+            | "keepalive_idle_conns"
+            | "keepalive_interval"
+            | "max_conns_per_host"
+            | "write_timeout"
+            | "read_buffer"
+            | "write_buffer"
+            | "versions" => ledger.dropped(inner.line, "connections are kept by the pool itself"),
+            _ => inner.block.iter().chain([inner]).for_each(|deep| {
+                ledger.changes(deep.line, "the transport has no such setting", "see tls and timeouts of the pool");
+            }),
+        }
+    }
+}
+
+/// `header_up NAME VALUE`, `+NAME`, `-NAME`, and the lines of `header` and `request_header`.
+pub(super) fn field(row: &Directive, table: &str, set: &mut Table, ledger: &mut Ledger) {
+    words_of_field(row, row.from(1), table, set, ledger);
+}
+
+/// Reads a change of a field from words.
+pub(super) fn words_of_field(row: &Directive, words: &[String], table: &str, set: &mut Table, ledger: &mut Ledger) {
+    let (Some(name), given) = (words.first(), words.get(1)) else { return };
+    if words.len() > 2 {
+        return ledger.changes(row.line, "fields are not replaced by expressions", format!("set the field in {table}"));
+    }
+    if let Some(name) = name.strip_prefix('-') {
+        return set.table(table).push("remove", name);
+    }
+    let (verb, name) = match name.strip_prefix('+') {
+        Some(name) => ("add", name),
+        None => ("set", name.trim_start_matches(['?', '>'])),
+    };
+    let lower = name.to_ascii_lowercase();
+    let text = match value::read(given.map_or("", String::as_str)) {
+        Ok(text) => text,
+        Err(reason) => return ledger.changes(row.line, reason, format!("set {name} by hand, or in the application")),
+    };
+    match (table, lower.as_str()) {
+        ("request_headers", "host") => match text.as_str() {
+            "{host}" => ledger.dropped(row.line, "Host passes as it came"),
+            "{upstream_hostport}" => drop(set.put("send_host", "endpoint")),
+            text => drop(set.put("send_host", text)),
+        },
+        ("request_headers", "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host")
+            if matches!(text.as_str(), "{client.ip}" | "{scheme}" | "{host}") =>
+        {
+            ledger.dropped(row.line, "the field is always set");
+        }
+        (_, "upgrade" | "connection" | "content-length" | "transfer-encoding" | "te" | "trailer" | "keep-alive") => {
+            ledger.changes(row.line, format!("{name} steers the message, and cannot be set"), "leave it out");
+        }
+        _ if text.contains("{upstream_hostport}") => {
+            ledger.changes(row.line, "the endpoint is not known when fields are set", "leave it out")
+        }
+        _ => drop(set.table(table).table(verb).set(name, text.into())),
+    }
+}

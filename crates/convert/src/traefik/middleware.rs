@@ -1,0 +1,264 @@
+//! Middlewares: filters of routes, or a redirect instead of the service.
+
+use crate::ledger::Ledger;
+use crate::model::{Action, Cond, Key, Match, Table, Test, braced, parse_size, size};
+use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use crate::tree::Node;
+
+/// Changes that the middlewares of a router make to its routes.
+#[derive(Default)]
+pub(super) struct Effect {
+    pub set: Table,
+    pub action: Option<Action>,
+    /// Prefixes that are taken away.
+    pub strip: Vec<String>,
+}
+
+/// Deepest nesting of chains.
+const DEPTH: usize = 8;
+
+/// Adds what a middleware does.
+pub(super) fn apply(name: &str, all: Option<&Node>, effect: &mut Effect, depth: usize, ledger: &mut Ledger) -> bool {
+    let bare = name.split('@').next().unwrap_or(name);
+    let Some(middleware) = all.and_then(|all| all.get(bare)) else { return false };
+    for (kind, node) in middleware.entries() {
+        if kind.eq_ignore_ascii_case("chain") && depth < DEPTH {
+            for inner in node.texts("middlewares", ledger) {
+                if !apply(&inner, all, effect, depth + 1, ledger) {
+                    node.lost(
+                        "a middleware of the chain is not in this file",
+                        "convert the file that has it, too",
+                        ledger,
+                    );
+                }
+            }
+            continue;
+        }
+        one(&kind.to_ascii_lowercase(), node, effect, ledger);
+    }
+    true
+}
+
+fn one(kind: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    match kind {
+        "stripprefix" => {
+            effect.strip.extend(
+                node.texts("prefixes", ledger).into_iter().map(|prefix| prefix.trim_end_matches('/').to_string()),
+            );
+            if let Some(force) = node.at("forceSlash") {
+                force.dropped("a path is never without its slash", ledger);
+            }
+        }
+        "addprefix" => {
+            if let Some(prefix) = node.take("prefix", ledger) {
+                effect.set.put("rewrite.path", format!("{}{{path}}", braced(prefix.trim_end_matches('/'))));
+            }
+        }
+        "replacepath" => {
+            if let Some(path) = node.take("path", ledger) {
+                effect.set.put("rewrite.path", braced(path));
+            }
+        }
+        "redirectscheme" => {
+            let permanent = node.take("permanent", ledger) == Some("true");
+            let mut to = Table::one("status", if permanent { 301 } else { 302 });
+            to.put("scheme", node.take("scheme", ledger).unwrap_or("https"));
+            if let Some(port) = node.take("port", ledger).and_then(|port| port.parse::<u64>().ok()) {
+                to.put("port", port);
+            }
+            let reason = "Traefik answers other methods than GET by 307 or 308; here every request gets this status";
+            ledger.changes(
+                node.line,
+                reason,
+                "nothing, unless clients send a POST there: status = 308 keeps its method",
+            );
+            effect.action = Some(Action::Redirect(to.into()));
+        }
+        "headers" => headers(node, effect, ledger),
+        "ratelimit" => rate_limit(node, effect, ledger),
+        "inflightreq" => {
+            if let Some(amount) = node.take("amount", ledger).and_then(|amount| amount.parse::<u64>().ok()) {
+                effect.set.push("limits", Table::one("in_flight", amount.max(1)).with("key", "client"));
+            }
+            node.lost(
+                "requests are counted by the client's address",
+                "key of the limit: header:NAME, cookie:NAME or route",
+                ledger,
+            );
+        }
+        "ipallowlist" | "ipwhitelist" => {
+            effect.set.put("access.allow", node.texts("sourceRange", ledger));
+            if let Some(status) = node.take("rejectStatusCode", ledger).and_then(|status| status.parse::<u64>().ok()) {
+                effect.set.put("access.status", status);
+            }
+            node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
+        }
+        "buffering" => {
+            if let Some(bytes) = node.take("maxRequestBodyBytes", ledger).and_then(parse_size) {
+                effect.set.put("body_max", size(bytes));
+            }
+            node.dropped("bodies are not buffered: they pass as they come", ledger);
+        }
+        "retry" => {
+            if let Some(attempts) = node.take("attempts", ledger).and_then(|attempts| attempts.parse::<u64>().ok()) {
+                effect.set.put("retry.attempts", attempts.saturating_sub(1).min(10));
+            }
+            node.dropped("pauses between tries grow from 25 ms on", ledger);
+        }
+        "compress" => node.lost("responses are not compressed", "compress in the application, or leave it out", ledger),
+        // What was protected stays closed until the operator decides.
+        "basicauth" | "digestauth" | "forwardauth" => {
+            if effect.set.table("access").get("allow").is_none() {
+                effect.set.put("access.allow", THIS_MACHINE.to_vec());
+            }
+            node.lost(PROTECTED, OPEN, ledger);
+        }
+        "errors" => node.lost("pages are for evenkeel's own answers", "error_pages of the [[route]]", ledger),
+        "circuitbreaker" => node.lost("endpoints that fail are ejected one by one", "outlier of the pool", ledger),
+        "stripprefixregex" | "replacepathregex" => {
+            node.lost(
+                "paths are not rewritten by expressions",
+                "rewrite = { path = \"/x/{id}\" } of the [[route]]",
+                ledger,
+            );
+        }
+        "redirectregex" => {
+            node.lost(
+                "redirects are not made by expressions",
+                "redirect = { to = \"https://HOST{path}\" } of a [[route]]",
+                ledger,
+            );
+        }
+        "contenttype" => node.dropped("types of responses are never guessed", ledger),
+        "plugin" => node.lost("plugins are not run", "see what it is for", ledger),
+        _ => node.lost("this middleware has no counterpart", "see the filters of a [[route]]", ledger),
+    }
+}
+
+/// Fields of `headers` that are one field of the response each.
+const FIELDS: &[(&str, &str, &str)] = &[
+    ("customFrameOptionsValue", "X-Frame-Options", ""),
+    ("contentSecurityPolicy", "Content-Security-Policy", ""),
+    ("referrerPolicy", "Referrer-Policy", ""),
+    ("permissionsPolicy", "Permissions-Policy", ""),
+    ("customBrowserXSSValue", "X-XSS-Protection", ""),
+    ("frameDeny", "X-Frame-Options", "DENY"),
+    ("contentTypeNosniff", "X-Content-Type-Options", "nosniff"),
+    ("browserXssFilter", "X-XSS-Protection", "1; mode=block"),
+];
+
+fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    for (key, table) in [("customRequestHeaders", "request_headers"), ("customResponseHeaders", "response_headers")] {
+        for (name, value) in node.get(key).map_or(&[][..], Node::entries) {
+            let Some(text) = value.text() else { continue };
+            ledger.carried(value.line);
+            match text.is_empty() {
+                true => effect.set.table(table).push("remove", name.as_str()),
+                false if name.eq_ignore_ascii_case("host") && table == "request_headers" => {
+                    drop(effect.set.put("send_host", text))
+                }
+                false => drop(effect.set.table(table).table("set").set(name, braced(text).into())),
+            }
+        }
+    }
+    for (key, field, fixed) in FIELDS {
+        let Some(text) = node.take(key, ledger) else { continue };
+        let value = if fixed.is_empty() { braced(text) } else { (*fixed).to_string() };
+        if fixed.is_empty() || text == "true" {
+            effect.set.table("response_headers").table("set").set(field, value.into());
+        }
+    }
+    if let Some(seconds) = node.take("stsSeconds", ledger).filter(|seconds| *seconds != "0") {
+        let on = |flag: Option<&str>, text: &'static str| if flag == Some("true") { text } else { "" };
+        let below = on(node.take("stsIncludeSubdomains", ledger), "; includeSubDomains");
+        let preload = on(node.take("stsPreload", ledger), "; preload");
+        let value = format!("max-age={}{below}{preload}", braced(seconds));
+        effect.set.table("response_headers").table("set").set("Strict-Transport-Security", value.into());
+        if node.take("forceSTSHeader", ledger) != Some("true") {
+            ledger.changes(
+                node.line,
+                "Strict-Transport-Security is sent over HTTP as well, where clients ignore it",
+                "nothing",
+            );
+        }
+    }
+    let origins = node.texts("accessControlAllowOriginList", ledger);
+    if !origins.is_empty() {
+        let mut cors = Table::one("origins", origins);
+        for (key, list) in [
+            ("accessControlAllowMethods", "methods"),
+            ("accessControlAllowHeaders", "headers"),
+            ("accessControlExposeHeaders", "expose"),
+        ] {
+            let values = node.texts(key, ledger);
+            if !values.is_empty() {
+                cors.put(list, values);
+            }
+        }
+        if node.take("accessControlAllowCredentials", ledger) == Some("true") {
+            cors.put("credentials", true);
+        }
+        if let Some(age) = node.take("accessControlMaxAge", ledger).and_then(|age| age.parse::<u64>().ok()) {
+            cors.put("max_age", format!("{}s", age.min(86_400)));
+        }
+        if let Some(vary) = node.at("addVaryHeader") {
+            vary.dropped("Vary: Origin is added where it is needed", ledger);
+        }
+        effect.set.put("cors", cors);
+    }
+    node.lost(
+        "this setting of `headers` has no counterpart",
+        "set the field in response_headers, if it is one",
+        ledger,
+    );
+}
+
+fn rate_limit(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    let Some(average) = node.take("average", ledger).and_then(|average| average.parse::<u64>().ok()).filter(|n| *n > 0)
+    else {
+        return node.dropped("without an average there is no limit", ledger);
+    };
+    let period = node.take("period", ledger).and_then(crate::durations::milliseconds).unwrap_or(1000).max(1);
+    let burst = node.take("burst", ledger).and_then(|burst| burst.parse::<u64>().ok()).unwrap_or(1).max(1);
+    let rate = [(1000, "s"), (60_000, "m"), (3_600_000, "h")].into_iter().find_map(|(unit, name)| {
+        let scaled = average.checked_mul(unit)?;
+        (scaled >= period && scaled % period == 0).then(|| format!("{}/{name}", scaled / period))
+    });
+    let key = match node.take("sourceCriterion.requestHeaderName", ledger) {
+        Some(name) => format!("header:{name}"),
+        None if node.take("sourceCriterion.requestHost", ledger) == Some("true") => "route".to_string(),
+        None => "client".to_string(),
+    };
+    match rate {
+        Some(rate) => effect.set.push("limits", Table::one("requests", rate).with("burst", burst).with("key", key)),
+        None => ledger.changes(node.line, "its rate is not a whole number of requests", "limits of the [[route]]"),
+    }
+    node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
+}
+
+/// A match that takes a prefix by segment, so that it can be taken away; `None` if the prefix does not fit the match.
+pub(super) fn stripped(matching: &Match, prefix: &str) -> Option<Match> {
+    let own = |cond: &&Cond| cond.key == Key::Path && !cond.negated;
+    match matching.conds.iter().find(own).map(|cond| &cond.test) {
+        Some(Test::Begins(text)) if text.trim_end_matches('/') == prefix => {
+            let mut matching = matching.clone();
+            matching.conds.retain(|cond| cond.key != Key::Path || cond.negated);
+            matching.conds.push(Cond::new(Key::Path, Test::Below(prefix.to_string())));
+            Some(matching)
+        }
+        None => matching.and(&Match::of([Cond::new(Key::Path, Test::Below(prefix.to_string()))])).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_taken_away_where_it_is_matched() {
+        let begins = |text: &str| Match::of([Cond::new(Key::Path, Test::Begins(text.into()))]);
+        assert!(stripped(&begins("/api"), "/api").is_some() && stripped(&begins("/api/"), "/api").is_some());
+        assert!(stripped(&begins("/api/v1"), "/api").is_none() && stripped(&Match::default(), "/api").is_some());
+    }
+}
