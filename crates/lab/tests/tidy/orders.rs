@@ -87,7 +87,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("runtime", &[
-        "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "snapshot", "pool",
+        "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "splits", "snapshot", "pool",
         "history", "events", "journal", "orders",
     ]),
     ("sim", &[

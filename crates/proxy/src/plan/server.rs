@@ -214,6 +214,7 @@ impl Plane for Proxy {
                 listeners: listeners.clone(),
                 pools,
                 pools_of_route: pools_of_route.clone(),
+                splits: next.generation.splits.clone(),
                 sockets: mine.collect(),
                 probed: probed.collect(),
                 log: log.as_ref().map(|log| {
