@@ -227,7 +227,7 @@ fn pool(
 
 /// Creates the worker's endpoints, each with its slot.
 fn table(holds: (&Rc<Core>, &Rc<Mark>), endpoints: Slots) -> Vec<(Slot, Endpoint)> {
-    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, e.addr, e.stats))).collect()
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, (e.addr, e.own), e.stats))).collect()
 }
 
 /// Ends the connections of listeners that left the plan: idle ones now, others after their request, all of them within

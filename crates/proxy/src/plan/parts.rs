@@ -12,7 +12,8 @@ use crate::plan::installed::Worker;
 use crate::upstream::rules::PoolRules;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::Mode;
+use evenkeel_config::plan::{Mode, Own};
+use evenkeel_net::dial::Remote;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_runtime::Control;
 use evenkeel_runtime::splits::Splits;
@@ -97,6 +98,8 @@ pub type Slots = Vec<(Slot, EndpointParts)>;
 pub struct EndpointParts {
     pub name: Arc<str>,
     /// Address; `None` while the name does not resolve.
-    pub addr: Option<SocketAddr>,
+    pub addr: Option<Remote>,
+    /// Host, path prefix and name in TLS that only this endpoint has.
+    pub own: Own,
     pub stats: Arc<EndpointStats>,
 }

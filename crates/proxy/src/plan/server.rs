@@ -368,7 +368,8 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
-        Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
+        let (name, own) = (endpoint.name.clone(), endpoint.own.clone());
+        Some((slot, EndpointParts { name, addr, own, stats: Arc::clone(stats) }))
     };
     members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
