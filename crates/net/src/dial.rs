@@ -11,7 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net;
 use std::sync::Arc;
 
-/// Address of an endpoint.
+/// Address of an endpoint, over TCP or on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Remote {
     Ip(SocketAddr),

@@ -56,11 +56,11 @@ pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
     tokio::time::timeout(check.timeout, once(&check.check, at, announce, tls)).await.unwrap_or(Err(Failure::Timeout))
 }
 
-/// Endpoint to check.
+/// Address of the endpoint to check, and the host to send there.
 #[derive(Clone, Copy)]
 struct At<'c> {
     addr: &'c Remote,
-    /// Host of its own.
+    /// Host that is configured for this endpoint alone.
     host: Option<&'c str>,
 }
 
@@ -71,7 +71,7 @@ impl At<'_> {
     }
 }
 
-/// Connects to an endpoint.
+/// Connects to an endpoint over TCP, or to its Unix socket.
 async fn connect(addr: &Remote) -> std::io::Result<Box<dyn Carries>> {
     Ok(match addr {
         Remote::Ip(addr) => Box::new(TcpStream::connect(addr).await?),

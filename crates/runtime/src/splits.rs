@@ -23,7 +23,7 @@ pub const SPLIT_WEIGHT_MAX: u32 = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Splits(HashMap<Arc<str>, OfRoute>);
 
-/// Split of one route.
+/// Split of one route, as planned and as it is now.
 #[derive(Debug)]
 struct OfRoute {
     /// Configured weights of the pools; at least one is above 0.
@@ -46,7 +46,7 @@ pub struct Weights {
 pub enum SplitRefused {
     /// No route has this name; the list has the routes with a split.
     UnknownRoute(Vec<Arc<str>>),
-    /// The route has no split.
+    /// The route exists, and has another action.
     NoSplit,
     /// The split has no such pool; the list has its pools.
     UnknownPool(String, Vec<Arc<str>>),

@@ -30,11 +30,11 @@ pub struct Split {
     pub order: Option<SplitOrderer>,
 }
 
-/// Pool of a split.
+/// Pool of a split, with its share of the requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Share {
     pub pool: String,
-    /// Weight now.
+    /// Weight that applies now, 0 to 1000000.
     pub weight: u32,
     /// Weight of the configuration.
     pub configured: u32,

@@ -13,7 +13,7 @@ pub struct Shares {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Part {
-    /// Hash of the part's name.
+    /// Hash of the part's name, which makes its numbers independent of those of other parts.
     id: u64,
     weight: f64,
     /// Sum of the weights up to this part.

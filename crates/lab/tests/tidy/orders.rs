@@ -100,7 +100,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
-        "described", "events", "picks", "served", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status",
+        "described", "events", "picks", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status", "served",
         "config", "orders",
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),

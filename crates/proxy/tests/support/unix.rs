@@ -27,7 +27,7 @@ impl Socket {
         Socket::at(free_path(), endpoint)
     }
 
-    /// Listens at this path.
+    /// Listens at this path, which must be free.
     pub fn at(path: PathBuf, endpoint: SocketAddr) -> Socket {
         let listener = UnixListener::bind(&path).expect("a free path");
         let addr = format!("unix:{}", path.display());
