@@ -11,7 +11,7 @@
 //! 1. `structures`, building blocks without policy: [`time`] and [`rng`], plain instants and seeded randomness;
 //!    [`decay`], how old numbers fade; [`percentile`], a percentile of recent latencies; [`token_bucket`], limits on
 //!    how often something happens; [`networks`], values of IP networks; [`slab`], reusable slots; [`published`], a value
-//!    that control code replaces for all workers.
+//!    that control code replaces for all workers; [`shares`], shares by weight.
 //! 2. `machines`, state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
 //!    requests that wait ([`queue`]), are tried again ([`retry`]) or are sent twice ([`hedge`]), the last two within a
 //!    [`budget`].
@@ -65,7 +65,7 @@ pub use measurement::{latency, load_estimate, loads, report, reported, request, 
 pub use parts::draw;
 pub use pools::{control, pool, replay};
 pub use seam::{balancer, explain, journal, params, picker, recent, tried};
-pub use structures::{decay, networks, percentile, published, rng, slab, time, token_bucket};
+pub use structures::{decay, networks, percentile, published, rng, shares, slab, time, token_bucket};
 
 pub use balancer::Balancer;
 pub use endpoint::{EndpointId, EndpointSpec};

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
+use crate::form::Formed;
 use crate::plan::{Address, Endpoint};
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints};
 use crate::source::{Sources, Span};
@@ -56,11 +57,20 @@ fn read(name: &str, file: usize, sources: &Sources, findings: &mut Findings) -> 
     let section = Reader::new(&ENDPOINT_LIST, findings, true).table(&ENDPOINT_LIST, &table, whole);
     check_endpoints(&section, findings);
     for endpoint in section.sections("endpoints") {
-        if let Some(crate::form::Formed::Address(addr @ Address::Name { .. })) = endpoint.formed("addr") {
-            let message = format!("{addr} is a name; a list holds addresses");
-            let help = "write the IP address; names belong in \"endpoints\" of a pool, or in its discover.dns";
-            findings.add(Code::BadAddress, endpoint.span_of("addr"), message).help(help);
-        }
+        let (what, help) = match endpoint.formed("addr") {
+            Some(Formed::Address(Address::Name { .. })) => {
+                ("name", "write the IP address; names belong in \"endpoints\" of a pool, or in its discover.dns")
+            }
+            Some(Formed::Address(Address::Unix(_))) => {
+                ("Unix socket", "write the IP address; sockets belong in \"endpoints\" of a pool")
+            }
+            _ => continue,
+        };
+        let addr = endpoint
+            .formed("addr")
+            .map(|addr| if let Formed::Address(addr) = addr { addr.to_string() } else { String::new() });
+        let message = format!("{} is a {what}; a list holds addresses", addr.unwrap_or_default());
+        findings.add(Code::BadAddress, endpoint.span_of("addr"), message).help(help);
     }
     Some(endpoints(&section))
 }

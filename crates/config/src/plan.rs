@@ -27,7 +27,7 @@ pub use crate::sections::listener::{
 };
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
-    Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Pool, PoolLimits,
+    Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits,
     PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::resolver::Resolver;

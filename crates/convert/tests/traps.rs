@@ -150,7 +150,7 @@ fn a_fail_timeout_of_zero_ejects_nothing() {
         "upstream u { server 10.0.0.1:80 fail_timeout=0; server 10.0.0.2:80 backup; } server { listen 80; location / { proxy_pass http://u; } }",
     );
     has(&backup, "outlier = \"off\"");
-    has(&backup, "{ addr = \"10.0.0.2:80\", priority = 1 }");
+    has(&backup, "{ addr = \"10.0.0.2:80\", backup = true }");
     let counted = converted(
         "upstream u { server 10.0.0.1:80 max_fails=3; } server { listen 80; location / { proxy_pass http://u; } }",
     );

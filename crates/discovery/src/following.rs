@@ -179,7 +179,7 @@ impl Following {
             let mut entries = Vec::new();
             for endpoint in &pool.endpoints {
                 entries.push(match &endpoint.addr {
-                    Address::Ip(_) => Entry::Fixed(endpoint.clone()),
+                    Address::Ip(_) | Address::Unix(_) => Entry::Fixed(endpoint.clone()),
                     Address::Name { host, port } => {
                         let (name, min_ttl) = (host.clone(), plan.resolver.min_ttl);
                         let dns = Dns { name, records: Records::Addresses, port: *port, min_ttl };

@@ -270,7 +270,7 @@ fn listeners(plan: &Plan) -> impl Iterator<Item = &Arc<Listener>> {
 /// Endpoints of a pool with a known address, as a worker's answers need them.
 fn endpoints(pool: &SharedPool, members: &Members<EndpointStats>, worker: usize) -> Vec<(Slot, Endpoint)> {
     let one = |(of, stats): (&plan::Endpoint, &Arc<EndpointStats>)| {
-        let (slot, addr) = (pool.slot_of(of)?, address(&of.addr)?);
+        let (slot, addr) = (pool.slot_of(of)?, address(&of.addr)?.socket_addr()?);
         let (weight, priority, zone) = (of.weight, of.priority, of.zone.clone());
         Some((slot, Endpoint { addr, weight, priority, zone, stats: stats.clone() }))
     };

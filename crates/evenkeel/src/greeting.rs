@@ -70,7 +70,7 @@ fn block(greeting: &Greeting<'_>) -> String {
         if all.len() > LISTED {
             row("warning", &format!("and {} more of pool {}", all.len() - LISTED, pool.name));
         }
-        let addressed = pool.endpoints.iter().filter(|e| matches!(e.addr, Address::Ip(_))).count();
+        let addressed = pool.endpoints.iter().filter(|e| !matches!(e.addr, Address::Name { .. })).count();
         match (all.is_empty(), addressed - silent.len()) {
             (true, _) => {}
             (_, 0) if silent.is_empty() => row("", "it serves nevertheless: until a name resolves, requests get a 503"),

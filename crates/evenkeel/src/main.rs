@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Drain(arguments) => steer::drain(&arguments),
         Command::Undrain(at) => steer::undrain(&at),
         Command::Weight(arguments) => steer::weight(&arguments),
+        Command::Split(arguments) => steer::split(&arguments),
         Command::Endpoint(endpoint) => steer::endpoint(&endpoint.verb),
         Command::Up(at) => steer::endpoint(&Verb::Up(at)),
         Command::Down(at) => steer::endpoint(&Verb::Down(at)),

@@ -3,7 +3,9 @@
 
 use crate::failure::reason;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::Address;
+use evenkeel_net::dial::{Remote, unix_stream};
+use evenkeel_runtime::pool::address;
+use std::io;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -30,20 +32,25 @@ pub struct Silent {
     pub why: String,
 }
 
+async fn connect(addr: &Remote) -> io::Result<()> {
+    match addr {
+        Remote::Ip(addr) => TcpStream::connect(addr).await.map(drop),
+        Remote::Unix(path) => unix_stream(path).map(drop),
+    }
+}
+
 /// Connects to each endpoint that has an address.
 pub async fn try_each(plan: &Plan) -> Tried {
     let all = plan.pools.iter().enumerate().flat_map(|(p, pool)| {
-        let addressed = pool.endpoints.iter().enumerate().filter_map(|(e, endpoint)| match endpoint.addr {
-            Address::Ip(addr) => Some((e, addr)),
-            Address::Name { .. } => None,
-        });
+        let addressed =
+            pool.endpoints.iter().enumerate().filter_map(|(e, endpoint)| address(&endpoint.addr).map(|addr| (e, addr)));
         addressed.map(move |(e, addr)| (p, e, addr))
     });
     let mut tries = JoinSet::new();
     for (pool, endpoint, addr) in all.take(TRIED_MAX) {
         tries.spawn(async move {
-            let why = match tokio::time::timeout(PATIENCE, TcpStream::connect(addr)).await {
-                Ok(Ok(_)) => return None,
+            let why = match tokio::time::timeout(PATIENCE, connect(&addr)).await {
+                Ok(Ok(())) => return None,
                 Ok(Err(error)) => reason(&error),
                 Err(_) => format!("no answer within {PATIENCE:?}"),
             };

@@ -142,6 +142,65 @@ fn weights_health_and_ejection_are_changed_and_told() {
 }
 
 #[test]
+fn weights_of_a_split_are_changed_while_it_serves_and_stay_over_reload_and_upgrade() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let (folder, listen) = (Folder::new("steering-split"), address());
+    let state = folder.0.join("orders.json");
+    let toml = format!(
+        "[admin]\nbind = 'unix:{}'\n[runtime]\nstate = '{}'\n[listener.web]\nbind = ['{listen}']\n\
+         [[route]]\nname = 'plain'\nmatch = {{ path = '/plain' }}\npool = 'one'\n\
+         [[route]]\nname = 'all'\nsplit = {{ weights = {{ one = 1, two = 0 }} }}\n\
+         [pool.one]\nendpoints = ['{}']\n[pool.two]\nendpoints = ['{}']\n",
+        folder.0.join("admin.sock").display(),
+        state.display(),
+        one.addr,
+        two.addr
+    );
+    let file = folder.file("evenkeel.toml", &toml);
+    let setup = Setup { folder, listen, admin: String::new(), file };
+    let mut running = setup.run();
+    assert_eq!(setup.reached(), ["one"]);
+    let said = setup.command(&["split", "all"]);
+    assert!(said.lines().any(|line| line.split_whitespace().eq(["one", "1", "100.0%"])), "{said}");
+    let said = setup.command(&["split", "all", "one=0", "two=3"]);
+    assert!(said.contains("3 (configured 0)") && said.contains("weights set by uid "), "{said}");
+    assert_eq!(setup.reached(), ["two"]);
+    assert!(setup.command(&["status"]).contains("route all: split one 0, two 3 by uid "));
+    assert!(setup.command(&["events"]).contains("split of route \"all\": one 0, two 3 (uid "));
+    let shown: Value = serde_json::from_str(&setup.command(&["split", "all", "--json"])).expect("JSON");
+    assert_eq!((&shown["pools"][1]["weight"], &shown["pools"][1]["configured"]), (&3.into(), &0.into()));
+
+    // With other configured weights and by the process that takes over, the order counts still.
+    fs::write(&setup.file, toml.replace("one = 1,", "one = 7,")).expect("a file");
+    setup.command(&["reload"]);
+    assert_eq!(setup.reached(), ["two"]);
+    setup.command(&["upgrade"]);
+    assert_eq!(setup.reached(), ["two"]);
+    running.ends();
+    let status: Value = serde_json::from_str(&setup.command(&["status", "--json"])).expect("JSON");
+    let _successor = Adopted(Pid::from_raw(status["pid"].as_i64().expect("a number") as i32).expect("a process"));
+
+    for (words, code, said) in [
+        (&["split", "none"][..], 1, "unknown route \"none\"; routes with a split: all"),
+        (&["split", "plain"], 1, "the route \"plain\" has no split"),
+        (&["split", "all", "three=1"], 1, "has no pool \"three\"; pools: one, two"),
+        (&["split", "all", "two=0"], 1, "no pool of the split of route \"all\" would have a weight above 0"),
+        (&["split", "all", "two"], 2, "write POOL=WEIGHT, such as canary=10"),
+        (&["split", "all", "two=1000001"], 2, "a weight of 0 to 1000000"),
+    ] {
+        let wrong = evenkeel(&[words, &["-c", &setup.file]].concat());
+        let why = self::text(&wrong.stderr);
+        assert!(wrong.status.code() == Some(code) && why.contains(said), "{words:?}: {why}");
+    }
+    assert_eq!(setup.reached(), ["two"], "nothing was changed");
+    let kept = fs::read_to_string(&state).expect("it was kept");
+    assert!(kept.contains("\"split weights\""), "{kept}");
+    setup.command(&["split", "all", "--configured"]);
+    assert_eq!(setup.reached(), ["one"]);
+    assert_eq!(fs::read_to_string(&state).expect("it was kept"), "{}\n");
+}
+
+#[test]
 fn over_tcp_a_token_is_needed_to_change_anything() {
     let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
     let setup = Setup::new("steering-tcp", [&one, &two], "");

@@ -6,7 +6,7 @@
 //! (docs/measurements/2026-11-23-event-loop.md).
 
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::dial::dial;
+use evenkeel_net::dial::{Remote, dial};
 use evenkeel_net::event_loop::{self, Source};
 use evenkeel_net::stream::Stream;
 use rustix::net::SocketFlags;
@@ -61,7 +61,7 @@ async fn relay_ours(client: Stream, endpoint: SocketAddr, idle: &RefCell<Vec<Str
         }
         let last = is_last(buf.filled());
         let kept = idle.borrow_mut().pop();
-        let upstream = kept.map_or_else(|| dial(endpoint, None, true), Ok)?;
+        let upstream = kept.map_or_else(|| dial(&Remote::Ip(endpoint), None, true), Ok)?;
         upstream.send_at_once();
         upstream.write_all(&mut buf).await?;
         if upstream.read(&mut buf).await? == 0 {

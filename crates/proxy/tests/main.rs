@@ -32,3 +32,4 @@ mod tls;
 mod tries;
 mod trusted;
 mod udp;
+mod unix;

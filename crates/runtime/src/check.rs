@@ -14,6 +14,7 @@ pub use failure::Failure;
 
 use crate::pool::Checkup;
 use evenkeel_config::plan::{Check, ProxyVersion};
+use evenkeel_net::dial::Remote;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_wire::http1::chunked::Keep;
 use evenkeel_wire::http1::response::RequestContext;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stream::{BODY_MAX, Carries, send};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpStream, UdpSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 
 /// Maximum time that a server gets to close its side after a check.
@@ -42,49 +43,81 @@ const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FI
 /// The reason why the check did not pass.
 #[expect(clippy::disallowed_methods, reason = "no worker runs checks, so there is no wheel")]
 pub async fn run(checkup: &Checkup) -> Result<(), Failure> {
-    let Checkup { check, addr, announce, tls } = checkup;
+    let Checkup { check, addr, host, announce, tls } = checkup;
     // A separate port for checks may expect neither the PROXY header nor the TLS of the traffic port.
-    let is_apart = check.port.is_some_and(|port| port != addr.port());
-    let announce = announce.filter(|_| !is_apart);
-    let tls = tls.as_ref().filter(|_| !is_apart);
-    let addr = SocketAddr::new(addr.ip(), check.port.unwrap_or(addr.port()));
-    tokio::time::timeout(check.timeout, once(&check.check, addr, announce, tls)).await.unwrap_or(Err(Failure::Timeout))
+    let apart = match addr {
+        Remote::Ip(addr) => check.port.filter(|port| *port != addr.port()).map(|port| SocketAddr::new(addr.ip(), port)),
+        Remote::Unix(_) => None,
+    };
+    let announce = announce.filter(|_| apart.is_none());
+    let tls = tls.as_ref().filter(|_| apart.is_none());
+    let addr = &apart.map_or_else(|| addr.clone(), Remote::Ip);
+    let at = At { addr, host: host.as_deref() };
+    tokio::time::timeout(check.timeout, once(&check.check, at, announce, tls)).await.unwrap_or(Err(Failure::Timeout))
+}
+
+/// Address of the endpoint to check, and the host to send there.
+#[derive(Clone, Copy)]
+struct At<'c> {
+    addr: &'c Remote,
+    /// Host that is configured for this endpoint alone.
+    host: Option<&'c str>,
+}
+
+impl At<'_> {
+    /// Host to send: that of the check, else the endpoint's own, else its address.
+    fn host(self, of_check: Option<&str>) -> String {
+        of_check.or(self.host).map_or_else(|| self.addr.host().to_string(), str::to_owned)
+    }
+}
+
+/// Connects to an endpoint over TCP, or to its Unix socket.
+async fn connect(addr: &Remote) -> std::io::Result<Box<dyn Carries>> {
+    Ok(match addr {
+        Remote::Ip(addr) => Box::new(TcpStream::connect(addr).await?),
+        Remote::Unix(path) => {
+            // Connecting to a Unix socket does not block on a non-blocking socket.
+            let stream = evenkeel_net::dial::unix_stream(path)?;
+            Box::new(UnixStream::from_std(stream)?)
+        }
+    })
 }
 
 async fn once(
     check: &Check,
-    addr: SocketAddr,
+    at: At<'_>,
     announce: Option<ProxyVersion>,
     tls: Option<&(Towards, ServerName<'static>)>,
 ) -> Result<(), Failure> {
     if let Check::Udp { send, expect } = check {
-        return ask(addr, send, expect.as_deref()).await;
+        let no_address = || Failure::Connect(std::io::ErrorKind::Unsupported.into());
+        return ask(at.addr.socket_addr().ok_or_else(no_address)?, send, expect.as_deref()).await;
     }
-    let mut stream = TcpStream::connect(addr).await.map_err(Failure::Connect)?;
+    let mut stream = connect(at.addr).await.map_err(Failure::Connect)?;
     if let Some(version) = announce {
         let mut header = Vec::new();
         proxy_protocol::write_local(version, &mut header);
         stream.write_all(&header).await.map_err(|_| Failure::Closed)?;
     }
     let stream: Box<dyn Carries> = match tls {
-        None => Box::new(stream),
+        None => stream,
         Some((towards, name)) => {
             let connecting = TlsConnector::from(offering(check, towards)).connect(name.clone(), stream);
             Box::new(connecting.await.map_err(Failure::Tls)?)
         }
     };
     let mut stream = stream;
-    let verdict = over(&mut stream, check, addr, tls.is_some()).await;
+    let verdict = over(&mut stream, check, at, tls.is_some()).await;
     tokio::spawn(part(stream));
     verdict
 }
 
 /// Checks over a connection.
-async fn over(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr, is_tls: bool) -> Result<(), Failure> {
+async fn over(stream: &mut Box<dyn Carries>, check: &Check, at: At<'_>, is_tls: bool) -> Result<(), Failure> {
     match check {
-        Check::Http { .. } => http(stream, check, addr).await,
+        Check::Http { .. } => http(stream, check, at).await,
         Check::Grpc { service, host } => {
-            let host = host.clone().unwrap_or_else(|| addr.to_string());
+            let host = at.host(host.as_deref());
             grpc::ask(stream, service, &host, is_tls).await
         }
         Check::Tcp { send, expect, quit } => {
@@ -111,9 +144,9 @@ async fn part(mut stream: Box<dyn Carries>) {
 }
 
 /// Checks by an HTTP/1.1 request.
-async fn http(stream: &mut Box<dyn Carries>, check: &Check, addr: SocketAddr) -> Result<(), Failure> {
+async fn http(stream: &mut Box<dyn Carries>, check: &Check, at: At<'_>) -> Result<(), Failure> {
     let Check::Http { method, path, host, expect, body } = check else { return Ok(()) };
-    let host = host.clone().unwrap_or_else(|| addr.to_string());
+    let host = at.host(host.as_deref());
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-check\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     );

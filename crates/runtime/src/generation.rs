@@ -1,6 +1,7 @@
 //! Plan in use, replaced as a whole by the next one, and the differences between two plans.
 
 use crate::membership::{Endpoints, Found, Membership};
+use crate::splits::Splits;
 use evenkeel_config::{Plan, plan};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -15,6 +16,8 @@ pub struct Generation {
     pub plan: Arc<Plan>,
     /// Current endpoints of its pools.
     pub membership: Arc<Membership>,
+    /// Current weights of its splits.
+    pub splits: Arc<Splits>,
     in_use: Arc<()>,
     older: Vec<Weak<()>>,
 }
@@ -22,8 +25,8 @@ pub struct Generation {
 impl Generation {
     /// Creates the first generation, with discovered endpoints.
     pub fn first(plan: Arc<Plan>, found: Found) -> Generation {
-        let membership = Membership::new(&plan, found).into();
-        Generation { number: 0, plan, membership, in_use: Arc::default(), older: Vec::new() }
+        let (membership, splits) = (Membership::new(&plan, found).into(), Splits::new(&plan).into());
+        Generation { number: 0, plan, membership, splits, in_use: Arc::default(), older: Vec::new() }
     }
 
     /// Creates the next generation, with discovered endpoints.
@@ -31,8 +34,8 @@ impl Generation {
         let mut older = self.older.clone();
         older.push(Arc::downgrade(&self.in_use));
         older.retain(|generation| generation.strong_count() > 0);
-        let membership = Membership::new(&plan, found).into();
-        Generation { number: self.number + 1, plan, membership, in_use: Arc::default(), older }
+        let (membership, splits) = (Membership::new(&plan, found).into(), Splits::new(&plan).into());
+        Generation { number: self.number + 1, plan, membership, splits, in_use: Arc::default(), older }
     }
 
     /// Pools, each with its current endpoints.

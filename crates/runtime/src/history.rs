@@ -4,7 +4,7 @@ use crate::events::Events;
 use evenkeel_balance::EndpointId;
 use evenkeel_balance::eligible::PanicMode;
 use evenkeel_balance::state::{Change, State};
-use evenkeel_config::plan::{Address, Endpoint};
+use evenkeel_config::plan::{Address, Endpoint, Own};
 use evenkeel_view::Check;
 use evenkeel_view::events::Kind;
 use evenkeel_view::words::unix_ms;
@@ -23,6 +23,8 @@ pub struct History {
 pub struct EndpointHistory {
     pub name: Arc<str>,
     pub addr: Address,
+    /// Host and name in TLS that only this endpoint has.
+    pub own: Own,
     /// Counts of each kind of event.
     pub counts: Counts,
     /// Latest check, if there was one.
@@ -66,16 +68,17 @@ impl History {
         let endpoints = endpoints.iter().map(|e| {
             let id = EndpointId::of(&e.name);
             let seen = before.remove(&id);
-            let (name, addr) = (e.name.clone(), e.addr.clone());
+            let (name, addr, own) = (e.name.clone(), e.addr.clone(), e.own.clone());
             let new = || EndpointHistory {
                 name: name.clone(),
                 addr: addr.clone(),
+                own: own.clone(),
                 counts: Counts::default(),
                 checked: None,
                 since_ms: unix_ms(SystemTime::now()),
             };
             let seen = seen.unwrap_or_else(new);
-            (id, EndpointHistory { name, addr, ..seen })
+            (id, EndpointHistory { name, addr, own, ..seen })
         });
         self.endpoints = endpoints.collect();
     }

@@ -6,7 +6,7 @@
 //! 2. [`membership`]: current endpoints of the pools; [`pool`]: from configured endpoints to the sets that workers pick
 //!    from.
 //! 3. [`control`]: the thread that watches the pools; [`check`]: health checks.
-//! 4. [`orders`]: orders of operators beside the configuration; [`events`]: the latest events.
+//! 4. [`orders`]: orders of operators beside the configuration; [`splits`]: weights of splits; [`events`]: the latest events.
 //! 5. [`history`]: counts of checks and state changes, for metrics and logs; [`snapshot`]: current state, for pages and
 //!    tools.
 //! 6. [`ledger`]: requests per endpoint over all planes; [`metrics`]: the state of plan and pools for Prometheus;
@@ -27,6 +27,7 @@ pub mod plane;
 pub mod pool;
 mod runtime;
 pub mod snapshot;
+pub mod splits;
 
 pub use control::Control;
 pub use events::Events;

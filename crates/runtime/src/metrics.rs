@@ -58,6 +58,7 @@ impl Collector for Metrics {
         counter(encoder, ("evenkeel_endpoint_transitions", help), &rows, |counts| counts.changes)?;
         let help = "Ejections of endpoints by outlier detection, by cause";
         counter(encoder, ("evenkeel_outlier_ejections", help), &rows, |counts| counts.ejections)?;
+        splits(encoder, &running)?;
         let help = "Number of the active configuration, counted from the start";
         let family = encoder.encode_descriptor("evenkeel_config_generation", help, None, MetricType::Gauge)?;
         ConstGauge::new(running.number).encode(family)?;
@@ -113,6 +114,20 @@ fn weights(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result
         let effective: f64 = row.endpoints.iter().map(|endpoint| endpoint.weight).sum();
         for (kind, sum) in [("configured", configured), ("effective", effective)] {
             ConstGauge::new(sum).encode(family.encode_family(&row.with("kind", kind))?)?;
+        }
+    }
+    Ok(())
+}
+
+fn splits(encoder: &mut DescriptorEncoder<'_>, running: &Generation) -> fmt::Result {
+    let help = "Weight of a pool in the split of a route: configured, and effective now";
+    let mut family = encoder.encode_descriptor("evenkeel_split_weight", help, None, MetricType::Gauge)?;
+    for split in running.splits.all() {
+        for pool in &split.pools {
+            for (kind, weight) in [("configured", pool.configured), ("effective", pool.weight)] {
+                let labels = [("route", &*split.route), ("pool", &*pool.pool), ("kind", kind)];
+                ConstGauge::new(u64::from(weight)).encode(family.encode_family(&labels)?)?;
+            }
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Orders of operators for endpoints, beside the configuration. An order applies until it is withdrawn, across reloads,
+//! Orders of operators for endpoints and splits, beside the configuration. An order applies until it is withdrawn, across reloads,
 //! upgrades and, if a file keeps it, restarts.
 #![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
 
@@ -28,6 +28,20 @@ pub struct Order {
     /// Forces the endpoint up or down, regardless of its checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    /// Operator who gave the latest order.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// Time of the latest order, in milliseconds since 1970.
+    #[serde(default)]
+    pub unix_ms: u64,
+}
+
+/// Order for the split of a route, which overrides weights of its configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitOrder {
+    /// Weights that replace the configured ones, by pool.
+    pub weights: BTreeMap<String, u32>,
     /// Operator who gave the latest order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
@@ -82,12 +96,29 @@ impl From<Order> for evenkeel_view::Order {
     }
 }
 
-/// Orders by pool and endpoint, shared by all clones.
+/// Orders for endpoints and splits, shared by all clones.
 #[derive(Clone, Debug, Default)]
 pub struct Orders(Arc<Mutex<Given>>);
 
-/// Orders by name of the pool, then of the endpoint.
-pub type Given = BTreeMap<String, BTreeMap<String, Order>>;
+/// All orders, as a file keeps them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// Orders for splits, by the name of the route. No pool has a name with a space.
+    #[serde(rename = "split weights", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub splits: BTreeMap<String, SplitOrder>,
+    /// Orders for endpoints, by the name of the pool, then of the endpoint.
+    #[serde(flatten)]
+    pub endpoints: ForEndpoints,
+}
+
+type ForEndpoints = BTreeMap<String, BTreeMap<String, Order>>;
+
+impl Given {
+    /// Returns true if there are no orders.
+    pub fn is_empty(&self) -> bool {
+        self.splits.is_empty() && self.endpoints.is_empty()
+    }
+}
 
 impl Orders {
     fn given(&self) -> MutexGuard<'_, Given> {
@@ -96,7 +127,7 @@ impl Orders {
 
     /// Returns the order for one endpoint.
     pub fn of(&self, pool: &str, endpoint: &str) -> Option<Order> {
-        self.given().get(pool)?.get(endpoint).cloned()
+        self.given().endpoints.get(pool)?.get(endpoint).cloned()
     }
 
     pub fn all(&self) -> Given {
@@ -105,14 +136,20 @@ impl Orders {
 
     /// Replaces all orders by kept ones; empty ones are dropped.
     pub fn set(&self, mut given: Given) {
-        given.values_mut().for_each(|of_pool| of_pool.retain(|_, order| !order.is_empty()));
-        given.retain(|_, of_pool| !of_pool.is_empty());
+        given.endpoints.values_mut().for_each(|of_pool| of_pool.retain(|_, order| !order.is_empty()));
+        given.endpoints.retain(|_, of_pool| !of_pool.is_empty());
+        given.splits.retain(|_, order| !order.weights.is_empty());
         *self.given() = given;
+    }
+
+    /// Reads or changes the orders for splits, by the name of the route.
+    pub(crate) fn with_splits<T>(&self, change: impl FnOnce(&mut BTreeMap<String, SplitOrder>) -> T) -> T {
+        change(&mut self.given().splits)
     }
 
     /// Changes the order for one endpoint. Returns `false` at the limit of [`ORDERS_MAX`].
     pub(crate) fn change(&self, pool: &str, endpoint: &str, change: Change, by: &str, unix_ms: u64) -> bool {
-        let mut given = self.given();
+        let given = &mut self.given().endpoints;
         let is_known = given.get(pool).is_some_and(|of_pool| of_pool.contains_key(endpoint));
         if !is_known && given.values().map(BTreeMap::len).sum::<usize>() >= ORDERS_MAX {
             return false;
@@ -149,7 +186,7 @@ mod tests {
         let spec = orders.of("shop", "a").expect("it drains").applied_to(EndpointSpec::new("a").weight(7));
         assert_eq!((spec.weight, spec.drain, spec.forced), (7, true, Some(Forced::Down)));
         orders.change("shop", "a", Change::Clear, "eve", 4);
-        assert_eq!((orders.of("shop", "a"), orders.all().len()), (None, 0));
+        assert_eq!((orders.of("shop", "a"), orders.all().is_empty()), (None, true));
     }
 
     #[test]
@@ -159,9 +196,19 @@ mod tests {
         let text = serde_json::to_string(&orders.all()).expect("maps of names can be written");
         assert_eq!(text, r#"{"shop":{"a":{"drain":"keep-sessions","by":"root","unix_ms":5}}}"#);
         let (again, mut given) = (Orders::default(), serde_json::from_str::<Given>(&text).expect("it was written so"));
-        given.entry("shop".into()).or_default().insert("b".into(), Order::default());
+        given.endpoints.entry("shop".into()).or_default().insert("b".into(), Order::default());
+        given.splits.insert("web".into(), SplitOrder::default());
         again.set(given);
         assert_eq!(again.all(), orders.all());
+        let canary = SplitOrder { weights: [("canary".into(), 10)].into(), ..SplitOrder::default() };
+        let given = Given { splits: [("web".into(), canary)].into(), ..orders.all() };
+        let text = serde_json::to_string(&given).expect("maps of names can be written");
+        assert!(
+            text.starts_with(r#"{"split weights":{"web":{"weights":{"canary":10},"unix_ms":0}},"shop":{"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<Given>(&text).expect("it was written so"), given);
+        assert!(serde_json::from_str::<Given>(r#"{"shop":1}"#).is_err());
     }
 
     #[test]

@@ -11,14 +11,14 @@ use evenkeel_balance::state::State;
 use evenkeel_balance::subset::Subset;
 use evenkeel_balance::{Balancer, EndpointId, EndpointSpec, Instant, Pool, Seat, Slot};
 use evenkeel_config::plan::{self, Address, HealthCheck, ProxyVersion};
+use evenkeel_net::dial::Remote;
 use evenkeel_net::log_writer::Writer;
-use evenkeel_net::tls::towards::Towards;
+use evenkeel_net::tls::towards::{Named, Towards};
 use evenkeel_view::events::Kind;
 use evenkeel_view::words::unix_ms;
 use evenkeel_view::{Drain, Health};
 use rustls::pki_types::ServerName;
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -64,7 +64,9 @@ pub enum Refused {
 pub struct Checkup {
     /// Question and timing of the check.
     pub check: Arc<HealthCheck>,
-    pub addr: SocketAddr,
+    pub addr: Remote,
+    /// Host of the endpoint, unless the check has one.
+    pub host: Option<Arc<str>>,
     /// Version of the PROXY header that the endpoint expects, if any.
     pub announce: Option<ProxyVersion>,
     /// TLS settings and the name to verify; `None` without TLS.
@@ -252,9 +254,12 @@ impl SharedPool {
         let endpoints = self.check.iter().flat_map(|check| self.history.endpoints().map(move |e| (check, e)));
         endpoints.filter(move |(_, e)| used.contains(&EndpointId::of(&e.name))).filter_map(|(check, endpoint)| {
             let addr = address(&endpoint.addr)?;
-            let named = |tls: &Towards| Some((tls.clone(), tls.name_of(&endpoint.name, Some(addr.ip())).ok()?));
+            let own = &endpoint.own;
+            let name = Named { own: own.tls_name.as_deref(), name: &endpoint.name, ip: addr.ip() };
+            let named = |tls: &Towards| Some((tls.clone(), tls.name_of(name).ok()?));
             let tls = self.tls.as_ref().and_then(named);
-            let checkup = Checkup { check: check.clone(), addr, announce: self.announce, tls };
+            let host = own.host.clone();
+            let checkup = Checkup { check: check.clone(), addr, host, announce: self.announce, tls };
             Some((EndpointId::of(&endpoint.name), checkup))
         })
     }
@@ -327,9 +332,10 @@ fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
 }
 
 /// Address to connect to; `None` for a name that discovery has not resolved yet.
-pub fn address(addr: &Address) -> Option<SocketAddr> {
+pub fn address(addr: &Address) -> Option<Remote> {
     match addr {
-        Address::Ip(addr) => Some(*addr),
+        Address::Ip(addr) => Some(Remote::Ip(*addr)),
+        Address::Unix(path) => Some(Remote::Unix(path.clone())),
         Address::Name { .. } => None,
     }
 }

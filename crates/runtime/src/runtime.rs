@@ -15,6 +15,7 @@ use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Applying, Command, Interrupt, Interrupted};
+use evenkeel_view::events::Kind;
 use prometheus_client::collector::Collector;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ impl Runtime {
     pub fn start(&mut self, planes: Vec<Box<dyn Plane>>, inherited: &mut Inherited) -> Result<(), StartError> {
         self.planes = planes;
         let first = self.now();
+        first.splits.refresh(self.control.orders());
         let (new, prepared) = self.prepare(&first, None, inherited)?;
         self.install(first, new, prepared)
     }
@@ -95,6 +97,7 @@ impl Runtime {
         let now = self.now();
         let at_restart = keep_until_restart(&now.plan, &mut plan);
         let next = Arc::new(now.next(Arc::new(plan), found));
+        next.splits.refresh(self.control.orders());
         let (new, prepared) = self.prepare(&next, Some(&now.plan), &mut Inherited::default())?;
         self.install(next.clone(), new, prepared)?;
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
@@ -210,7 +213,14 @@ impl Runtime {
     fn applied(&mut self, next: Arc<Generation>) {
         self.control.changed();
         self.planes.iter_mut().for_each(|plane| plane.applied());
-        self.running.send_replace(next);
+        self.running.send_replace(next.clone());
+        // Orders that were given since the generation was made went to the splits of the one before.
+        for route in next.splits.refresh(self.control.orders()) {
+            let text =
+                format!("split of route \"{route}\": configured weights, as those ordered by operators are all 0 now");
+            tracing::warn!(route = &*route, "{text}");
+            self.control.events().tell(Kind::Config, (None, None), text, None);
+        }
     }
 
     /// Returns the generation that runs now.

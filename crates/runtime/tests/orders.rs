@@ -3,7 +3,7 @@
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, WORKERS, can_pick, endpoints, plan, wait_until};
 use evenkeel_runtime::Orders;
-use evenkeel_runtime::orders::{Change, Order};
+use evenkeel_runtime::orders::{Change, Given, Order};
 use evenkeel_runtime::pool::Refused;
 use evenkeel_view::{Drain, Health};
 use std::thread;
@@ -34,7 +34,8 @@ fn an_order_stays_over_plans_and_found_endpoints() {
 fn orders_that_were_kept_count_from_the_first_plan_on() {
     let orders = Orders::default();
     let down = Order { health: Some(Health::Down), by: "test".into(), ..Order::default() };
-    orders.set([("web".into(), [(NAMES[0].into(), down)].into())].into());
+    let endpoints = [("web".into(), [(NAMES[0].into(), down)].into())].into();
+    orders.set(Given { endpoints, ..Given::default() });
     let setup = Setup::with(plan(&[("web", &NAMES[..2])], ""), orders, |planes| {
         // Filled only when the first plan is sent.
         assert!(planes.iter().all(|plane| lock(&plane.pickable).is_empty()));

@@ -27,5 +27,5 @@ pub mod words;
 
 pub use described::Described;
 pub use events::Event;
-pub use orders::{Drain, Health, Order, Patch};
+pub use orders::{Drain, Health, Order, Patch, SplitPatch};
 pub use status::{Check, Endpoint, LatencyOfLate, Listener, LoadReport, Pool, Status, Weights};

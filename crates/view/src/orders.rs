@@ -1,6 +1,7 @@
-//! Orders of operators for endpoints, beside the configuration.
+//! Orders of operators for endpoints and splits, beside the configuration.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Order of operators for an endpoint, beside its configuration.
@@ -53,6 +54,29 @@ pub struct Patch {
     #[serde(default, deserialize_with = "said")]
     #[schema(value_type = Option<Health>)]
     pub health: Option<Option<Health>>,
+}
+
+/// Weights of a split that an operator changes, by pool: `None` returns to the configured weight, for one pool or for all.
+pub type SplitChanges = Option<BTreeMap<String, Option<u32>>>;
+
+/// A change of the weights of a split (RFC 7396): pools that are left out keep theirs, and `null` takes an order back, for one pool
+/// or for all.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SplitPatch {
+    /// Weights by pool, 0 to 1000000.
+    #[serde(default, deserialize_with = "said_weights")]
+    #[schema(value_type = Option<BTreeMap<String, Option<u32>>>)]
+    pub weights: Option<SplitChanges>,
+}
+
+/// Weight that may be written like 3.0.
+#[derive(Deserialize)]
+struct Whole(#[serde(deserialize_with = "whole")] Option<u32>);
+
+fn said_weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SplitChanges>, D::Error> {
+    let weights = Option::<BTreeMap<String, Whole>>::deserialize(deserializer)?;
+    Ok(Some(weights.map(|weights| weights.into_iter().map(|(pool, weight)| (pool, weight.0)).collect())))
 }
 
 /// `null` is something else than nothing.

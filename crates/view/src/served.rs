@@ -11,9 +11,51 @@ pub struct Route {
     pub hosts: Vec<String>,
     /// Pattern of the paths that it takes.
     pub path: String,
+    /// The pool, or another action in a few words.
     pub pool: String,
+    /// Pools that share the requests by weight, if several do.
+    #[serde(default)]
+    pub split: Option<Split>,
     /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
+}
+
+/// Pools that share the requests of a route by weight.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Split {
+    pub route: String,
+    /// Pools in the order of the configuration.
+    pub pools: Vec<Share>,
+    /// Latest order of operators for its weights, if one applies.
+    pub order: Option<SplitOrderer>,
+}
+
+/// Pool of a split, with its share of the requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Share {
+    pub pool: String,
+    /// Weight that applies now, 0 to 1000000.
+    pub weight: u32,
+    /// Weight of the configuration.
+    pub configured: u32,
+    /// Share of the requests by the weights, 0 to 1.
+    pub share: f64,
+}
+
+/// Author of an order for the weights of a split.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SplitOrderer {
+    /// Operator who gave the latest order.
+    pub by: String,
+    /// Time of the latest order, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Split {
+    /// The pools with their weights, as in `stable 95, canary 5`.
+    pub fn words(&self) -> String {
+        self.pools.iter().map(|pool| format!("{} {}", pool.pool, pool.weight)).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Requests from a listener by a route.

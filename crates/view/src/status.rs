@@ -2,6 +2,7 @@
 
 use crate::config::Running;
 use crate::orders::Order;
+use crate::served::Split;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,6 +27,9 @@ pub struct Status {
     pub listeners: Vec<Listener>,
     /// Pools in the order of the configuration.
     pub pools: Vec<Pool>,
+    /// Splits whose weights operators have changed.
+    #[serde(default)]
+    pub splits: Vec<Split>,
 }
 
 /// Listener with its connections and bytes.

@@ -249,13 +249,18 @@ impl<'a> HeadParts<'a> {
         }
     }
 
-    /// Returns the parts with the replacements of `edits`. `host_of_try`: the host for this try alone; empty if it gets
-    /// that of all tries.
+    /// Target that all tries get: that of `edits`, or the client's.
+    pub fn target(self, edits: &'a Edits) -> &'a [u8] {
+        edits.target().map_or(self.target, str::as_bytes)
+    }
+
+    /// Returns the parts with the replacements of `edits`. `of_try`: the host and the target for this try alone; each
+    /// empty if it gets that of all tries.
     #[inline]
-    pub fn edited(self, edits: &'a Edits, host_of_try: &'a [u8]) -> HeadParts<'a> {
+    pub fn edited(self, edits: &'a Edits, of_try: [&'a [u8]; 2]) -> HeadParts<'a> {
         let mut parts = self;
-        let of_try = Some(host_of_try).filter(|host| !host.is_empty());
-        if let Some(host) = of_try.or(edits.host()) {
+        let [host, target] = of_try.map(|part| Some(part).filter(|part| !part.is_empty()));
+        if let Some(host) = host.or(edits.host()) {
             parts.host = host;
             // If no field names a host, the lines are forwarded as they came.
             (parts.is_host_new, parts.form.has_host) = (parts.form.has_host, false);
@@ -263,8 +268,8 @@ impl<'a> HeadParts<'a> {
         if edits.is_length_open() {
             parts.form.framing = Stated::Chunked;
         }
-        if let Some(target) = edits.target() {
-            (parts.target, parts.form.has_line) = (target.as_bytes(), false);
+        if let Some(target) = target.or(edits.target().map(str::as_bytes)) {
+            (parts.target, parts.form.has_line) = (target, false);
         }
         parts
     }

@@ -108,7 +108,9 @@ fn a_kept_head_is_written_as_the_one_that_came() {
         let mut edits = Edits::default();
         edits.set_host(b"other");
         edits.set_target("/other");
-        let edited = written(&head(kept.parts().edited(&edits, b""), [b"", b""]));
+        let of_try = written(&head(kept.parts().edited(&edits, [b"own", b"/v2/other"]), [b"", b""]));
+        assert!(of_try.contains(" /v2/other HTTP/1.1\r\nHost: own\r\n"), "{of_try}");
+        let edited = written(&head(kept.parts().edited(&edits, [b"", b""]), [b"", b""]));
         assert!(edited.contains(" /other HTTP/1.1\r\nHost: other\r\n"), "{edited}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
 //! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
-//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`tap`]: the paths.
+//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`], [`tap`]: the paths.
 
 pub mod access;
 pub mod config;
@@ -15,6 +15,7 @@ pub mod problem;
 pub mod process;
 pub mod running;
 pub mod served;
+pub mod splits;
 pub mod tap;
 mod waiting;
 
@@ -58,6 +59,7 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(history::of_pool))
         .routes(routes!(history::of_endpoint))
         .routes(routes!(served::routes))
+        .routes(routes!(splits::split, splits::order))
         .routes(routes!(served::certificates))
         .routes(routes!(served::zones))
         .routes(routes!(picks::explanations))

@@ -138,7 +138,7 @@ pub fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_view::{Drain, Health, Patch};
+    use evenkeel_view::{Drain, Health, Patch, SplitPatch};
 
     #[test]
     fn a_patch_tells_nothing_from_null() {
@@ -151,6 +151,13 @@ mod tests {
         assert_eq!(patch(r#"{"drain":"keep-sessions","health":"down"}"#).unwrap(), want);
         for wrong in [r#"{"drains":null}"#, r#"{"weight":-1}"#, r#"{"weight":1.5}"#, r#"{"health":"well"}"#, "[]", ""] {
             assert!(patch(wrong).is_err(), "{wrong}");
+        }
+        let split = |text: &str| body::<SplitPatch>(text.as_bytes()).map(|patch| patch.weights);
+        assert_eq!((split("{}").unwrap(), split(r#"{"weights":null}"#).unwrap()), (None, Some(None)));
+        let want = Some([("a".to_owned(), Some(3)), ("b".to_owned(), None)].into());
+        assert_eq!(split(r#"{"weights":{"a":3.0,"b":null}}"#).unwrap(), Some(want));
+        for wrong in [r#"{"weight":{}}"#, r#"{"weights":{"a":-1}}"#, r#"{"weights":{"a":0.5}}"#, r#"{"weights":[]}"#] {
+            assert!(split(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -4,10 +4,10 @@ use super::problem::Problem;
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
-use evenkeel_view::served::{Certificate, Route, Zone};
+use evenkeel_view::served::{Certificate, Route, Split, Zone};
 use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap::{Filter, Tapped};
-use evenkeel_view::{Described, Endpoint, Event, Patch, Status};
+use evenkeel_view::{Described, Endpoint, Event, Patch, SplitPatch, Status};
 use futures_core::Stream;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -58,6 +58,18 @@ pub trait Running: Send + Sync + 'static {
 
     /// Returns the routes in the order of the configuration.
     fn routes(&self) -> Vec<Route>;
+
+    /// Returns the split of a route.
+    ///
+    /// # Errors
+    /// The route is unknown, or has no split.
+    fn split(&self, route: &str) -> Result<Split, Problem>;
+
+    /// Changes the weights of the split of a route in the name of `by`.
+    ///
+    /// # Errors
+    /// Nothing was changed, for the reason of the problem.
+    fn order_split(&self, route: &str, patch: SplitPatch, by: &str) -> Result<Split, Problem>;
 
     /// Returns the certificates; the first one expires first.
     fn certificates(&self) -> Vec<Certificate>;

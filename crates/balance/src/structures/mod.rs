@@ -10,6 +10,7 @@ pub mod percentile;
 pub mod published;
 pub mod rng;
 pub(crate) mod row;
+pub mod shares;
 pub mod slab;
 pub(crate) mod tally;
 pub mod time;

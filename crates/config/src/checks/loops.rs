@@ -44,7 +44,7 @@ pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, 
     let mut links = Vec::new();
     for (pool, modes) in modes.iter().enumerate() {
         for (endpoint, e) in plan.pools[pool].endpoints.iter().enumerate() {
-            let here = bound.get(&e.addr.port()).map_or(&[][..], Vec::as_slice);
+            let here = e.addr.port().and_then(|port| bound.get(&port)).map_or(&[][..], Vec::as_slice);
             let same = |b: &&Bound| modes.iter().any(|mode| speaks(*mode, b.mode)) && is_at(&e.addr, b.ip, machine);
             let link = |b: &Bound| Link { pool, endpoint, listener: b.listener, span: b.span };
             links.extend(here.iter().find(same).map(link));
@@ -118,5 +118,7 @@ fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bo
             (host == "localhost" || host.ends_with(".localhost"))
                 && (at(Ipv4Addr::LOCALHOST.into()) || at(Ipv6Addr::LOCALHOST.into()))
         }
+        // No listener is bound to one.
+        Address::Unix(_) => false,
     }
 }

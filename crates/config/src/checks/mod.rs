@@ -5,6 +5,7 @@ mod acme;
 mod collisions;
 mod disjoint;
 mod dns;
+mod endpoints;
 mod leads;
 mod loops;
 mod machine;
@@ -42,6 +43,7 @@ pub(crate) fn routes(
     tcp::check(root, listeners, &leads, pools, findings);
     udp::check(root, &leads, pools, findings);
     reports::check(root, &leads, pools, findings);
+    endpoints::check(root, &leads, pools, findings);
     dns::check_limits(root, &leads, pools, findings);
     routes
 }

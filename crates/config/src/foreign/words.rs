@@ -391,9 +391,9 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
     (
         "endpoints of [pool.NAME]",
         &[
-            ("address host hostname ip url server target dial uri endpoint", "addr = <\"10.0.0.1:8080\">"),
+            ("address hostname ip url server target dial uri endpoint", "addr = <\"10.0.0.1:8080\">"),
             ("port", "a part of addr: addr = \"HOST:PORT\""),
-            ("backup", "priority = 1"),
+            ("sni servername", "tls_name = <\"app.internal\">, with tls = true in the pool"),
             ("maxconn maxconns maxconnections maxrequests", REQUESTS),
             ("down disabled disable maintenance draining", "drain = true"),
             ("check checks inter rise fall health healthcheck", "health = { http = \"/healthz\" } of the pool"),

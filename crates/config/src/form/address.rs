@@ -3,9 +3,11 @@
 use super::misfit::Misfit;
 use super::name::is_host_name;
 use crate::code::Code;
+use crate::printable::is_hidden;
 use crate::tree::quoted;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// End of a connection. Advice for one would be wrong for the other.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,6 +20,7 @@ enum End {
 pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
     match read(text, End::Bind)? {
         Address::Ip(addr) => Ok(addr),
+        Address::Unix(_) => Err(of_tcp(text)),
         Address::Name { port, .. } => Err(bad(
             text,
             "it must be an IP address, not a name",
@@ -26,8 +29,14 @@ pub(super) fn bind(text: &str) -> Result<SocketAddr, Misfit> {
     }
 }
 
+/// Most bytes of the path or the name of a Unix socket (`sun_path` without the byte that ends a path or begins a name).
+const UNIX_MAX: usize = 107;
+
 /// Parses an address to connect to.
 pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(text, path);
+    }
     match read(text, End::Endpoint)? {
         Address::Ip(addr) if addr.ip().is_unspecified() => Err(bad(
             text,
@@ -35,6 +44,27 @@ pub(super) fn upstream(text: &str) -> Result<Address, Misfit> {
             format!("write the address of the endpoint, as \"127.0.0.1:{}\"", addr.port()),
         )),
         address => Ok(address),
+    }
+}
+
+/// Parses a Unix socket: an absolute path, or `@` and an abstract name.
+fn unix(text: &str, path: &str) -> Result<Address, Misfit> {
+    let bad = |why: &str, help: &str| {
+        Err(Misfit::new(Code::BadAddress, format!("{} is not a Unix socket: {why}", quoted(text)), help))
+    };
+    let len = path.strip_prefix('@').unwrap_or(path).len();
+    match path {
+        _ if len > UNIX_MAX => bad(
+            &format!("its path has {len} bytes"),
+            "a path has at most 107 bytes; bind the socket in a shorter folder",
+        ),
+        _ if path.chars().any(|c| is_hidden(c) || c == ' ') => {
+            bad("it has spaces or characters that are not visible", "write \"unix:/run/app.sock\"")
+        }
+        "@" => bad("it has no name", "write \"unix:@app\" for an abstract socket, or \"unix:/run/app.sock\""),
+        _ if path.starts_with('@') => Ok(Address::Unix(path.into())),
+        _ if path.starts_with('/') && !path.starts_with("//") && !path.ends_with('/') => Ok(Address::Unix(path.into())),
+        _ => bad("it is not the absolute path of a socket", "write \"unix:/run/app.sock\""),
     }
 }
 
@@ -154,8 +184,12 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
         return Some(bad(text, &format!("\"{scheme}://\" does not belong here"), help));
     }
     if text.starts_with("unix") && text[4..].starts_with([':', '/', '@']) || text.starts_with('/') {
-        let help = "use a TCP address, as \"127.0.0.1:8080\": endpoints and listeners do not support Unix sockets yet";
-        return Some(bad(text, "it is a Unix socket", help));
+        if end == End::Bind {
+            return Some(of_tcp(text));
+        }
+        let path = text.trim_start_matches("unix").trim_start_matches([':', '@']);
+        let write = format!("unix:{}{path}", if path.starts_with('/') { "" } else { "@" });
+        return Some(bad(text, "it is a Unix socket", format!("write {}", quoted(&write))));
     }
     let parts: Vec<&str> = text.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect();
     if parts.len() < 2 || !parts.iter().all(|part| part.is_ascii()) {
@@ -186,6 +220,15 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     })
 }
 
+/// Error for a Unix socket to listen on.
+fn of_tcp(text: &str) -> Misfit {
+    bad(
+        text,
+        "it is a Unix socket",
+        "use a TCP address, as \"127.0.0.1:8080\": listeners do not support Unix sockets yet",
+    )
+}
+
 /// The text with its first `$NAME` written as `${NAME}`; `None` if it has none.
 pub(crate) fn braced(text: &str) -> Option<String> {
     let (before, rest) = text.split_once('$')?;
@@ -214,7 +257,7 @@ fn port_is_digits(text: &str) -> bool {
     text.rsplit(':').next().is_some_and(|port| port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Address of an endpoint. The port is never 0.
+/// Address of an endpoint. The port is never 0, and the path of a socket has at most 107 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     Ip(SocketAddr),
@@ -223,14 +266,17 @@ pub enum Address {
         host: String,
         port: u16,
     },
+    /// Unix socket: an absolute path, or an abstract name behind an `@`.
+    Unix(Arc<str>),
 }
 
 impl Address {
-    /// Port of either form, never 0.
-    pub fn port(&self) -> u16 {
+    /// Port, never 0; `None` for a Unix socket.
+    pub fn port(&self) -> Option<u16> {
         match self {
-            Address::Ip(addr) => addr.port(),
-            Address::Name { port, .. } => *port,
+            Address::Ip(addr) => Some(addr.port()),
+            Address::Name { port, .. } => Some(*port),
+            Address::Unix(_) => None,
         }
     }
 }
@@ -240,6 +286,7 @@ impl fmt::Display for Address {
         match self {
             Address::Ip(addr) => write!(f, "{addr}"),
             Address::Name { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "unix:{path}"),
         }
     }
 }
@@ -256,6 +303,8 @@ mod tests {
             ("Web.Internal.:80", "web.internal:80"),
             ("localhost:1", "localhost:1"),
             ("a_b-c:65535", "a_b-c:65535"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
+            ("unix:@app", "unix:@app"),
         ] {
             assert_eq!(upstream(text).map(|a| a.to_string()), Ok(shown.to_string()));
         }
@@ -275,8 +324,14 @@ mod tests {
             ("app-4", "\"app-4:8080\""),
             ("a b", "\"10.0.0.1:8080\""),
             ("*:80", "\"127.0.0.1:80\""),
-            ("unix:/run/app.sock", "TCP"),
-            ("/run/app.sock", "TCP"),
+            ("/run/app.sock", "\"unix:/run/app.sock\""),
+            ("unix@/run/app.sock", "\"unix:/run/app.sock\""),
+            ("unix:app.sock", "\"unix:/run/app.sock\""),
+            ("unix:/run/", "\"unix:/run/app.sock\""),
+            ("unix:/a b", "\"unix:/run/app.sock\""),
+            ("unix:", "\"unix:/run/app.sock\""),
+            ("unix:@", "\"unix:@app\""),
+            ("unix://app", "\"unix:/run/app.sock\""),
             ("https://app:443", "\"app:443\", and tls = true"),
             ("$APP", "\"${APP}\""),
             ("$APP:80", "\"${APP}:80\""),
@@ -302,6 +357,10 @@ mod tests {
             let misfit = upstream(text).expect_err(text);
             assert!(misfit.help.contains(help), "{text}: {misfit:?}");
         }
+        let long = |len: usize| format!("unix:/{}", "x".repeat(len - 1));
+        assert!(upstream(&long(107)).is_ok() && upstream(&format!("unix:@{}", "x".repeat(107))).is_ok());
+        assert!(upstream(&long(108)).expect_err("108").message.contains("108 bytes"));
+        assert!(bind("unix:/run/app.sock").expect_err("a socket").help.contains("TCP"));
         for text in ["localhost:80", "*:80", ":80", "80"] {
             let help = bind(text).expect_err(text).help;
             assert!(help.contains("\"[::]:80\""), "{text}: {help}");

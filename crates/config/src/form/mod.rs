@@ -182,7 +182,9 @@ impl Form {
     pub fn describe(self) -> &'static str {
         match self {
             Form::Bind => "an IP address and port, such as \"127.0.0.1:8080\" or \"[::]:80\"",
-            Form::Address => "an address and port, such as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\"",
+            Form::Address => {
+                "an address and port, such as \"10.0.0.1:8080\", \"[::1]:8080\" or \"web.internal:8080\", or a socket, such as \"unix:/run/app.sock\""
+            }
             Form::Network => "a network or an address, such as \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\"",
             Form::Socket => "a Unix socket, such as \"unix:/run/evenkeel/admin.sock\", or \"off\"",
             Form::Host => "a host, such as \"api.example.com\" or \"*.example.com\"",
@@ -238,7 +240,8 @@ impl Form {
     /// [`Form::read`].
     pub(crate) fn regex(self) -> &'static str {
         match self {
-            Form::Bind | Form::Address => "^[^\\s/]+:[0-9]{1,5}$",
+            Form::Bind => "^[^\\s/]+:[0-9]{1,5}$",
+            Form::Address => "^([^\\s/]+:[0-9]{1,5}|unix:[/@][^\\s]+)$",
             Form::Network => "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
             Form::Socket => "^(off|unix:/.+)$",
             Form::Host => "^(\\*\\.)?[^\\s/*]+$",

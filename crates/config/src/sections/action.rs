@@ -79,8 +79,8 @@ table! {
             kind: Kind::Text(Form::HashKey),
             absent: Absent::Means("each request is drawn"),
             help: "Part of requests that decides, so that a client stays with its pool: `client-ip`, `header:NAME`, \
-                `cookie:NAME`, `query:NAME` or `path`. With two pools, those that the second one has keep it while its \
-                weight grows. Requests without that part are drawn.",
+                `cookie:NAME`, `query:NAME` or `path`. When weights change, only the share that has to move gets another \
+                pool. Requests without that part are drawn.",
             why: "",
         };
     }

@@ -87,8 +87,14 @@ fn endpoint_address(address: &str, port: Option<&str>) -> Result<String, String>
     if let Some(path) = bare.strip_prefix("unix@").or_else(|| bare.starts_with('/').then_some(bare)) {
         return Ok(format!("unix:{path}"));
     }
-    if bare.starts_with("abns@") || bare.starts_with("fd@") || bare.is_empty() {
-        return Err("abstract sockets and inherited descriptors are not supported".to_string());
+    if let Some(name) = bare.strip_prefix("abnsz@") {
+        return Ok(format!("unix:@{name}"));
+    }
+    if bare.starts_with("abns@") {
+        return Err("its name is filled up with zeros, which only HAProxy does; use abnsz@".to_string());
+    }
+    if bare.starts_with("fd@") || bare.is_empty() {
+        return Err("inherited descriptors are not supported".to_string());
     }
     if bare.starts_with('_') {
         return Err("records of SRV are found by discover = { dns = { name = \"NAME\", type = \"SRV\" } }".to_string());
@@ -122,6 +128,9 @@ struct Seen {
     tls: bool,
     verify_none: bool,
     has_ca: bool,
+    /// Names to request and to verify.
+    sni: Option<String>,
+    verify_host: Option<String>,
 }
 
 /// Reads the parameters of a server. True if it is checked.
@@ -163,6 +172,15 @@ fn parameters(
             (false, false) => common("tls", true.into(), item.line, gathered, ledger),
             (false, true) => {}
         }
+        if let (Some(sni), Some(host)) = (&seen.sni, &seen.verify_host)
+            && sni != host
+        {
+            let reason = format!("\"{sni}\" was requested and \"{host}\" verified; here they are one name");
+            ledger.changes(item.line, reason, "set tls_name to the name for which the certificate is valid");
+        }
+        if let Some(name) = seen.verify_host.or(seen.sni) {
+            set.put("tls_name", name.as_str());
+        }
     }
     seen.checked
 }
@@ -180,7 +198,7 @@ fn flag(
         "check" => seen.checked = true,
         "no-check" => seen.checked = false,
         "ssl" => seen.tls = true,
-        "backup" => drop(set.put("priority", 1)),
+        "backup" => drop(set.put("backup", true)),
         "disabled" => drop(set.put("drain", true)),
         "send-proxy" => common("proxy_protocol", "v1".into(), item.line, gathered, ledger),
         "send-proxy-v2" | "send-proxy-v2-ssl" | "send-proxy-v2-ssl-cn" => {
@@ -247,12 +265,12 @@ fn tls(
             common("tls.cert", file.as_str().into(), line, gathered, ledger);
             common("tls.key", file.into(), line, gathered, ledger);
         }
-        "verifyhost" => common("tls.server_name", value.into(), line, gathered, ledger),
+        "verifyhost" => seen.verify_host = Some(value.to_string()),
         "sni" => match value.strip_prefix("str(").and_then(|name| name.strip_suffix(')')) {
-            Some(name) => common("tls.server_name", name.into(), line, gathered, ledger),
+            Some(name) => seen.sni = Some(name.to_string()),
             None => {
                 let reason = format!("the server name is fixed here, and not `{value}`");
-                ledger.changes(line, reason, "set tls.server_name of the pool");
+                ledger.changes(line, reason, "set tls_name of the endpoint, or tls.server_name of the pool");
             }
         },
         "alpn" | "proto" if value.contains("h2") => common("protocol", "h2".into(), line, gathered, ledger),

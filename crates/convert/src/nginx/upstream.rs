@@ -86,7 +86,7 @@ fn server(directive: &Directive, port: u16, pool: &mut Pool, ledger: &mut Ledger
         match (name, number) {
             ("weight", Some(1)) => {}
             ("weight", Some(weight)) => drop(endpoint.set.put("weight", weight)),
-            ("backup", _) => drop(endpoint.set.put("priority", 1)),
+            ("backup", _) => drop(endpoint.set.put("backup", true)),
             ("down", _) => drop(endpoint.set.put("drain", true)),
             ("max_conns", Some(0)) => {}
             ("max_conns", Some(most)) => drop(pool.set.put("limits.requests_per_endpoint", most)),

@@ -138,7 +138,7 @@ fn by_priority(mut found: Vec<(&Service, SocketAddr)>) -> Vec<Endpoint> {
 
 fn endpoint(addr: SocketAddr, weight: u16, priority: u8) -> Endpoint {
     let name = addr.to_string().into();
-    Endpoint { name, addr: Address::Ip(addr), resolve: Resolve::First, weight, priority, drain: false, zone: None }
+    Endpoint { name, addr: Address::Ip(addr), resolve: Resolve::First, weight, priority, ..Endpoint::default() }
 }
 
 /// Addresses of a name; none if it does not exist.

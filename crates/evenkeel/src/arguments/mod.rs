@@ -11,7 +11,7 @@ pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Convert, Replay, Sim};
 pub use serving::{Check, Demo, Run};
-pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Upgrade, Verb, Weight};
+pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Split, Upgrade, Verb, Weight};
 pub use values::{Policies, admin_address, everywhere};
 
 use clap::{Parser, Subcommand};
@@ -46,6 +46,7 @@ pub enum Command {
     /// Let an endpoint, or all of a pool, get requests again after `drain`
     Undrain(Drained),
     Weight(Weight),
+    Split(Split),
     Endpoint(Endpoint),
     /// Same as `evenkeel endpoint up`
     #[command(hide = true)]

@@ -75,6 +75,47 @@ pub struct Weight {
     pub weight: Option<u32>,
 }
 
+/// Show the weights of a route's split, or change them
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Pools that are not named keep their weights. Reloads, upgrades and, with runtime.state, restarts keep what was\n\
+                        changed.\n\n\
+                        Examples:\n  \
+                        evenkeel split shop                           shows the weights\n  \
+                        evenkeel split shop stable=90 canary=10\n  \
+                        evenkeel split shop --configured              as configured\n\n\
+                        Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such split."
+)]
+pub struct Split {
+    /// The route, by its name
+    #[arg(value_name = "ROUTE")]
+    pub route: String,
+
+    /// A pool of the split and its weight, 0 to 1000000 [default: show the weights]
+    #[arg(value_name = "POOL=WEIGHT", value_parser = share)]
+    pub weights: Vec<(String, u32)>,
+
+    /// Return to the weights of the configuration
+    #[arg(long, conflicts_with = "weights")]
+    pub configured: bool,
+
+    /// Print JSON, as the API returns it
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Reads `POOL=WEIGHT`.
+fn share(text: &str) -> Result<(String, u32), String> {
+    let (pool, weight) = text.rsplit_once('=').ok_or("write POOL=WEIGHT, such as canary=10")?;
+    match weight.parse() {
+        Ok(weight @ 0..=1_000_000) if !pool.is_empty() => Ok((pool.to_owned(), weight)),
+        _ => Err(format!("write a pool and a weight of 0 to 1000000, such as {pool}=10")),
+    }
+}
+
 /// Override what checks and requests say about an endpoint
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \

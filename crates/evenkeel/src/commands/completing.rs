@@ -64,6 +64,7 @@ fn completer(argument: &Arg) -> Option<Names> {
         "endpoint" => Some(endpoints),
         "listener" => Some(listeners),
         "route" => Some(routes),
+        "weights" => Some(shares),
         "generation" => Some(generations),
         _ => None,
     }
@@ -91,6 +92,23 @@ fn listeners(client: &Client) -> Result<Vec<String>, Failure> {
 
 fn routes(client: &Client) -> Result<Vec<String>, Failure> {
     Ok(client.get::<Vec<Route>>("/v1/routes")?.into_iter().map(|route| route.name).collect())
+}
+
+/// Pools of the splits of routes that the command line names, or of all, each before its weight.
+fn shares(client: &Client) -> Result<Vec<String>, Failure> {
+    let routes: Vec<Route> = client.get("/v1/routes")?;
+    let words = words();
+    let is_named = |route: &&Route| words.contains(&route.name);
+    let named = routes.iter().any(|route| is_named(&route));
+    let of = routes.iter().filter(|route| !named || is_named(route));
+    let mut pools: Vec<String> = of
+        .flat_map(|route| &route.split)
+        .flat_map(|split| &split.pools)
+        .map(|pool| format!("{}=", pool.pool))
+        .collect();
+    pools.sort();
+    pools.dedup();
+    Ok(pools)
 }
 
 fn generations(client: &Client) -> Result<Vec<String>, Failure> {

@@ -46,6 +46,9 @@ limits = [{ requests = '100/s' }]
 [[route]]
 pool = 'grpc'
 match = { listener = ['http'], path = '/grpc' }
+[[route]]
+split = { weights = { web = 95, grpc = 5 } }
+match = { listener = ['http'], path = '/split' }
 [pool.grpc]
 protocol = 'h2'
 endpoints = ['127.0.0.1:6']

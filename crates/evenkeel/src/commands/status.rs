@@ -64,6 +64,13 @@ fn text(status: &Status) -> String {
         let (name, mode, open) = (&listener.name, &listener.mode, listener.connections);
         let _ = writeln!(text, "listener {name} ({mode}) on {addresses}: {open} connections open");
     }
+    for split in &status.splits {
+        let order = split
+            .order
+            .as_ref()
+            .map(|order| format!(" by {}, {} ago", order.by, ago(now_ms.saturating_sub(order.at_ms))));
+        let _ = writeln!(text, "route {}: split {}{}", split.route, split.words(), order.unwrap_or_default());
+    }
     for pool in &status.pools {
         let panic = if pool.in_panic { ", in panic: too few endpoints are healthy" } else { "" };
         let waiting = if pool.waiting > 0 { format!(", {} requests wait", pool.waiting) } else { String::new() };

@@ -1,14 +1,16 @@
 //! Commands that change endpoints of a running evenkeel, start its successor, open its logs again, or print its events.
 
-use crate::arguments::{Chosen, Drain, Drained, Events, Reopen, Upgrade, Verb, Weight};
+use crate::arguments::{Chosen, Drain, Drained, Events, Reopen, Split as Arguments, Upgrade, Verb, Weight};
 use crate::commands::client::Client;
 use crate::failure::Failure;
-use crate::output::{print, print_more};
+use crate::output::{print, print_more, table};
 use evenkeel_config::wildcard::matches;
+use evenkeel_view::served::Split;
 use evenkeel_view::words::{ago, escaped, unix_ms};
 use evenkeel_view::{Endpoint, Event, Pool};
 use hyper::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// Runs `evenkeel drain`.
@@ -39,6 +41,41 @@ pub fn undrain(Drained { pool, endpoint, json, place }: &Drained) -> Result<(), 
 /// Runs `evenkeel weight`.
 pub fn weight(arguments: &Weight) -> Result<(), Failure> {
     order_chosen(&arguments.at, &json!({ "weight": arguments.weight }))
+}
+
+/// Runs `evenkeel split`.
+pub fn split(Arguments { route, weights, configured, json, place }: &Arguments) -> Result<(), Failure> {
+    let path = format!("/v1/routes/{}/split", escaped(route));
+    let change = match (weights.is_empty(), configured) {
+        (_, true) => Some(json!({ "weights": null })),
+        (false, false) => Some(json!({ "weights": weights.iter().cloned().collect::<BTreeMap<String, u32>>() })),
+        (true, false) => None,
+    };
+    let method = if change.is_some() { Method::PATCH } else { Method::GET };
+    let text = Client::new(place)?.text(&method, &path, change.map(|change| change.to_string()))?;
+    if *json {
+        return print(&(text + "\n"));
+    }
+    let split: Split =
+        serde_json::from_str(&text).map_err(|error| Failure::running(format!("not a split: {error}")))?;
+    print(&shares(&split, unix_ms(SystemTime::now())))
+}
+
+/// Formats a split as a table of its pools.
+fn shares(split: &Split, now_ms: u64) -> String {
+    let row = |pool: &evenkeel_view::served::Share| {
+        let weight = match pool.weight == pool.configured {
+            true => pool.weight.to_string(),
+            false => format!("{} (configured {})", pool.weight, pool.configured),
+        };
+        vec![pool.pool.clone(), weight, format!("{:.1}%", pool.share * 100.0)]
+    };
+    let rows: Vec<Vec<String>> = split.pools.iter().map(row).collect();
+    let order = split
+        .order
+        .as_ref()
+        .map(|order| format!("weights set by {}, {} ago\n", order.by, ago(now_ms.saturating_sub(order.at_ms))));
+    table(&["POOL", "WEIGHT", "SHARE"], &rows) + &order.unwrap_or_default()
 }
 
 /// Runs `evenkeel endpoint`, and its verbs by themselves.

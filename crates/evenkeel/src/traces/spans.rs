@@ -1,6 +1,7 @@
 //! Spans of a request: one for the request, as its server, and below it one for each try, as a client, with the names of
 //! OpenTelemetry's conventions for HTTP.
 
+use evenkeel_net::dial::Remote;
 use evenkeel_proxy::end::Cause;
 use evenkeel_proxy::finished::{FinishedRequest, Spans};
 use evenkeel_proxy::summary::Summary;
@@ -140,9 +141,15 @@ fn client(request: &FinishedRequest, of: &Spans, one: &Try, is_last: bool) -> Sp
         text("evenkeel.pick.how", one.how.name()),
         text("evenkeel.cause", &*one.end),
     ]);
-    if let Some(addr) = one.addr {
-        let port = int("server.port", u64::from(addr.port()));
-        attributes.extend([text("server.address", addr.ip().to_string()), port]);
+    match &one.addr {
+        Some(Remote::Ip(addr)) => {
+            let port = int("server.port", u64::from(addr.port()));
+            attributes.extend([text("server.address", addr.ip().to_string()), port]);
+        }
+        Some(Remote::Unix(path)) => {
+            attributes.extend([text("server.address", &**path), text("network.transport", "unix")]);
+        }
+        None => {}
     }
     if one.number > 1 {
         attributes.push(int("http.request.resend_count", u64::from(one.number) - 1));

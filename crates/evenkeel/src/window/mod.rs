@@ -18,15 +18,16 @@ use evenkeel_runtime::control::Control;
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
+use evenkeel_runtime::splits::SplitRefused;
 use evenkeel_tls::clients::Expiry;
 use evenkeel_view::config::{self, Outcome, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
-use evenkeel_view::served::{Certificate, Route, Zone};
+use evenkeel_view::served::{Certificate, Route, Split, Zone};
 use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap;
 use evenkeel_view::words::unix_ms;
-use evenkeel_view::{Described, Endpoint, Event, Patch, Pool, Status};
+use evenkeel_view::{Described, Endpoint, Event, Patch, Pool, SplitPatch, Status};
 use shown::Shown;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -79,6 +80,14 @@ impl Window {
         self.revisions.file.as_ref().map(|file| file.display().to_string())
     }
 
+    fn keep_orders(&self, now: &Numbers, control: &Control) -> Result<(), Problem> {
+        self.shown.keep_orders(now, control).map_err(|error| {
+            Problem::refused(format!(
+                "it counts, and is forgotten at a restart: runtime.state cannot be written: {error}"
+            ))
+        })
+    }
+
     /// Does something to an endpoint, and shows it then.
     fn change(
         &self,
@@ -96,13 +105,34 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
-        if let Err(error) = self.shown.keep_orders(&now, control) {
-            let detail = format!("it counts, and is forgotten at a restart: runtime.state cannot be written: {error}");
-            return Err(Problem::refused(detail));
-        }
+        self.keep_orders(&now, control)?;
         let shown = now.generation.pool(pool).map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints)));
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
         shown.ok_or_else(|| Problem::not_found(format!("the endpoint \"{endpoint}\" has just left")))
+    }
+}
+
+/// Explains why an order for the split of a route was refused.
+fn split_problem(route: &str, refused: SplitRefused) -> Problem {
+    let list = |names: Vec<Arc<str>>| names.iter().take(20).map(|name| &**name).collect::<Vec<_>>().join(", ");
+    match refused {
+        SplitRefused::UnknownRoute(known) if known.is_empty() => {
+            Problem::not_found(format!("unknown route \"{route}\"; no route has a split"))
+        }
+        SplitRefused::UnknownRoute(known) => {
+            Problem::not_found(format!("unknown route \"{route}\"; routes with a split: {}", list(known)))
+        }
+        SplitRefused::NoSplit => Problem::not_found(format!("the route \"{route}\" has no split")),
+        SplitRefused::UnknownPool(pool, known) => {
+            Problem::malformed(format!("the split of route \"{route}\" has no pool \"{pool}\"; pools: {}", list(known)))
+        }
+        SplitRefused::TooLarge(pool, weight) => {
+            Problem::malformed(format!("the weight of \"{pool}\" is {weight}; it is 0 to 1000000"))
+        }
+        SplitRefused::AllZero => {
+            Problem::malformed(format!("no pool of the split of route \"{route}\" would have a weight above 0"))
+        }
+        SplitRefused::TooMany => Problem::refused("too many splits have orders; take some back"),
     }
 }
 
@@ -136,6 +166,7 @@ impl Running for Window {
             status.listeners = now.shown_listeners();
             let pools = now.generation.pools();
             status.pools = pools.map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints))).collect();
+            status.splits = now.generation.splits.all().into_iter().filter(|split| split.order.is_some()).collect();
         }
         status
     }
@@ -170,6 +201,22 @@ impl Running for Window {
 
     fn routes(&self) -> Vec<Route> {
         self.running().map(|(now, _)| now.shown_routes(&self.shown.timeline)).unwrap_or_default()
+    }
+
+    fn split(&self, route: &str) -> Result<Split, Problem> {
+        let (now, _) = self.running()?;
+        now.generation.splits.shown(now.plan(), route).map_err(|refused| split_problem(route, refused))
+    }
+
+    fn order_split(&self, route: &str, patch: SplitPatch, by: &str) -> Result<Split, Problem> {
+        let (now, control) = self.running()?;
+        let splits = &now.generation.splits;
+        if let Some(changes) = patch.weights {
+            let ordered = splits.order((now.plan(), route), &changes, by, (control.orders(), control.events()));
+            ordered.map_err(|refused| split_problem(route, refused))?;
+            self.keep_orders(&now, control)?;
+        }
+        self.split(route)
     }
 
     fn certificates(&self) -> Vec<Certificate> {

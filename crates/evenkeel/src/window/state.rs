@@ -24,7 +24,7 @@ const VARIABLE_MAX: usize = 100 * 1024;
 /// Orders of operators that were kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Orders by pool and endpoint.
+    /// Orders for endpoints and splits.
     pub given: Given,
     /// Reason why the orders of the file cannot be used, for the log and the events.
     pub lost: Option<String>,
@@ -43,7 +43,7 @@ pub fn read(file: Option<&Path>) -> io::Result<Kept> {
     match std::fs::read(file) {
         Ok(bytes) => Ok(match parse(&bytes) {
             Ok(given) => Kept { given, lost: None },
-            Err(error) => Kept { given: Given::new(), lost: Some(set_aside(file, &error)) },
+            Err(error) => Kept { given: Given::default(), lost: Some(set_aside(file, &error)) },
         }),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Kept::default()),
         Err(error) => Err(error),
@@ -92,7 +92,7 @@ pub fn configuration() -> io::Result<Option<Handed>> {
 /// State for a process that is about to be started.
 #[derive(Debug)]
 pub struct Left<'a> {
-    /// Orders of operators for endpoints.
+    /// Orders of operators for endpoints and splits.
     pub orders: &'a Given,
     /// Configuration, if it differs from the file.
     pub revision: Option<&'a Handed>,
@@ -138,9 +138,9 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("orders.json");
         assert_eq!(read(Some(&file)).unwrap(), Kept::default());
-        let mut given = Given::new();
+        let mut given = Given::default();
         let order = Order { weight: Some(0), by: "uid 0".into(), ..Order::default() };
-        given.entry("shop".into()).or_default().insert("shop-1".into(), order);
+        given.endpoints.entry("shop".into()).or_default().insert("shop-1".into(), order);
         write(&file, &given).unwrap();
         assert_eq!(read(Some(&file)).unwrap(), Kept { given: given.clone(), lost: None });
         assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, MODE);

@@ -92,7 +92,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "rules", "hosts", "sticky", "stream", "link", "allowance", "waiting", "tls",
     ]),
     ("runtime", &[
-        "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "snapshot", "pool",
+        "runtime", "lost", "metrics", "plane", "control", "check", "ledger", "generation", "membership", "splits", "snapshot", "pool",
         "history", "events", "journal", "orders",
     ]),
     ("sim", &[
@@ -105,7 +105,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
-        "described", "events", "picks", "served", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status",
+        "described", "events", "picks", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status", "served",
         "config", "orders",
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),

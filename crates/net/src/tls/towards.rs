@@ -18,6 +18,16 @@ pub struct Towards {
     name: Option<ServerName<'static>>,
 }
 
+/// Names of an endpoint, of which it has to prove one.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'e> {
+    /// Name for TLS that only this endpoint has.
+    pub own: Option<&'e str>,
+    /// Name of the endpoint, which may be its address.
+    pub name: &'e str,
+    pub ip: Option<IpAddr>,
+}
+
 impl Towards {
     /// Uses the configuration that `current` returns when a connection starts.
     pub fn new(current: Arc<Current>, name: Option<ServerName<'static>>) -> Towards {
@@ -29,13 +39,22 @@ impl Towards {
         (self.current)()
     }
 
-    /// Name that an endpoint must prove: the host of `endpoint`, or else its address.
+    /// Name that an endpoint must prove: its own name for TLS, else that of all endpoints, else the host of its name, or
+    /// else its address.
     ///
     /// # Errors
-    /// If there is neither.
-    pub fn name_of(&self, endpoint: &str, ip: Option<IpAddr>) -> Result<ServerName<'static>, HandshakeError> {
+    /// If there is none.
+    pub fn name_of(&self, Named { own, name: endpoint, ip }: Named<'_>) -> Result<ServerName<'static>, HandshakeError> {
+        if let Some(own) = own {
+            let name = ServerName::try_from(own).map_err(|_| HandshakeError::new(Cause::WrongName))?;
+            return Ok(name.to_owned());
+        }
         if let Some(name) = &self.name {
             return Ok(name.clone());
+        }
+        // The path of a socket is no name.
+        if endpoint.starts_with("unix:") {
+            return Err(HandshakeError::new(Cause::WrongName));
         }
         let host = endpoint.rsplit_once(':').map_or(endpoint, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -64,6 +83,10 @@ mod tests {
     use super::*;
     use crate::tls::tests::configs;
 
+    fn named<'e>(own: Option<&'e str>, name: &'e str, ip: Option<IpAddr>) -> Named<'e> {
+        Named { own, name, ip }
+    }
+
     #[test]
     fn an_endpoint_proves_its_own_name_or_address_unless_the_pool_has_one() {
         let config = configs("a.test", &[&rustls::version::TLS13]).client;
@@ -73,8 +96,9 @@ mod tests {
             let name = name.map(|name| ServerName::try_from(name.to_string()).unwrap());
             Towards::new(Arc::new(move || config.clone()), name)
         };
-        let asked =
-            |towards: &Towards, endpoint: &str| towards.name_of(endpoint, Some(ip)).unwrap().to_str().into_owned();
+        let asked = |towards: &Towards, endpoint: &str| {
+            towards.name_of(named(None, endpoint, Some(ip))).unwrap().to_str().into_owned()
+        };
         for (endpoint, wanted) in [
             ("db.example:443", "db.example"),
             ("10.0.0.1:443", "10.0.0.1"),
@@ -84,6 +108,11 @@ mod tests {
             assert_eq!(asked(&towards(None), endpoint), wanted);
             assert_eq!(asked(&towards(Some("all.example")), endpoint), "all.example");
         }
-        assert!(towards(None).name_of("shard 7", None).is_err());
+        assert!(towards(None).name_of(named(None, "shard 7", None)).is_err());
+        assert!(towards(None).name_of(named(None, "unix:/run/app.sock", None)).is_err());
+        for all in [None, Some("all.example")] {
+            let own = towards(all).name_of(named(Some("own.example"), "unix:/run/app.sock", None)).unwrap();
+            assert_eq!(own.to_str(), "own.example");
+        }
     }
 }

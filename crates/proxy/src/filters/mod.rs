@@ -22,7 +22,7 @@ mod loop_mark;
 mod max_forwards;
 mod policies;
 mod request_id;
-mod rewriting;
+pub mod rewriting;
 pub mod row;
 mod sticky;
 pub mod table;

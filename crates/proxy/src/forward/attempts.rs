@@ -16,7 +16,7 @@ use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use evenkeel_balance::retry::{Decision, Stop};
-use evenkeel_balance::{Clock, NoPick, Slot};
+use evenkeel_balance::{Clock, NoPick, Outcome, Slot};
 use std::time::Duration;
 
 /// Sends the request, and relays the response of the endpoint that answers.
@@ -65,7 +65,13 @@ pub async fn send<'r, D: Downstream>(
             limit.saturating_sub(used).min(left)
         });
         opened.route.call_left = call_left;
-        out.begin_try(|lines, host| record.write_try(&ticket.endpoint, call_left, lines, host));
+        if let Err(why) = out.begin_try(record, &ticket.endpoint, call_left) {
+            let why = format!("the path cannot follow that of endpoint {}: {why}", ticket.endpoint.name);
+            ticket.end(Outcome::Cancelled);
+            record.note_try_failed(slot, None, Cause::Proxy, None);
+            record.blame(Cause::Proxy);
+            return Err(Some(last.unwrap_or_else(|| Response::new(400, why))));
+        }
         let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
             Ok(answered) => return Ok(answered),
             Err(failed) => failed,

@@ -5,14 +5,16 @@ use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
 use crate::forward::attempt_end::give_up;
 use crate::forward::outgoing::Outgoing;
+use crate::observe::end::Cause;
 use crate::observe::tries::{How, TryStart};
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::upstream::connections::{Acquired, UpstreamConn, Wanted, unreachable};
 use crate::upstream::pick::InFlight;
+use crate::upstream::pool::Endpoint;
 use crate::upstream::retries::Tries;
 use crate::upstream::stream::{Begun, EndpointStream};
-use evenkeel_balance::{Clock, Request};
+use evenkeel_balance::{Clock, Outcome, Request};
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::alarm;
 use evenkeel_net::transport::Transport;
@@ -78,7 +80,14 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     tries.tried.borrow_mut().push(second.slot());
     let (first_start, first_endpoint) = (record.current_try, first.ticket.endpoint.clone());
     record.note_try_began(pool, &second, How::Hedge);
-    request.begin_try(|lines, host| record.write_try(&second.endpoint, opened.route.call_left, lines, host));
+    if request.begin_try(record, &second.endpoint, opened.route.call_left).is_err() {
+        // The path cannot follow that of the second endpoint, so the first continues alone.
+        let second_start = std::mem::replace(&mut record.current_try, first_start);
+        record.note_try_ended(&second.endpoint, second_start, Cause::Proxy.label());
+        second.end(Outcome::Cancelled);
+        restore(request, record, &first_endpoint, opened);
+        return Ok(first);
+    }
     if request.message().is_none() {
         request.write();
     }
@@ -102,8 +111,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         None => "overtaken",
     };
     let second_start = std::mem::replace(&mut record.current_try, first_start);
-    // Should the first have to be sent again, it is with its own host and span.
-    request.begin_try(|lines, host| record.write_try(&first_endpoint, opened.route.call_left, lines, host));
+    restore(request, record, &first_endpoint, opened);
     record.note_try_ended(&second.endpoint, second_start, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
@@ -112,6 +120,12 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         None => drop(give_up(second, Fault::Overtaken)),
     }
     end
+}
+
+/// Restores the head of the first try: should that have to be sent again, it is with its own host, path and span.
+fn restore(request: &mut Outgoing<'_>, record: &Record<'_>, first: &Endpoint, opened: &Opened<'_>) {
+    // Its path was accepted when it began.
+    let _ = request.begin_try(record, first, opened.route.call_left);
 }
 
 /// Continues with the second connection and gives up the first, unless that was lost before.

@@ -4,9 +4,13 @@
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::core::Core;
+use crate::filters::rewriting::checked::{Unsendable, checked};
+use crate::record::Record;
+use crate::upstream::pool::Endpoint;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
 use evenkeel_wire::head::{Edits, Request};
+use std::time::Duration;
 
 /// Bytes of a request that are kept for another attempt.
 pub const REPLAY_MAX: usize = 8 * 1024;
@@ -17,10 +21,8 @@ pub struct Outgoing<'w> {
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.
     pub outfit: Outfit<'w>,
-    /// Field lines for the current attempt only, each ending in CRLF.
-    of_try: Vec<u8>,
-    /// Host for the current attempt only; empty if it gets the one of all attempts.
-    host_of_try: Vec<u8>,
+    /// Parts for the current attempt only.
+    of_try: OfTry,
     /// The request in HTTP/1 for the current attempt, unless it was written into `buf` in front of its body.
     bytes: Vec<u8>,
     /// The head for the endpoint, the framed body as far as it arrived with the client's head, and the bytes behind the
@@ -65,6 +67,17 @@ pub struct Outfit<'w> {
     pub wants_trailers: bool,
 }
 
+/// Parts of a head for one attempt only.
+#[derive(Debug, Default)]
+struct OfTry {
+    /// Field lines, each ending in CRLF.
+    lines: Vec<u8>,
+    /// Host; empty if the attempt gets the one of all attempts.
+    host: Vec<u8>,
+    /// Target behind the endpoint's own prefix; empty if the attempt gets the one of all attempts.
+    target: Vec<u8>,
+}
+
 impl<'w> Outgoing<'w> {
     /// Creates an empty request. It is filled in place, as it is large.
     #[inline]
@@ -73,8 +86,7 @@ impl<'w> Outgoing<'w> {
             core,
             head: Head::Gone,
             outfit: Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() },
-            of_try: Vec::new(),
-            host_of_try: Vec::new(),
+            of_try: OfTry::default(),
             bytes: Vec::new(),
             buf: Buf::none(),
             head_len: 0,
@@ -110,11 +122,46 @@ impl<'w> Outgoing<'w> {
         (self.message, self.buf) = (Some(message), behind);
     }
 
-    /// Begins an attempt. `write` appends the field lines for this attempt only, and its host if it gets one of its own.
-    pub fn begin_try(&mut self, write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
-        self.of_try.clear();
-        self.host_of_try.clear();
-        write(&mut self.of_try, &mut self.host_of_try);
+    /// Begins an attempt: with field lines of its own, and with the host and the path prefix of its endpoint.
+    ///
+    /// # Errors
+    /// The path cannot follow the prefix.
+    #[inline]
+    pub fn begin_try(
+        &mut self,
+        record: &Record<'_>,
+        endpoint: &Endpoint,
+        call_left: Option<Duration>,
+    ) -> Result<(), Unsendable> {
+        let OfTry { lines, host, target } = &mut self.of_try;
+        lines.clear();
+        host.clear();
+        target.clear();
+        record.write_try(endpoint, call_left, lines, host);
+        match &endpoint.own.path_prefix {
+            Some(prefix) => self.put_before(prefix),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a prefix before the target of the current attempt.
+    #[cold]
+    fn put_before(&mut self, prefix: &str) -> Result<(), Unsendable> {
+        let target = match &self.head {
+            Head::Kept(head) => head.parts().target(&self.outfit.edits),
+            Head::Came(head) => head.target(&self.outfit.edits),
+            Head::Gone => return Ok(()),
+        };
+        // `*` is no path.
+        if !target.starts_with(b"/") {
+            return Ok(());
+        }
+        let path = target.split(|b| *b == b'?').next().unwrap_or_default();
+        self.of_try.target.extend_from_slice(prefix.as_bytes());
+        self.of_try.target.extend_from_slice(path);
+        checked(&self.of_try.target)?;
+        self.of_try.target.extend_from_slice(&target[path.len()..]);
+        Ok(())
     }
 
     /// The head for the current attempt; `None` once it was released.
@@ -127,8 +174,8 @@ impl<'w> Outgoing<'w> {
         };
         let Outfit { edits, connection, scheme, length, wants_trailers, .. } = &self.outfit;
         Some(EndpointHead {
-            head: head.edited(edits, &self.host_of_try),
-            added: [&self.of_try, edits.added()],
+            head: head.edited(edits, [&self.of_try.host, &self.of_try.target]),
+            added: [&self.of_try.lines, edits.added()],
             connection: *connection,
             scheme,
             length,
@@ -265,9 +312,8 @@ impl<'w> Outgoing<'w> {
             self.core.give_back(bytes);
             self.core.give_back_rows(rows);
         }
-        for memory in
-            [self.outfit.edits.lines(), &mut self.of_try, &mut self.host_of_try, &mut self.bytes, &mut self.body]
-        {
+        let OfTry { lines, host, target } = &mut self.of_try;
+        for memory in [self.outfit.edits.lines(), lines, host, target, &mut self.bytes, &mut self.body] {
             self.core.take_back(memory);
         }
     }

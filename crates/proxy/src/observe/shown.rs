@@ -107,12 +107,16 @@ impl Numbers {
             }
         };
         let one = |route: &plan::Route| {
+            let split = self.generation.splits.shown(self.plan(), &route.name).ok();
             let at = self.plan().listeners.iter().filter(|listener| belongs(listener, route));
             Route {
                 name: route.name.to_string(),
                 hosts: route.matching.hosts.iter().map(ToString::to_string).collect(),
                 path: route.matching.path.to_string(),
-                pool: route.action.to_string(),
+                pool: split
+                    .as_ref()
+                    .map_or_else(|| route.action.to_string(), |split| format!("split {}", split.words())),
+                split,
                 at: at.map(|listener| passed(listener, route)).collect(),
             }
         };

@@ -3,9 +3,9 @@
 use super::end::Cause;
 use evenkeel_balance::Instant;
 use evenkeel_balance::retry::Failure;
+use evenkeel_net::dial::Remote;
 use evenkeel_wire::grpc::{self, Status};
 use std::borrow::Cow;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl How {
 pub struct Try {
     pub endpoint: Arc<str>,
     /// Address of the endpoint, if it has one.
-    pub addr: Option<SocketAddr>,
+    pub addr: Option<Remote>,
     /// Number among the tries of the request, from 1.
     pub number: u32,
     /// Way in which its endpoint was found.

@@ -23,6 +23,7 @@ use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::listen::Protocol;
 use evenkeel_net::workers::Applied;
 use evenkeel_runtime::Control;
+use evenkeel_runtime::splits::Splits;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -53,13 +54,13 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
 }
 
 /// Pools of a route, by their indices.
-fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Target {
+fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &Splits) -> Target {
     match &route.action {
         plan::Action::Pool(_) => at.first().map_or(Target::Nowhere, |pool| Target::Pool(pools[*pool].clone())),
-        plan::Action::Split(split) => {
-            let weights = split.weights.iter().map(|(_, weight)| *weight);
-            Target::Split(Split::new(weights.zip(at.iter().map(|pool| pools[*pool].clone())), split.key.clone()))
-        }
+        plan::Action::Split(split) => splits.published(&route.name).map_or(Target::Nowhere, |weights| {
+            let pools = at.iter().map(|pool| pools[*pool].clone());
+            Target::Split(Split::new(pools, weights.reader(), split.key.clone()))
+        }),
         plan::Action::Redirect(_) | plan::Action::Respond(_) => Target::Nowhere,
     }
 }
@@ -76,6 +77,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         listeners,
         pools,
         pools_of_route,
+        splits,
         sockets,
         probed,
         log,
@@ -103,7 +105,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
     let routes = plan.routes.iter().zip(&*pools_of_route);
-    let targets = routes.map(|(route, at)| target(route, at, &pools)).collect();
+    let targets = routes.map(|(route, at)| target(route, at, &pools, &splits)).collect();
     let routes = Rc::new(Routes::new(plan.routes.clone(), targets, &before.routes, workers));
     let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
         let planned = &plan.listeners[index];
@@ -225,7 +227,7 @@ fn pool(
 
 /// Creates the worker's endpoints, each with its slot.
 fn table(holds: (&Rc<Core>, &Rc<Mark>), endpoints: Slots) -> Vec<(Slot, Endpoint)> {
-    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, e.addr, e.stats))).collect()
+    endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, (e.addr, e.own), e.stats))).collect()
 }
 
 /// Ends the connections of listeners that left the plan: idle ones now, others after their request, all of them within

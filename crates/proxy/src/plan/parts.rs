@@ -12,9 +12,11 @@ use crate::plan::installed::Worker;
 use crate::upstream::rules::PoolRules;
 use evenkeel_balance::{Balancer, Slot};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::Mode;
+use evenkeel_config::plan::{Mode, Own};
+use evenkeel_net::dial::Remote;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_runtime::Control;
+use evenkeel_runtime::splits::Splits;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +66,8 @@ pub struct Parts {
     pub pools: Vec<PoolParts>,
     /// Indices of the pools of each route.
     pub pools_of_route: Arc<[Box<[usize]>]>,
+    /// Weights of the splits of routes.
+    pub splits: Arc<Splits>,
     /// Addresses to listen on, each with the index of its listener and the sockets that the worker does not have yet.
     pub sockets: Vec<((Protocol, SocketAddr), usize, Vec<ListenFd>)>,
     /// Addresses to answer UDP probes on, each with the index of its listener and its socket if the worker has none
@@ -94,6 +98,8 @@ pub type Slots = Vec<(Slot, EndpointParts)>;
 pub struct EndpointParts {
     pub name: Arc<str>,
     /// Address; `None` while the name does not resolve.
-    pub addr: Option<SocketAddr>,
+    pub addr: Option<Remote>,
+    /// Host, path prefix and name in TLS that only this endpoint has.
+    pub own: Own,
     pub stats: Arc<EndpointStats>,
 }

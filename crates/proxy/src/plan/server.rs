@@ -214,6 +214,7 @@ impl Plane for Proxy {
                 listeners: listeners.clone(),
                 pools,
                 pools_of_route: pools_of_route.clone(),
+                splits: next.generation.splits.clone(),
                 sockets: mine.collect(),
                 probed: probed.collect(),
                 log: log.as_ref().map(|log| {
@@ -367,7 +368,8 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));
-        Some((slot, EndpointParts { name: endpoint.name.clone(), addr, stats: Arc::clone(stats) }))
+        let (name, own) = (endpoint.name.clone(), endpoint.own.clone());
+        Some((slot, EndpointParts { name, addr, own, stats: Arc::clone(stats) }))
     };
     members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }

@@ -130,10 +130,14 @@ impl<'c> Progress<'c> {
     /// `host` its host, if endpoints get their own.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
-        if self.sends_host_of_endpoint
-            && let Some(pool) = self.pool
-        {
-            pool.peek().compiled.hosts.write((&endpoint.name, endpoint.addr), pool.scheme(), host);
+        if self.sends_host_of_endpoint {
+            match (&endpoint.own.host, self.pool) {
+                (Some(own), _) => host.extend_from_slice(own.as_bytes()),
+                (None, Some(pool)) => {
+                    pool.peek().compiled.hosts.write((&endpoint.name, endpoint.addr.as_ref()), pool.scheme(), host);
+                }
+                (None, None) => {}
+            }
         }
         if let Some(trace) = &self.trace {
             trace.write(self.current_try.number, lines);
@@ -183,7 +187,7 @@ impl<'c> Progress<'c> {
     pub(super) fn try_of(&self, endpoint: &Endpoint, start: TryStart, end: Cow<'static, str>) -> Try {
         Try {
             endpoint: endpoint.name.clone(),
-            addr: endpoint.addr,
+            addr: endpoint.addr.clone(),
             number: start.number,
             how: start.how,
             span: self.trace.as_ref().map_or(0, |trace| trace.span(start.number)),

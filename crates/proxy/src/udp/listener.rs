@@ -14,6 +14,7 @@ use evenkeel_balance::{Clock, Exclusion, FailureKind, Instant, NoPick, Outcome, 
 use evenkeel_net::datagrams::recv_batch::{JOINED_MAX, RecvBatch, SLOTS};
 use evenkeel_net::datagrams::send_batch::{SendBatch, To};
 use evenkeel_net::datagrams::socket;
+use evenkeel_net::dial::Remote;
 use evenkeel_net::listen::ListenFd;
 use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
@@ -249,7 +250,13 @@ impl UdpListener {
         let endpoint = pool.endpoints.at(ticket.slot());
         flow.tries += 1;
         endpoint.stats.active.add(1);
-        match endpoint.addr.ok_or_else(no_address).and_then(|addr| self.connect(addr, index)) {
+        match endpoint
+            .addr
+            .as_ref()
+            .and_then(Remote::socket_addr)
+            .ok_or_else(no_address)
+            .and_then(|addr| self.connect(addr, index))
+        {
             Ok(socket) => {
                 endpoint.stats.connects.add(1);
                 if flow.failed.take().is_some() {

@@ -66,7 +66,7 @@ impl Wanted<'_> {
     /// # Errors
     /// The connection cannot be opened, or fails at the first write.
     pub async fn connect(&self, endpoint: &Endpoint, bytes: &[u8]) -> io::Result<(Transport, usize)> {
-        let addr = endpoint.addr.ok_or_else(|| io::Error::other("its name does not resolve"))?;
+        let addr = endpoint.addr.as_ref().ok_or_else(|| io::Error::other("its name does not resolve"))?;
         endpoint.stats.connects.add(1);
         let rules = self.pool.rules();
         let (announce, tls) = (rules.plan.proxy_protocol, &rules.compiled.tls);
@@ -79,7 +79,7 @@ impl Wanted<'_> {
         if let (Some(settings), Some(stream)) = (tls, transport.as_tls()) {
             // Boxed, as most requests find an idle connection.
             let offers = self.pool.offers();
-            let chose_h2 = Box::pin(secure(settings, stream, &endpoint.name, endpoint.addr, offers)).await?;
+            let chose_h2 = Box::pin(secure(settings, stream, endpoint.proves(), offers)).await?;
             if chose_h2 {
                 // This request is in HTTP/1 format and needs a connection of its own; later requests use the shared
                 // one.

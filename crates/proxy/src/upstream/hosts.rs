@@ -1,9 +1,9 @@
 //! Hosts of the endpoints of a pool, as their addresses are configured: a name stays a name although it was resolved.
 
 use evenkeel_config::plan::{Address, Pool, Resolve};
+use evenkeel_net::dial::Remote;
 use std::collections::HashMap;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Configured hosts of the endpoints of a pool that are given by name.
@@ -41,13 +41,13 @@ impl Hosts {
 
     /// Appends the host of an endpoint, with its port unless that is the scheme's own. For one that was discovered, its
     /// address.
-    pub fn write(&self, (name, addr): (&str, Option<SocketAddr>), scheme: &str, out: &mut Vec<u8>) {
+    pub fn write(&self, (name, addr): (&str, Option<&Remote>), scheme: &str, out: &mut Vec<u8>) {
         let start = out.len();
         match (self.configured(name, addr), addr) {
             (Some(host), _) => out.extend_from_slice(host.as_bytes()),
             (None, Some(addr)) => {
                 // Writing to a vector cannot fail.
-                let _ = write!(out, "{addr}");
+                let _ = write!(out, "{}", addr.host());
             }
             (None, None) => {}
         }
@@ -57,13 +57,13 @@ impl Hosts {
         }
     }
 
-    fn configured(&self, name: &str, addr: Option<SocketAddr>) -> Option<&str> {
+    fn configured(&self, name: &str, addr: Option<&Remote>) -> Option<&str> {
         if let Some(host) = self.by_name.get(name) {
             return Some(host);
         }
         // Endpoints of an entry are named after it, if it has a name of its own, and after their addresses.
         let is_of = |entry: &str| name.strip_prefix(entry).is_some_and(|rest| rest.starts_with('/'));
-        let port = addr.map(|addr| addr.port());
+        let port = addr.and_then(Remote::socket_addr).map(|addr| addr.port());
         let mut named = self.of_all.iter().filter(|entry| is_of(&entry.name));
         let mut alike = self.of_all.iter().filter(|entry| *entry.name == *entry.host && Some(entry.port) == port);
         let entry = named.next().or_else(|| alike.next().filter(|_| alike.next().is_none()));
@@ -95,7 +95,7 @@ mod tests {
             ("found", "10.0.0.9:8080", "http", "10.0.0.9:8080"),
         ] {
             let mut out = Vec::new();
-            hosts.write((name, addr.parse().ok()), scheme, &mut out);
+            hosts.write((name, addr.parse().ok().map(Remote::Ip).as_ref()), scheme, &mut out);
             assert_eq!(String::from_utf8_lossy(&out), wanted, "{name} {scheme}");
         }
     }

@@ -10,11 +10,12 @@ use crate::core::Core;
 use crate::observe::access_log::{Named, Names};
 use crate::observe::stats::{EndpointStats, PoolStats};
 use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{self, EndpointProtocol};
+use evenkeel_config::plan::{self, EndpointProtocol, Own};
+use evenkeel_net::dial::Remote;
+use evenkeel_net::tls::towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,9 @@ pub struct Endpoint {
     /// Name as configured or discovered.
     pub name: Arc<str>,
     /// Address; `None` while the name does not resolve.
-    pub addr: Option<SocketAddr>,
+    pub addr: Option<Remote>,
+    /// Host, path prefix and name in TLS that only this endpoint has.
+    pub own: Own,
     /// Statistics of the endpoint on this worker.
     pub stats: Arc<EndpointStats>,
     named: Named,
@@ -72,7 +75,7 @@ impl Endpoint {
     pub fn new(
         (core, mark): (&Rc<Core>, &Rc<Mark>),
         name: Arc<str>,
-        addr: Option<SocketAddr>,
+        (addr, own): (Option<Remote>, Own),
         stats: Arc<EndpointStats>,
     ) -> Endpoint {
         Endpoint {
@@ -80,6 +83,7 @@ impl Endpoint {
             connections: IdleConns::new(core, mark, stats.clone()),
             name,
             addr,
+            own,
             stats,
             named: Named::default(),
             gone: Cell::new(false),
@@ -87,9 +91,20 @@ impl Endpoint {
         }
     }
 
+    /// Names of which it has to prove one by TLS.
+    pub fn proves(&self) -> towards::Named<'_> {
+        let ip = self.addr.as_ref().and_then(Remote::ip);
+        towards::Named { own: self.own.tls_name.as_deref(), name: &self.name, ip }
+    }
+
     /// True once it has left the pool.
     pub fn is_gone(&self) -> bool {
         self.gone.get()
+    }
+
+    /// True if requests to the other would be sent to the same address, and with the same values of its own.
+    fn is_like(&self, other: &Endpoint) -> bool {
+        self.addr == other.addr && self.own == other.own
     }
 
     /// Closes idle connections, and shared ones once their requests have ended.
@@ -139,7 +154,7 @@ impl Endpoints {
             }
             match &slots[at] {
                 // The same statistics mean the same endpoint.
-                Some(old) if Arc::ptr_eq(&old.stats, &endpoint.stats) && old.addr == endpoint.addr => stays[at] = true,
+                Some(old) if Arc::ptr_eq(&old.stats, &endpoint.stats) && old.is_like(&endpoint) => stays[at] = true,
                 _ => slots[at] = Some(Rc::new(endpoint)),
             }
         }
@@ -252,7 +267,13 @@ impl WorkerPool {
         let rules = self.rules();
         let is_auto = rules.plan.protocol == EndpointProtocol::Auto;
         let chose_h2 = is_auto.then(|| self.chose_h2.clone());
-        Way { name: endpoint.name.clone(), addr: endpoint.addr, rules, chose_h2 }
+        Way {
+            name: endpoint.name.clone(),
+            addr: endpoint.addr.clone(),
+            tls_name: endpoint.own.tls_name.clone(),
+            rules,
+            chose_h2,
+        }
     }
 
     /// Longest wait of a request in the queue.

@@ -17,8 +17,9 @@ use crate::observe::stats::EndpointStats;
 use evenkeel_balance::{Clock, Instant};
 use evenkeel_config::plan::EndpointHttp2;
 use evenkeel_net::buffer::CAPACITY;
-use evenkeel_net::dial::dial;
+use evenkeel_net::dial::{Remote, dial};
 use evenkeel_net::event_loop::{self, alarm};
+use evenkeel_net::tls::towards::Named;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::h2::{self, NoStream};
@@ -26,7 +27,6 @@ use evenkeel_wire::http1::FIELDS_MAX;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
@@ -97,12 +97,12 @@ impl Sessions {
     }
 
     /// Opens a connection, in a task of its own as other requests may take it, too.
-    fn open(self: &Rc<Sessions>, addr: SocketAddr, way: Way, limit: Duration) {
+    fn open(self: &Rc<Sessions>, addr: Remote, way: Way, limit: Duration) {
         self.opening.set(self.opening.get() + 1);
         self.stats.connects.add(1);
         let sessions = self.clone();
         event_loop::spawn(async move {
-            let connected = alarm::timeout(limit, sessions.connect(addr, &way)).await;
+            let connected = alarm::timeout(limit, sessions.connect(&addr, &way)).await;
             sessions.opening.set(sessions.opening.get() - 1);
             match connected.unwrap_or_else(|| Err(io::Error::new(io::ErrorKind::TimedOut, "no connection in time"))) {
                 Ok(session) => sessions.run(session).await,
@@ -154,12 +154,12 @@ impl Sessions {
         h2::Connection::client(config, self.core.clock.now().0)
     }
 
-    async fn connect(&self, addr: SocketAddr, way: &Way) -> io::Result<Session> {
+    async fn connect(&self, addr: &Remote, way: &Way) -> io::Result<Session> {
         let settings = &way.rules.compiled.tls;
         let transport = tls::carried(dial(addr, None, true)?, settings.is_some());
         if let (Some(settings), Some(stream)) = (settings, transport.as_tls()) {
             let offers = if way.chose_h2.is_some() { Offers::Both } else { Offers::H2 };
-            if !tls::secure(settings, stream, &way.name, way.addr, offers).await? {
+            if !tls::secure(settings, stream, way.proves(), offers).await? {
                 if let Some(chose_h2) = &way.chose_h2 {
                     chose_h2.set(false);
                 }
@@ -228,11 +228,19 @@ pub struct Way {
     /// Name of the endpoint, the default for the name in its certificate.
     pub name: Arc<str>,
     /// Address; `None` while the name does not resolve.
-    pub addr: Option<SocketAddr>,
+    pub addr: Option<Remote>,
+    /// Name in TLS that only this endpoint has.
+    pub tls_name: Option<Arc<str>>,
     /// Rules of the pool when the request began.
     pub rules: Rc<PoolRules>,
     /// Set to false if the endpoint does not choose HTTP/2; `None` if it has no choice.
     pub chose_h2: Option<Rc<Cell<bool>>>,
+}
+
+impl Way {
+    fn proves(&self) -> Named<'_> {
+        Named { own: self.tls_name.as_deref(), name: &self.name, ip: self.addr.as_ref().and_then(Remote::ip) }
+    }
 }
 
 impl Sessions {
@@ -264,7 +272,7 @@ impl Sessions {
             }
             wait.get_or_insert_with(|| (Waiting::begin(&self.queue), clock.now())).0.note(cx);
             if self.is_short(settings) {
-                let Some(addr) = way.addr else {
+                let Some(addr) = way.addr.clone() else {
                     return Poll::Ready(Err(io::Error::other("its name does not resolve")));
                 };
                 self.open(addr, way.clone(), limit);

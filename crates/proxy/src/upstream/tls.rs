@@ -1,12 +1,11 @@
 //! TLS towards endpoints: the handshake, in which the endpoint proves its identity and may choose a protocol (ALPN).
 
 use evenkeel_net::stream::Stream;
-use evenkeel_net::tls::towards::Towards;
+use evenkeel_net::tls::towards::{Named, Towards};
 use evenkeel_net::tls::{Cause, HandshakeError, TlsStream};
 use evenkeel_net::transport::Transport;
 use rustls::ClientConfig;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// ALPN id of HTTP/2 (RFC 9113 section 3.2).
@@ -37,14 +36,8 @@ impl Offers {
 ///
 /// # Errors
 /// The endpoint's name is not valid for TLS, or the handshake failed; then the error wraps a [`HandshakeError`].
-pub async fn secure(
-    towards: &Towards,
-    tls: &TlsStream,
-    endpoint: &str,
-    addr: Option<SocketAddr>,
-    offers: Offers,
-) -> io::Result<bool> {
-    let name = towards.name_of(endpoint, addr.map(|addr| addr.ip())).map_err(io::Error::other)?;
+pub async fn secure(towards: &Towards, tls: &TlsStream, endpoint: Named<'_>, offers: Offers) -> io::Result<bool> {
+    let name = towards.name_of(endpoint).map_err(io::Error::other)?;
     let mut config = towards.config();
     if !config.alpn_protocols.iter().map(Vec::as_slice).eq(offers.protocols().iter().copied()) {
         // Cloned for one handshake, which is rare enough: shared connections are few.

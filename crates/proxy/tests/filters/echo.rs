@@ -65,15 +65,17 @@ impl Echoes {
         [self.h1.addr, self.h2.addr]
     }
 
-    /// A proxy before each of the endpoints. `rest` is added to its configuration, with a pool `web`.
+    /// A proxy before each of the endpoints. `rest` is added to its configuration, with a pool `web`; in it, `$ENDPOINT`
+    /// stands for the address of the endpoint, and `$PROTOCOL` for its protocol.
     pub fn proxies(&self, rest: &str) -> [(&'static str, Proxy); 2] {
-        let proxy = |addr: SocketAddr, pool: &str| {
+        let proxy = |addr: SocketAddr, protocol: &str| {
+            let rest = rest.replace("$ENDPOINT", &addr.to_string()).replace("$PROTOCOL", protocol);
             Proxy::start(&format!(
                 "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n\
-                 [pool.web]\nendpoints = ['{addr}']\n{pool}\n{rest}"
+                 [pool.web]\nendpoints = ['{addr}']\nprotocol = '{protocol}'\n{rest}"
             ))
         };
-        [("h1 endpoint", proxy(self.h1.addr, "")), ("h2 endpoint", proxy(self.h2.addr, "protocol = 'h2'"))]
+        [("h1 endpoint", proxy(self.h1.addr, "http1")), ("h2 endpoint", proxy(self.h2.addr, "h2"))]
     }
 }
 

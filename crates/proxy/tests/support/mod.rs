@@ -18,6 +18,7 @@ pub mod nginx;
 pub mod pki;
 pub mod proxy;
 pub mod tls;
+pub mod unix;
 
 pub use client::Client;
 pub use endpoint::Endpoint;

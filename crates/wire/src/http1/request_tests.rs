@@ -37,7 +37,7 @@ pub(super) fn written(request: &Request<'_, '_>, lines: &str, connection: Connec
         edits.set_host(b"web");
     }
     let connection = if request.upgrade { Connection::Upgraded } else { connection };
-    let head = HeadParts::of(request).edited(&edits, b"");
+    let head = HeadParts::of(request).edited(&edits, [b"", b""]);
     let added = [&b""[..], edits.added()];
     let mut out = Vec::new();
     EndpointHead { head, added, connection, scheme: "http", length: "", wants_trailers: false }.write(&mut out);

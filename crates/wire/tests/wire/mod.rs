@@ -20,7 +20,7 @@ pub fn written(request: &Request<'_, '_>) -> Vec<u8> {
         edits.set_host(HOST);
     }
     let connection = if request.upgrade { endpoint_head::Connection::Upgraded } else { Default::default() };
-    let head = HeadParts::of(request).edited(&edits, b"");
+    let head = HeadParts::of(request).edited(&edits, [b"", b""]);
     let mut out = Vec::new();
     EndpointHead { head, added: [b"", b""], connection, scheme: "http", length: "", wants_trailers: false }
         .write(&mut out);

@@ -17,13 +17,14 @@ table! {
     /// Entry of `endpoints`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Endpoint {
-        /// Address and port, or a name that is resolved.
+        /// Address and port, a name that is resolved, or a Unix socket.
         addr: Address = Key {
             name: "addr",
             kind: Kind::Text(Form::Address),
             absent: Absent::Required(r#""127.0.0.1:8081""#),
-            help: "IP address or host name, and port. Names are resolved while evenkeel runs, as `[resolver]` sets; \
-                until the first answer the endpoint gets no requests.",
+            help: "IP address or host name, and port; or a Unix socket on this machine: `unix:/PATH`, `unix:@NAME` for an \
+                abstract one. Names are resolved while evenkeel runs, as `[resolver]` sets; until the first answer the \
+                endpoint gets no requests.",
             why: "",
         };
         /// Handling of the addresses of a name. Ignored for IP addresses.
@@ -54,14 +55,24 @@ table! {
         };
         /// Tier of the endpoint, 0 to 15. Tier 0 is used first; the next one when it has no room, or when a
         /// request has tried all of it.
-        priority: u8 = Key {
-            name: "priority",
-            kind: Kind::Int { min: 0, max: 15 },
-            absent: Absent::Default("0"),
-            help: "Tier of the endpoint. Tier 0 is used first; the next one when it has no room, or for a request \
-                that has tried all of it.",
-            why: "All endpoints are in one tier.",
-        };
+        priority: u8, rows [
+            Key {
+                name: "priority",
+                kind: Kind::Int { min: 0, max: 15 },
+                absent: Absent::Default("0"),
+                help: "Tier of the endpoint. Tier 0 is used first; the next one when it has no room, or for a request \
+                    that has tried all of it.",
+                why: "All endpoints are in one tier.",
+            },
+            Key {
+                name: "backup",
+                kind: Kind::Bool,
+                absent: Absent::Default("false"),
+                help: "`true` is another word for `priority = 1`: the endpoint gets requests when those of tier 0 have no \
+                    room, or for a request that has tried them all.",
+                why: "",
+            },
+        ], read priority, write write_priority;
         /// True if the endpoint gets no new requests. Requests in flight finish.
         drain: bool = Key {
             name: "drain",
@@ -76,6 +87,46 @@ table! {
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("no zone"),
             help: "Zone of the endpoint, for `locality`.",
+            why: "",
+        };
+        /// Host, path prefix and name in TLS that only this endpoint gets.
+        own: Own, inline Own;
+    }
+}
+
+table! {
+    static OWN = "own keys of endpoints of [pool.NAME]",
+        "Host, path and name in TLS of one endpoint.";
+
+    /// Host, path prefix and name in TLS that only one endpoint gets, with each try.
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    pub struct Own {
+        /// Host that replaces the endpoint's address for `send_host = "endpoint"` and in checks.
+        host: Option<Arc<str>> = Key {
+            name: "host",
+            kind: Kind::Text(Form::Authority),
+            absent: Absent::Means("the host of `addr`"),
+            help: "Host of the endpoint: sent by routes with `send_host = \"endpoint\"`, by health checks without a \
+                `host`, and by load probes.",
+            why: "",
+        };
+        /// Path that precedes the path of each request, without a slash at its end; `None` = none.
+        path_prefix: Option<Arc<str>> = Key {
+            name: "path_prefix",
+            kind: Kind::Text(Form::PlainPath),
+            absent: Absent::Means("none"),
+            help: "Path put before the path of each request to the endpoint, after the rewriting of the route: with \
+                `\"/v2\"`, `/users` becomes `/v2/users`. A request whose path would lead out of it is answered 400. Not \
+                for health checks and load probes, whose paths are complete.",
+            why: "",
+        }, read path_prefix, write write_path_prefix;
+        /// Name to request by TLS (SNI) and to verify, instead of that of the pool.
+        tls_name: Option<Arc<str>> = Key {
+            name: "tls_name",
+            kind: Kind::Text(Form::Domain),
+            absent: Absent::Means("`tls.server_name` of the pool, or the host of `addr`"),
+            help: "Name to request from the endpoint (SNI), for which its certificate must be valid. Needs `tls` of the \
+                pool.",
             why: "",
         };
     }
@@ -131,6 +182,52 @@ fn write_name(set: &Endpoint, _: &Endpoint, lines: &mut Lines) {
     }
 }
 
+/// Reads the tier, also from the word `backup`.
+fn priority(endpoint: &Section) -> u8 {
+    match endpoint.has("priority") {
+        true => endpoint.int("priority").try_into().unwrap_or_default(),
+        false => u8::from(endpoint.flag("backup")),
+    }
+}
+
+fn write_priority(set: &Endpoint, base: &Endpoint, lines: &mut Lines) {
+    if set.priority != base.priority {
+        lines.add("priority", set.priority.to_string());
+    }
+}
+
+/// Reads the prefix; a slash alone is none.
+fn path_prefix(endpoint: &Section) -> Option<Arc<str>> {
+    let text = endpoint.text("path_prefix")?;
+    Some(text.trim_end_matches('/')).filter(|path| !path.is_empty()).map(Arc::from)
+}
+
+fn write_path_prefix(set: &Own, _: &Own, lines: &mut Lines) {
+    if let Some(path) = &set.path_prefix {
+        lines.add("path_prefix", quote(path));
+    }
+}
+
+/// Reports a tier that is set in two ways, and a prefix that would not be the beginning of a path.
+fn check_own(endpoint: &Section, findings: &mut Findings) {
+    if let (Some(backup), true) = (endpoint.set("backup"), endpoint.has("priority")) {
+        let (tier, means) = (endpoint.int("priority"), u64::from(endpoint.flag("backup")));
+        if tier != means {
+            let message = format!("\"backup\" means priority = {means}, and \"priority\" is {tier}");
+            endpoint.contradiction(backup.span, message, "priority", findings).help("keep one of the two");
+        }
+    }
+    let Some(prefix) = endpoint.text("path_prefix") else { return };
+    let leads_up = prefix.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."));
+    let is_escaped = ["%2e", "%2f", "%5c"].iter().any(|escape| prefix.to_ascii_lowercase().contains(escape));
+    if prefix.starts_with("//") || leads_up || is_escaped {
+        let message = format!("{} cannot be put before a path", quote(&prefix));
+        findings
+            .add(Code::BadPath, endpoint.span_of("path_prefix"), message)
+            .help("write a path like \"/v2\", without empty, \".\" and \"..\" segments and without escapes of them");
+    }
+}
+
 /// Reads the endpoints of a pool or of a list file, skipping entries without a valid `addr`.
 pub(crate) fn endpoints(section: &Section) -> Vec<Endpoint> {
     section.sections("endpoints").into_iter().filter(|e| e.formed("addr").is_some()).map(Endpoint::of).collect()
@@ -151,7 +248,8 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
                 .help("list it once; for a bigger share, raise its weight");
             continue;
         }
-        if let (Some(set), Address::Ip(_)) = (endpoint.set("resolve"), &addr) {
+        check_own(endpoint, findings);
+        if let (Some(set), Address::Ip(_) | Address::Unix(_)) = (endpoint.set("resolve"), &addr) {
             let message = format!("\"resolve\" is for names, and {text} is an address");
             endpoint.contradiction(set.span, message, "addr", findings).help("leave \"resolve\" out");
         }

@@ -20,7 +20,7 @@ mod tls;
 mod tolerate;
 
 pub use discover::{Discover, Dns, Records, Source};
-pub use endpoint::{Endpoint, Resolve};
+pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};
 pub use http2::{EndpointHttp2, EndpointProtocol};
 pub use limits::{CONCURRENCY, PoolLimits};

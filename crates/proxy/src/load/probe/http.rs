@@ -5,12 +5,13 @@ use crate::body::message::Message;
 use crate::body::upstream::Upstream;
 use crate::core::Core;
 use crate::load::reports::Came;
+use crate::upstream::pool::Endpoint;
 use crate::upstream::tls::carried;
 use crate::upstream::tls::{Offers, secure};
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Elapsed;
-use evenkeel_net::dial::dial;
+use evenkeel_net::dial::{Remote, dial};
 use evenkeel_net::event_loop::spawn;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts};
@@ -54,8 +55,9 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     if pool.takes_messages(false) {
         return ask_by_message(core, question).await;
     }
-    let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let request = format!("GET {} HTTP/1.1\r\nHost: {addr}\r\nUser-Agent: evenkeel-probe\r\n\r\n", reports.path);
+    let addr = endpoint.addr.as_ref().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let host = host(endpoint, addr);
+    let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-probe\r\n\r\n", reports.path);
     if let Some(idle) = pool.take_idle(endpoint, core.clock.now()) {
         // The endpoint may have closed it just now; then a new one is opened.
         if let Ok(end) = ask_over(core, question, idle, request.as_bytes()).await {
@@ -73,10 +75,15 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
         let mut header = Buf::holding(&first);
         transport.write_all(&mut header).await?;
         first.clear();
-        secure(settings, stream, &endpoint.name, endpoint.addr, Offers::Nothing).await?;
+        secure(settings, stream, endpoint.proves(), Offers::Nothing).await?;
     }
     first.extend_from_slice(request.as_bytes());
     ask_over(core, question, transport, &first).await
+}
+
+/// Host of an endpoint: its own, or its address.
+fn host(endpoint: &Endpoint, addr: &Remote) -> String {
+    endpoint.own.host.as_ref().map_or_else(|| addr.host().to_string(), ToString::to_string)
 }
 
 async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes: &[u8]) -> io::Result<End> {
@@ -98,9 +105,9 @@ async fn ask_over(core: &Core, question: &Question, transport: Transport, bytes:
 /// Probes over HTTP/2.
 async fn ask_by_message(core: &Core, question: &Question) -> io::Result<End> {
     let (Question { pool, endpoint, .. }, reports) = (question, question.reports());
-    let addr = endpoint.addr.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let addr = endpoint.addr.as_ref().ok_or(io::ErrorKind::AddrNotAvailable)?;
     let mut fields: Table = [(&b"user-agent"[..], &b"evenkeel-probe"[..])].into_iter().collect();
-    let host = addr.to_string();
+    let host = host(endpoint, addr);
     let request = Request { method: "GET", target: &reports.path, host: host.as_bytes(), fields: fields.fields() };
     let head = EndpointHead {
         head: HeadParts::decoded(&request, Stated::Nothing),

@@ -14,6 +14,7 @@ use crate::upstream::rules::PoolRules;
 use datagram::Datagram;
 use evenkeel_balance::{Clock, Instant, LoadReport, Slot};
 use evenkeel_config::plan::{LoadReports, Probe};
+use evenkeel_net::dial::Remote;
 use evenkeel_net::event_loop::{Source, spawn};
 use outstanding::{Outstanding, Unwanted};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -156,7 +157,12 @@ pub async fn run(prober: Rc<Prober>) {
 
 /// Sends a question as a datagram.
 fn send(prober: &Rc<Prober>, question: Question) {
-    let socket = question.endpoint.addr.and_then(|addr| Some((socket(prober, addr).ok()?, addr)));
+    let socket = question
+        .endpoint
+        .addr
+        .as_ref()
+        .and_then(Remote::socket_addr)
+        .and_then(|addr| Some((socket(prober, addr).ok()?, addr)));
     let Some((socket, addr)) = socket else { return question.ends(End::Unsent) };
     let asked = prober.outstanding.borrow_mut().ask((question, addr));
     let nonce = match asked {
