@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 15] = [
+const ROUTE_OF_REQUESTS: [&str; 16] = [
     "split",
     "redirect",
     "respond",
@@ -46,6 +46,7 @@ const ROUTE_OF_REQUESTS: [&str; 15] = [
     "limits",
     "body_max",
     "cors",
+    "forward_auth",
 ];
 
 /// Reports keys that have no effect with the modes of the listeners involved.

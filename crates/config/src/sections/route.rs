@@ -6,6 +6,7 @@ use super::filters::access::{self, ACCESS_KEY, Access};
 use super::filters::body_max::BODY_MAX;
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
+use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
 use super::filters::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
@@ -108,6 +109,8 @@ table! {
         body_max: Option<u64> = BODY_MAX;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
         cors: Option<Cors> = CORS;
+        /// Service that decides about each request; `None` = none is asked.
+        forward_auth: Option<ForwardAuth> = FORWARD_AUTH;
     }
 }
 
@@ -176,6 +179,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     access::check(route, findings);
     limits::check(route, findings);
     cors::check(route, findings);
+    forward_auth::check(route, findings);
 }
 
 /// Path of each alternative of a match.
@@ -227,6 +231,11 @@ impl Route {
             return vec![self.matching.clone()];
         }
         self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
+    }
+
+    /// Names of the pools that get requests, those of the action first, then those of filters.
+    pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.action.pools().chain(self.forward_auth.iter().map(|auth| &auth.pool))
     }
 
     /// True if host and path alone decide, without alternatives.

@@ -110,7 +110,7 @@ const ROWS: &[(&str, Fate)] = &[
     ("fastcgi_connect_timeout", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_send_timeout", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_max_temp_file_size", Changes(FASTCGI.0, FASTCGI.1)),
     ("uwsgi_param", Changes(FASTCGI.0, FASTCGI.1)), ("uwsgi_read_timeout", Changes(FASTCGI.0, FASTCGI.1)), ("scgi_param", Changes(FASTCGI.0, FASTCGI.1)),
     ("auth_request", Changes("requests are not shown to an authorisation service by this line", "forward_auth = { pool = \"auth\", path = \"/verify\" } in the [[route]]")),
-    ("auth_request_set", Changes("fields of the authorisation's answer are listed", "forward_auth.response_headers in the [[route]]")),
+    ("auth_request_set", Changes("fields of the authorisation's answer are listed", "forward_auth.copy_headers in the [[route]]")),
     ("auth_jwt", Changes("tokens are verified by other keys", "jwt in the [[route]]")), ("auth_delay", Lossless("guesses are bounded by limits")),
     ("satisfy", Changes("all of access and authentication must pass", "two routes: one with access, one with basic_auth")), ("internal", Changes("there are no internal redirects that only such a location could take", "remove the route if only error pages or authorisation used it")),
     ("limit_rate", Changes("it is written in another way", "bandwidth = \"1MB\" in the [[route]]")), ("limit_rate_after", Changes("bandwidth is bounded from the first byte", "nothing")),

@@ -42,14 +42,14 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
     ("peers", &["addresses", "trusting"]),
     ("proxy", &[
-        "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2", "body",
+        "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
-        "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
+        "load_report", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
@@ -80,6 +80,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),
+    ("proxy/side", &["send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[

@@ -46,6 +46,8 @@ pub struct Exchange<'c> {
     pub(crate) held: Option<Held<'c>>,
     /// Limit of the route that refused the request.
     pub(crate) over: Option<Over<'c>>,
+    /// Answer of the service that `forward_auth` of the route asks.
+    pub(crate) asked: Asked,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -76,6 +78,7 @@ impl<'c> Exchange<'c> {
             working: None,
             held: None,
             over: None,
+            asked: Asked::Not,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,
@@ -112,4 +115,16 @@ pub(super) enum Page {
     Any,
     /// The route allows this one.
     Allowed(Box<[u8]>),
+}
+
+/// Answer of the service that `forward_auth` of a route asks about a request, by its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// No service was asked, or its answer is not there yet.
+    Not,
+    Passed(u16),
+    /// The answer goes to the client.
+    Refused(u16),
+    /// No answer came in time.
+    InVain,
 }

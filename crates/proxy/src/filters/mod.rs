@@ -23,6 +23,7 @@ mod policies;
 mod request_id;
 mod rewriting;
 pub mod row;
+mod services;
 mod sticky;
 pub mod table;
 mod template;

@@ -2,11 +2,12 @@
 
 use super::filter::Filter;
 use crate::load::load_report::Reporter;
+use crate::load::probe::Prober;
 use crate::observe::stats::ListenerStats;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::limits::RouteLimits;
-use crate::upstream::target::Target;
+use crate::upstream::target::{Services, Target};
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
 use std::rc::Rc;
@@ -75,4 +76,10 @@ pub struct Route<'b> {
     pub(crate) stats: &'b Arc<ListenerStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
+    /// Pools that filters of the route send requests of their own to, if there are any.
+    pub(crate) services: Option<&'b Services>,
+    /// Sender of load probes.
+    pub(crate) prober: &'b Rc<Prober>,
+    /// Number of workers, to divide budgets of the process by.
+    pub(crate) workers: usize,
 }

@@ -4,7 +4,7 @@ use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
     access, acme_challenge, answering, client, forwarded, headers, hsts, https_redirect, limits, load_field,
-    load_report, loop_mark, max_forwards, policies, request_id, rewriting, sticky, trace,
+    load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -133,6 +133,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
         looks_at: REQUESTS,
         build: limits::of_route,
+    },
+    Row {
+        name: "forward_auth",
+        stage: Stage::Route,
+        key: "forward_auth of [[route]]",
+        summary: "Asks another service about each request, and answers those that it refuses.",
+        looks_at: REQUESTS,
+        build: services::forward_auth::build,
     },
     Row {
         name: "maintenance",

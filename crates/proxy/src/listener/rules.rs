@@ -171,8 +171,18 @@ impl Rules {
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
-        let route =
-            Some(row::Route { plan: route, target, access, limits, body, stats: &self.noted.of_listener, instance });
+        let route = Some(row::Route {
+            plan: route,
+            target,
+            access,
+            limits,
+            body,
+            stats: &self.noted.of_listener,
+            instance,
+            services: self.routes.services(id),
+            prober: &self.prober,
+            workers: self.routes.workers,
+        });
         let build = Build {
             listener,
             admission: &compiled.admission,

@@ -153,6 +153,8 @@ pub struct ListenerStats {
     pub access_refused: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
+    /// Requests about which `forward_auth` of their route asked a service, by [`AuthEnd`].
+    pub forward_auth: [Counter; AuthEnd::NAMES.len()],
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
@@ -173,6 +175,22 @@ pub struct ListenerStats {
     pub http2: Http2Stats,
     /// Counters of UDP flows, used with `mode = "udp"`.
     pub udp: UdpStats,
+}
+
+/// Result of a question to the service of `forward_auth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthEnd {
+    Passed,
+    Refused,
+    /// No answer came in time.
+    Unanswered,
+    /// A refusal was over `answer_max`.
+    TooLarge,
+}
+
+impl AuthEnd {
+    /// Labels of the metrics, in the order of the variants.
+    pub const NAMES: [&str; 4] = ["passed", "refused", "unanswered", "too_large"];
 }
 
 /// Statistics of a listener's HTTP/2 connections.

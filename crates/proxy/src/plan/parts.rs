@@ -62,7 +62,7 @@ pub struct Parts {
     pub listeners: Arc<[(Arc<Compiled>, Shared)]>,
     /// Pools in the order of the plan.
     pub pools: Vec<PoolParts>,
-    /// Indices of the pools of each route.
+    /// Indices of the pools of each route, in the order of `Route::pools`.
     pub pools_of_route: Arc<[Box<[usize]>]>,
     /// Addresses to listen on, each with the index of its listener and the sockets that the worker does not have yet.
     pub sockets: Vec<((Protocol, SocketAddr), usize, Vec<ListenFd>)>,

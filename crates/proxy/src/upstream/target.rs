@@ -16,6 +16,13 @@ pub enum Target {
     Nowhere,
 }
 
+/// Pools of a route on one worker that its filters send requests of their own to.
+#[derive(Default)]
+pub struct Services {
+    /// Pool that `forward_auth` asks.
+    pub auth: Option<Rc<WorkerPool>>,
+}
+
 /// Pools that share requests by weight.
 pub struct Split {
     /// Pools, each with the sum of the weights up to it.

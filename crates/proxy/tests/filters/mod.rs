@@ -8,6 +8,7 @@ mod bodies;
 mod body_max;
 mod cors;
 mod echo;
+mod forward_auth;
 mod guides;
 mod headers;
 mod hosts;

@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod body_max;
 pub(crate) mod cookies;
 pub(crate) mod cors;
+pub(crate) mod forward_auth;
 pub(crate) mod headers;
 pub(crate) mod limits;
 pub(crate) mod rewrite;

@@ -4,6 +4,7 @@ use super::access::ACCESS_KEY;
 use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
+use super::forward_auth::FORWARD_AUTH;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
 use super::limits::LIMITS_KEY;
 use super::rewrite::SEND_HOST;
@@ -31,6 +32,7 @@ pub(crate) static FILTER_SET: Table = Table {
         LIMITS_KEY,
         BODY_MAX,
         CORS,
+        FORWARD_AUTH,
         MAINTENANCE,
         ERROR_PAGES,
     ],
