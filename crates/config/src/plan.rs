@@ -19,6 +19,7 @@ pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::forward_auth::ForwardAuth;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
 pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
+pub use crate::sections::filters::mirror::Mirror;
 pub use crate::sections::filters::rewrite::Rewrite;
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,

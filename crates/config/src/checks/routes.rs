@@ -79,7 +79,7 @@ pub(super) fn routes(
                 unknown_pool(&keyed.key, keyed.span, &pool_names, findings);
             }
         }
-        for filter in ["forward_auth"].map(|key| section.section(key)) {
+        for filter in ["forward_auth", "mirror"].map(|key| section.section(key)) {
             if let Some(name) = filter.text("pool").filter(|name| !pool_sections.contains_key(&**name)) {
                 unknown_pool(&name, filter.span_of("pool"), &pool_names, findings);
             }

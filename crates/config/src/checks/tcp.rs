@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 16] = [
+const ROUTE_OF_REQUESTS: [&str; 17] = [
     "split",
     "redirect",
     "respond",
@@ -47,6 +47,7 @@ const ROUTE_OF_REQUESTS: [&str; 16] = [
     "body_max",
     "cors",
     "forward_auth",
+    "mirror",
 ];
 
 /// Reports keys that have no effect with the modes of the listeners involved.

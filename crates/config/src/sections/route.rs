@@ -9,6 +9,7 @@ use super::filters::cors::{self, CORS, Cors};
 use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
+use super::filters::mirror::{self, MIRROR, Mirror};
 use super::filters::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
@@ -111,6 +112,8 @@ table! {
         cors: Option<Cors> = CORS;
         /// Service that decides about each request; `None` = none is asked.
         forward_auth: Option<ForwardAuth> = FORWARD_AUTH;
+        /// Copies of requests for another pool; `None` = none are sent.
+        mirror: Option<Mirror> = MIRROR;
     }
 }
 
@@ -180,6 +183,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     limits::check(route, findings);
     cors::check(route, findings);
     forward_auth::check(route, findings);
+    mirror::check(route, findings);
 }
 
 /// Path of each alternative of a match.
@@ -235,7 +239,8 @@ impl Route {
 
     /// Names of the pools that get requests, those of the action first, then those of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.action.pools().chain(self.forward_auth.iter().map(|auth| &auth.pool))
+        let auth = self.forward_auth.iter().map(|auth| &auth.pool);
+        self.action.pools().chain(auth).chain(self.mirror.iter().map(|mirror| &mirror.pool))
     }
 
     /// True if host and path alone decide, without alternatives.

@@ -80,7 +80,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),
-    ("proxy/side", &["send", "attempt", "request"]),
+    ("proxy/side", &["copy", "send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[

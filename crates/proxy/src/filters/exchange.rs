@@ -3,13 +3,14 @@
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
-use crate::observe::stats::ListenerStats;
+use crate::observe::stats::{ListenerStats, MirrorDrop};
 use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::forwarded::Origin;
 use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
+use crate::side::copy::RequestCopy;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
@@ -48,6 +49,12 @@ pub struct Exchange<'c> {
     pub(crate) over: Option<Over<'c>>,
     /// Answer of the service that `forward_auth` of the route asks.
     pub(crate) asked: Asked,
+    /// True if the request asks for a switch of protocols.
+    pub(crate) switches: bool,
+    /// Copy of the request for `mirror` of the route, while its body is still to come.
+    pub(crate) copying: Cell<Option<Box<RequestCopy>>>,
+    /// Decision of `mirror` of the route.
+    pub(super) copied: Copied,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -79,6 +86,9 @@ impl<'c> Exchange<'c> {
             held: None,
             over: None,
             asked: Asked::Not,
+            switches: false,
+            copying: Cell::new(None),
+            copied: Copied::No,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,
@@ -127,4 +137,13 @@ pub enum Asked {
     Refused(u16),
     /// No answer came in time.
     InVain,
+}
+
+/// Decision of `mirror` of a route about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    No,
+    Yes,
+    /// It would have been copied, but for this reason.
+    Dropped(MirrorDrop),
 }

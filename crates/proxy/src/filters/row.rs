@@ -46,6 +46,8 @@ pub struct LooksAt {
     pub bodies: bool,
     /// Content of request bodies whose length is not stated; others pass as they come.
     pub open_bodies: bool,
+    /// Content of the bodies of those requests that the filter copies.
+    pub copied_bodies: bool,
 }
 
 /// Configuration that filters are built from.

@@ -8,9 +8,10 @@ use super::{
 };
 use std::sync::OnceLock;
 
-const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false };
-const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false };
-const OPEN_BODIES: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: true };
+const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false, copied_bodies: false };
+const RESPONSES: LooksAt = LooksAt { responses: true, ..REQUESTS };
+const OPEN_BODIES: LooksAt = LooksAt { open_bodies: true, ..REQUESTS };
+const COPIED_BODIES: LooksAt = LooksAt { copied_bodies: true, ..REQUESTS };
 
 /// All filters, in the order in which requests pass them. Responses pass them in reverse.
 pub static FILTERS: &[Row] = &[
@@ -229,6 +230,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Changes the fields of requests, and answers 431 if one would be too long.",
         looks_at: REQUESTS,
         build: headers::request::build,
+    },
+    Row {
+        name: "mirror",
+        stage: Stage::Route,
+        key: "mirror of [[route]]",
+        summary: "Copies requests for another pool, as the endpoint gets them.",
+        looks_at: COPIED_BODIES,
+        build: services::mirror::build,
     },
 ];
 

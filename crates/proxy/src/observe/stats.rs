@@ -300,6 +300,42 @@ pub struct PoolStats {
     pub grpc: [Counter; GrpcStatus::NAMES.len()],
     /// Load probes requested by the algorithm, by result: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
+    /// Counters of copies that `mirror` of routes makes for the pool.
+    pub mirrors: MirrorStats,
+}
+
+/// Copies of requests for a pool.
+#[derive(Debug, Default)]
+pub struct MirrorStats {
+    pub sent: Counter,
+    /// Copies that were sent but got no whole answer in time.
+    pub failed: Counter,
+    /// Requests that were not copied, by [`MirrorDrop`].
+    pub dropped: [Counter; MirrorDrop::NAMES.len()],
+}
+
+/// Reason why a request was not copied for the pool of a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorDrop {
+    /// Its body is over `body_max`.
+    TooLarge,
+    InFlightMax,
+    /// Its body did not come to its end.
+    Incomplete,
+    /// No endpoint of the pool could be picked.
+    NoEndpoint,
+    /// It is a copy itself.
+    CameBack,
+}
+
+impl MirrorDrop {
+    /// Labels of the metrics, in the order of the variants.
+    pub const NAMES: [&str; 5] = ["too_large", "in_flight_max", "incomplete", "no_endpoint", "came_back"];
+
+    /// Label of this reason.
+    pub fn name(self) -> &'static str {
+        MirrorDrop::NAMES[self as usize]
+    }
 }
 
 /// Transports of endpoints' load reports, in the order of the counters.
@@ -341,6 +377,7 @@ impl PoolStats {
             reports_dropped: Default::default(),
             grpc: Default::default(),
             probes: Default::default(),
+            mirrors: MirrorStats::default(),
         }
     }
 

@@ -66,9 +66,10 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Target
 
 /// Pools of the filters of a route, whose indices follow those of its action; `None` if there are none.
 fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
-    route.forward_auth.as_ref()?;
     let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
-    Some(Services { auth: route.forward_auth.as_ref().and_then(|_| of_filters.next()) })
+    let auth = route.forward_auth.as_ref().and_then(|_| of_filters.next());
+    let mirror = route.mirror.as_ref().and_then(|_| of_filters.next());
+    (auth.is_some() || mirror.is_some()).then_some(Services { auth, mirror })
 }
 
 /// Installs a plan without awaiting, so that no request sees half of it.

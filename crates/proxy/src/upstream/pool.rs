@@ -32,6 +32,8 @@ pub struct WorkerPool {
     pub chose_h2: Rc<Cell<bool>>,
     /// Rate limit of load probes.
     pub probes: ProbeRate,
+    /// Number of copies of requests that are made for it, or in flight.
+    pub mirrored: Cell<usize>,
     /// Statistics of the pool on this worker.
     pub stats: Arc<PoolStats>,
     /// Log fields of requests that reached no endpoint.
@@ -176,6 +178,7 @@ impl WorkerPool {
             endpoints,
             chose_h2: Rc::default(),
             probes: ProbeRate::default(),
+            mirrored: Cell::new(0),
             stats,
             named: Named::default(),
             control,

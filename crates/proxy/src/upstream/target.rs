@@ -21,6 +21,8 @@ pub enum Target {
 pub struct Services {
     /// Pool that `forward_auth` asks.
     pub auth: Option<Rc<WorkerPool>>,
+    /// Pool that gets the copies of `mirror`.
+    pub mirror: Option<Rc<WorkerPool>>,
 }
 
 /// Pools that share requests by weight.

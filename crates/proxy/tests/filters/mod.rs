@@ -13,6 +13,7 @@ mod guides;
 mod headers;
 mod hosts;
 mod limits;
+mod mirror;
 mod page;
 mod parts;
 mod rewrites;

@@ -7,8 +7,12 @@ use crate::table::{Absent, Key, Kind, MS, S, Section, table};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Fields that evenkeel states about the client's request, without the common beginning of their names.
-const STATED: [&str; 5] = ["Method", "Proto", "Host", "Uri", "For"];
+/// Fields that evenkeel writes for the service.
+const TO_SERVICE: [&str; 6] =
+    ["x-forwarded-method", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for", "forwarded"];
+
+/// Fields that evenkeel writes for endpoints.
+const TO_ENDPOINT: [&str; 4] = ["x-forwarded-proto", "x-forwarded-host", "x-forwarded-for", "forwarded"];
 
 /// The key `forward_auth` of routes.
 pub(in crate::sections) const FORWARD_AUTH: Key = Key {
@@ -81,15 +85,19 @@ table! {
     }
 }
 
-/// Reports fields that evenkeel states itself, and so cannot be the client's.
+/// Reports fields that evenkeel writes itself, to the service or to endpoints.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
-    for (name, span) in route.section("forward_auth").texts("request_headers") {
-        let plain = name.replace('_', "-").to_ascii_lowercase();
-        let is_stated = |stated: &&str| plain.strip_prefix("x-forwarded-") == Some(&stated.to_ascii_lowercase());
-        if STATED.iter().any(|stated| is_stated(&stated)) {
-            findings
-                .add(Code::Contradiction, span, format!("evenkeel sends \"{name}\" itself, never that of the client"))
-                .help("leave it out of \"request_headers\"");
+    let auth = route.section("forward_auth");
+    for (list, written, whose) in
+        [("request_headers", &TO_SERVICE[..], "the client"), ("copy_headers", &TO_ENDPOINT[..], "the service")]
+    {
+        for (name, span) in auth.texts(list) {
+            let plain = name.replace('_', "-").to_ascii_lowercase();
+            if written.contains(&&*plain) {
+                findings
+                    .add(Code::Contradiction, span, format!("evenkeel sends \"{name}\" itself, never that of {whose}"))
+                    .help(format!("leave it out of \"{list}\""));
+            }
         }
     }
 }

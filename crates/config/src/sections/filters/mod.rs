@@ -7,5 +7,6 @@ pub(crate) mod cors;
 pub(crate) mod forward_auth;
 pub(crate) mod headers;
 pub(crate) mod limits;
+pub(crate) mod mirror;
 pub(crate) mod rewrite;
 pub(crate) mod sets;

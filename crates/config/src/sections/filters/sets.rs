@@ -7,6 +7,7 @@ use super::cors::CORS;
 use super::forward_auth::FORWARD_AUTH;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
 use super::limits::LIMITS_KEY;
+use super::mirror::MIRROR;
 use super::rewrite::SEND_HOST;
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -33,6 +34,7 @@ pub(crate) static FILTER_SET: Table = Table {
         BODY_MAX,
         CORS,
         FORWARD_AUTH,
+        MIRROR,
         MAINTENANCE,
         ERROR_PAGES,
     ],

@@ -1,3 +1,4 @@
-//! Filters that send requests of their own to other services: `forward_auth`.
+//! Filters that send requests of their own to other pools: `forward_auth` and `mirror`.
 
 pub mod forward_auth;
+pub mod mirror;
