@@ -72,7 +72,7 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let Asked::Refused(status) = record.asked {
+    if let (Asked::Refused(status), Content::Page { .. }) = (record.asked, &response.content) {
         record.blame(Cause::Proxy);
         record.note_reason(&format!("forward_auth: the service answered {status}"));
     }

@@ -21,6 +21,7 @@ use evenkeel_wire::http1::Reject;
 use evenkeel_wire::http1::fields::append;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Fields of an answer that belong to its connection or its framing, beside those that are removed with the head.
 const OF_ANSWER: [&str; 6] = ["content-length", "content-type", "trailer", "keep-alive", "connection", "upgrade"];
@@ -105,9 +106,11 @@ impl Auth {
         if !is_token(request.method.as_bytes()) || request.target.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(Reject::Malformed);
         }
-        let mut question = SideRequest::get(self.plan.path.as_deref().unwrap_or(request.target));
+        // Of a server as a whole there is no page to get.
+        let own = if request.target == "*" { "/" } else { request.target };
+        let mut question = SideRequest::get(self.plan.path.as_deref().unwrap_or(own));
         for (name, value) in request.fields.kept() {
-            let is_named = |wanted: &std::sync::Arc<str>| name.eq_ignore_ascii_case(wanted.as_bytes());
+            let is_named = |wanted: &Arc<str>| name.eq_ignore_ascii_case(wanted.as_bytes());
             if self.plan.request_headers.iter().any(is_named) || name.eq_ignore_ascii_case(b"cdn-loop") {
                 question.fields.push(name, value);
             }
@@ -117,8 +120,8 @@ impl Auth {
         let scheme = said.and_then(|said| said.scheme).unwrap_or(cx.peer.scheme());
         let host = said.and_then(|said| said.host.as_deref()).unwrap_or(request.host);
         let lines = &mut question.lines;
-        let uri = request.target.as_bytes();
-        append(&[b"X-Forwarded-Method: ", request.method.as_bytes(), b"\r\nX-Forwarded-Uri: ", uri], lines);
+        let (method, uri) = (request.method.as_bytes(), request.target.as_bytes());
+        append(&[b"X-Forwarded-Method: ", method, b"\r\nX-Forwarded-Uri: ", uri], lines);
         append(&[b"\r\nX-Forwarded-For: ", list, b"\r\nX-Forwarded-Proto: ", scheme.as_bytes(), b"\r\n"], lines);
         if host.is_empty() {
             append(&[b"X-Forwarded-Host: ", cx.peer.authority().as_bytes(), b"\r\n"], lines);
