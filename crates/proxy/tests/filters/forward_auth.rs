@@ -11,8 +11,11 @@ use std::net::SocketAddr;
 
 const H2: &str = "protocol = 'h2'";
 
-/// Answer of the service about a request for this path: status, fields, body. `None` if it never answers.
-fn about(path: &str) -> Option<(u16, Vec<(&'static str, &'static str)>, Vec<u8>)> {
+/// Status, fields and body of an answer of the service.
+type OfService = (u16, Vec<(&'static str, &'static str)>, Vec<u8>);
+
+/// Answer of the service about a request for this path; `None` if it never answers.
+fn about(path: &str) -> Option<OfService> {
     Some(match path {
         "/401" => (401, vec![("www-authenticate", "Basic realm=\"a\""), ("content-type", "text/html")], b"who?".into()),
         "/302" => (302, vec![("location", "/login?from=a"), ("set-cookie", "s=1"), ("set-cookie", "t=2")], Vec::new()),
