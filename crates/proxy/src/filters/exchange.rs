@@ -135,7 +135,7 @@ pub enum Asked {
     Passed(u16),
     /// The answer goes to the client.
     Refused(u16),
-    /// No answer came in time.
+    /// No whole answer came in time.
     InVain,
 }
 
@@ -144,6 +144,6 @@ pub enum Asked {
 pub(super) enum Copied {
     No,
     Yes,
-    /// It would have been copied, but for this reason.
+    /// Not copied although it was drawn, for this reason.
     Dropped(MirrorDrop),
 }

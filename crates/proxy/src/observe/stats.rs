@@ -182,7 +182,7 @@ pub struct ListenerStats {
 pub enum AuthEnd {
     Passed,
     Refused,
-    /// No answer came in time.
+    /// No whole answer came in time.
     Unanswered,
     /// A refusal was over `answer_max`.
     TooLarge,
@@ -324,7 +324,7 @@ pub enum MirrorDrop {
     Incomplete,
     /// No endpoint of the pool could be picked.
     NoEndpoint,
-    /// It is a copy itself.
+    /// The request is a copy itself.
     CameBack,
 }
 

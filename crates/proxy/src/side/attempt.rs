@@ -27,11 +27,10 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-/// Limits of an attempt.
+/// Limits of one attempt, and what it uses of its worker.
 #[derive(Clone, Copy)]
 pub struct Terms<'t> {
     pub core: &'t Core,
-    /// Timer of the request.
     pub timer: &'t Timer,
     /// Tick at which the answer has to be complete.
     pub deadline: u64,
@@ -41,7 +40,7 @@ pub struct Terms<'t> {
     pub keeps_body: bool,
 }
 
-/// Answer of an endpoint.
+/// Answer of an endpoint, read up to a limit.
 pub struct Answer {
     pub status: u16,
     /// Fields, without those of the connection.
@@ -57,7 +56,7 @@ pub struct Failed {
     pub failure: Option<Failure>,
     /// True if the endpoint has not processed the request.
     pub is_unprocessed: bool,
-    /// Reason in words.
+    /// Reason in words, for the client and the log.
     pub why: String,
 }
 

@@ -7,7 +7,7 @@ use evenkeel_wire::http1::response::RequestContext;
 /// A request of this proxy's own, which may be sent several times.
 pub struct SideRequest {
     pub method: Box<str>,
-    /// Path and query.
+    /// Path, with the query if there is one.
     pub target: Box<str>,
     /// Host; `None` for that of the endpoint.
     pub host: Option<Box<[u8]>>,
@@ -15,7 +15,7 @@ pub struct SideRequest {
     pub fields: Table,
     /// Further fields as lines, each with its line end.
     pub lines: Vec<u8>,
-    /// The whole body.
+    /// The body, which is whole before the request is sent.
     pub message: Message,
     /// True if a body follows the head, which may be empty.
     pub has_body: bool,

@@ -96,7 +96,7 @@ impl Prober {
         }
     }
 
-    /// State of the worker.
+    /// State of the worker that the prober belongs to.
     pub fn core(&self) -> &Rc<Core> {
         &self.core
     }
