@@ -18,8 +18,10 @@ pub use crate::sections::filters::bandwidth::Bandwidth;
 pub use crate::sections::filters::basic_auth::BasicAuth;
 pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
+pub use crate::sections::filters::forward_auth::ForwardAuth;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
 pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
+pub use crate::sections::filters::mirror::Mirror;
 pub use crate::sections::filters::rewrite::Rewrite;
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
@@ -75,7 +77,7 @@ impl Plan {
         self.listeners.iter().find(|l| &*l.name == name)
     }
 
-    /// Pool by name. Every pool of an [`Action`] exists.
+    /// Pool by name. Every pool of an [`Action`] or of a filter exists.
     pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
     }
@@ -124,7 +126,7 @@ impl Plan {
         let mut pools = vec![Vec::new(); self.listeners.len()];
         for route in &*self.routes {
             let named: Vec<usize> = route.listeners.iter().filter_map(|name| listeners.get(&**name)).copied().collect();
-            for pool in route.action.pools().filter_map(|pool| at.get(&**pool)) {
+            for pool in route.pools().filter_map(|pool| at.get(&**pool)) {
                 named.iter().for_each(|listener| pools[*listener].push(*pool));
             }
         }
@@ -135,7 +137,7 @@ impl Plan {
     pub(crate) fn pools_of_all(&self) -> Vec<usize> {
         let at = self.pools_by_name();
         let common = self.routes.iter().filter(|r| r.listeners.is_empty());
-        common.flat_map(|r| r.action.pools()).filter_map(|pool| at.get(&**pool).copied()).collect()
+        common.flat_map(|r| r.pools()).filter_map(|pool| at.get(&**pool).copied()).collect()
     }
 
     /// Routes of a listener, those that name it first: if two have the same host and path, the first one is

@@ -17,7 +17,7 @@ const NOTHING: Row = Row {
     stage: Stage::Route,
     key: "",
     summary: "Does nothing.",
-    looks_at: LooksAt { responses: true, bodies: false, open_bodies: false },
+    looks_at: LooksAt { responses: true, bodies: false, open_bodies: false, copied_bodies: false },
     build: nothing,
 };
 

@@ -6,7 +6,7 @@
 //!    and the last step of every response; [`record`]: progress and result of a request.
 //! 4. [`listener`]: listeners with their rules, routes, TLS and clients; [`filters`]: steps that requests and responses
 //!    pass.
-//! 5. [`load`]: load reports of endpoints, and those of this process.
+//! 5. [`side`]: requests that filters send on their own; [`load`]: load reports of endpoints, and those of this process.
 //! 6. [`upstream`]: a pool on one worker: picks of endpoints, and connections to them.
 //! 7. [`http2`]: HTTP/2 connections, on either side; [`body`]: the interface between both sides of a request.
 //! 8. [`core`]: state of a worker that does not depend on the plan.
@@ -26,6 +26,7 @@ mod pipeline;
 mod plan;
 mod record;
 mod serve;
+mod side;
 mod tcp;
 mod udp;
 mod upstream;

@@ -18,7 +18,7 @@ impl<'p> Leads<'p> {
     pub(super) fn new(routes: &'p [Route], listeners: &'p [Arc<Listener>]) -> Leads<'p> {
         let mut by_pool: HashMap<&str, Vec<&Route>> = HashMap::new();
         for route in routes {
-            route.action.pools().for_each(|pool| by_pool.entry(&**pool).or_default().push(route));
+            route.pools().for_each(|pool| by_pool.entry(&**pool).or_default().push(route));
         }
         let records = listeners.iter().filter_map(|l| l.zone.as_ref()).flat_map(|zone| &zone.records);
         // Reversed, so that the first of two listeners with one name wins.

@@ -79,6 +79,11 @@ pub(super) fn routes(
                 unknown_pool(&keyed.key, keyed.span, &pool_names, findings);
             }
         }
+        for filter in ["forward_auth", "mirror"].map(|key| section.section(key)) {
+            if let Some(name) = filter.text("pool").filter(|name| !pool_sections.contains_key(&**name)) {
+                unknown_pool(&name, filter.span_of("pool"), &pool_names, findings);
+            }
+        }
         check_references(section, &known, &listener_names, findings);
         route::check(section, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());

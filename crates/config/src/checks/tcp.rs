@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 18] = [
+const ROUTE_OF_REQUESTS: [&str; 20] = [
     "split",
     "redirect",
     "respond",
@@ -49,6 +49,8 @@ const ROUTE_OF_REQUESTS: [&str; 18] = [
     "bandwidth",
     "cors",
     "basic_auth",
+    "forward_auth",
+    "mirror",
 ];
 
 /// Reports keys that have no effect with the modes of the listeners involved.

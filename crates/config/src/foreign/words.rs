@@ -253,6 +253,14 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "cors = { origins = [\"https://a.example\"] }",
             ),
             ("authbasic basicauth authbasicuserfile httpauth", PASSWORDS),
+            (
+                "authrequest extauthz externalauth externalauthorization authurl",
+                "forward_auth = { pool = \"auth\", path = \"/verify\" }",
+            ),
+            (
+                "requestmirror requestmirrorpolicies requestmirrorpolicy mirroring shadow",
+                "mirror = { pool = <\"NAME\">, share = 0.1 }",
+            ),
             ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
             ("redir redirectscheme redirectto", "redirect = <\"https://{host}{path}\">"),
             ("return directresponse fixedresponse staticresponse", "respond = <403>"),
@@ -297,6 +305,24 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("cookies", "cookie = { <beta = \"yes\"> }"),
             ("src sourceip clientip remoteip", "client = [<\"10.0.0.0/8\">]"),
             ("listeners entrypoint entrypoints frontend", "listener = [<\"web\">]"),
+        ],
+    ),
+    (
+        "forward_auth of [[route]]",
+        &[
+            ("address url service upstream backend cluster", "pool = <\"NAME\">, the pool of the service"),
+            ("uri", "path = <\"/verify\">"),
+            ("authrequestheaders allowedheaders", "request_headers = [<\"Cookie\">]"),
+            ("authresponseheaders responseheaders allowedupstreamheaders", "copy_headers = [<\"X-User\">]"),
+            ("failuremodeallow failopen", "nothing: without an answer, no request passes"),
+        ],
+    ),
+    (
+        "mirror of [[route]]",
+        &[
+            ("cluster backend service upstream name", "pool = <\"NAME\">"),
+            ("percent percentage fraction runtimefraction weight", "share = <0.1>, from 0 to 1"),
+            ("maxbodysize", "body_max = <\"64KB\">"),
         ],
     ),
     (

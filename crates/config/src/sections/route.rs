@@ -8,8 +8,10 @@ use super::filters::basic_auth::{self, BASIC_AUTH_KEY, BasicAuth};
 use super::filters::body_max::BODY_MAX;
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
+use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
+use super::filters::mirror::{self, MIRROR, Mirror};
 use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
@@ -116,6 +118,10 @@ table! {
         cors: Option<Cors> = CORS;
         /// Users, one of which a request must name with its password; `None` = all requests pass.
         basic_auth: Option<BasicAuth> = BASIC_AUTH_KEY;
+        /// Service that decides about each request; `None` = none is asked.
+        forward_auth: Option<ForwardAuth> = FORWARD_AUTH;
+        /// Copies of requests for another pool; `None` = none are sent.
+        mirror: Option<Mirror> = MIRROR;
     }
 }
 
@@ -186,6 +192,8 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     bandwidth::check(route, findings);
     cors::check(route, findings);
     basic_auth::check(route, findings);
+    forward_auth::check(route, findings);
+    mirror::check(route, findings);
 }
 
 /// Path of each alternative of a match.
@@ -237,6 +245,12 @@ impl Route {
             return vec![self.matching.clone()];
         }
         self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
+    }
+
+    /// Names of the pools that get requests, those of the action first, then those of filters.
+    pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
+        let auth = self.forward_auth.iter().map(|auth| &auth.pool);
+        self.action.pools().chain(auth).chain(self.mirror.iter().map(|mirror| &mirror.pool))
     }
 
     /// True if host and path alone decide, without alternatives.

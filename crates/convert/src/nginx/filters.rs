@@ -1,6 +1,7 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
 use super::lexer::Directive;
+use super::services;
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
@@ -33,6 +34,7 @@ pub(super) fn read(
     body_max(levels, &mut set, world);
     access(levels, &mut set, world);
     basic_auth(levels, &mut set, world);
+    services::read(levels, constants, &mut set, world);
     limits(levels, &mut set, world);
     set
 }

@@ -52,6 +52,24 @@ impl<'d> Locations<'d> {
         self.ordered.iter().find(|l| l.modifier == "=" && l.pattern == path)
     }
 
+    /// Locations that sub-requests of a server lead to, by their paths; `levels` are those of the server. The lines are
+    /// of those that only sub-requests may take, which are no routes.
+    pub fn services(&self, levels: &[&'d [Directive]]) -> (BTreeMap<&'d str, &'d Directive>, Vec<Line>) {
+        let mut paths = Vec::new();
+        if let [outer @ .., server] = levels {
+            outer.iter().flat_map(|level| level.iter()).for_each(|directive| ask(directive, &mut paths));
+            asked(server, &mut paths);
+        }
+        let at = |path: &str| {
+            let serves = |l: &&Location<'d>| matches!(l.modifier, "=" | "" | "^~") && l.pattern == path;
+            self.ordered.iter().find(serves).map(|location| location.directive)
+        };
+        let services: BTreeMap<_, _> = paths.into_iter().filter_map(|path| Some((path, at(path)?))).collect();
+        let is_internal = |location: &&&Directive| location.inner().iter().any(|d| d.name() == "internal");
+        let lines = services.values().filter(is_internal).map(|location| location.line).collect();
+        (services, lines)
+    }
+
     fn add(&mut self, levels: &[&'d [Directive]]) {
         for directive in levels.last().into_iter().flat_map(|level| level.iter()).filter(|d| d.name() == "location") {
             let (modifier, pattern) = match directive.word(1) {
@@ -66,6 +84,20 @@ impl<'d> Locations<'d> {
                 false => self.ordered.push(location),
             }
         }
+    }
+}
+
+/// Adds the paths of all sub-requests below a level.
+fn asked<'d>(level: &'d [Directive], paths: &mut Vec<&'d str>) {
+    for directive in level {
+        ask(directive, paths);
+        asked(directive.inner(), paths);
+    }
+}
+
+fn ask<'d>(directive: &'d Directive, paths: &mut Vec<&'d str>) {
+    if matches!(directive.name(), "auth_request" | "mirror") && directive.word(1) != "off" {
+        paths.push(directive.word(1));
     }
 }
 

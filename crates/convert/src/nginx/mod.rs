@@ -6,6 +6,7 @@ mod lexer;
 mod location;
 mod pass;
 mod server;
+mod services;
 mod stream;
 mod time;
 mod upstream;
@@ -29,6 +30,10 @@ const INHERITED: &[&str] = &[
     "client_max_body_size",
     "auth_basic",
     "auth_basic_user_file",
+    "auth_request",
+    "auth_request_set",
+    "mirror",
+    "mirror_request_body",
     "allow",
     "deny",
     "limit_req",

@@ -4,7 +4,7 @@ use super::filters;
 use super::lexer::Directive;
 use super::location::{Location, Routes};
 use super::variable;
-use super::world::{Forward, group, single};
+use super::world::{Forward, group, single, split_uri};
 use crate::ledger::Line;
 use crate::model::{Action, Cond, Key, Match, Table, Test};
 
@@ -242,21 +242,6 @@ impl<'d> Routes<'_, 'd> {
             ),
         }
     }
-}
-
-/// Host and path of what follows `://`.
-fn split_uri(rest: &str) -> (&str, &str) {
-    if let Some(path) = rest.strip_prefix("unix:") {
-        return match path.split_once(':') {
-            Some((socket, uri)) => (&rest[.."unix:".len() + socket.len()], uri),
-            None => (rest, ""),
-        };
-    }
-    // A variable behind the host begins the path.
-    let at = rest
-        .find('/')
-        .or_else(|| rest.get(1..).and_then(|tail| tail.find("$request_uri").or(tail.find("$uri"))).map(|n| n + 1));
-    rest.split_at(at.unwrap_or(rest.len()))
 }
 
 #[cfg(test)]

@@ -303,6 +303,8 @@ impl<'d> Server<'d> {
     fn routes(&self, http: &'d [Directive], world: &mut World<'d>) -> Vec<Route> {
         let levels: Vec<&'d [Directive]> = vec![http, self.directive.inner()];
         let locations = Locations::collect(&levels);
+        let (services, internal) = locations.services(&levels);
+        world.services = services;
         let constants = self.constants();
         let mut routes = Routes {
             world,
@@ -315,7 +317,7 @@ impl<'d> Server<'d> {
         routes.level(self.directive.inner(), &levels, &Match::default(), None, self.directive.line);
         let pages = error_pages(&locations, &levels, routes.world);
         for location in &locations.ordered {
-            if !pages.1.contains(&location.directive.line) {
+            if !pages.1.contains(&location.directive.line) && !internal.contains(&location.directive.line) {
                 routes.location(location);
             }
         }

@@ -21,6 +21,8 @@ pub(super) struct World<'d> {
     /// Maps by the name of the variable that they set.
     pub maps: BTreeMap<&'d str, &'d Directive>,
     pub zones: BTreeMap<String, Zone>,
+    /// Locations that sub-requests of the server at hand lead to.
+    pub services: BTreeMap<&'d str, &'d Directive>,
     pub target: Target,
     /// Pools by address and scheme.
     made: BTreeMap<(String, String), String>,
@@ -40,6 +42,7 @@ impl<'d> World<'d> {
             upstreams: BTreeMap::new(),
             maps: BTreeMap::new(),
             zones: BTreeMap::new(),
+            services: BTreeMap::new(),
             target: Target::default(),
             made: BTreeMap::new(),
             ledger,
@@ -144,4 +147,19 @@ pub(super) fn group<'d>(levels: &[&'d [Directive]], name: &str) -> Vec<&'d Direc
 /// The last directive of a name at the innermost level that has it.
 pub(super) fn single<'d>(levels: &[&'d [Directive]], name: &str) -> Option<&'d Directive> {
     group(levels, name).pop()
+}
+
+/// Host and path of what follows `://`.
+pub(super) fn split_uri(rest: &str) -> (&str, &str) {
+    if let Some(path) = rest.strip_prefix("unix:") {
+        return match path.split_once(':') {
+            Some((socket, uri)) => (&rest[.."unix:".len() + socket.len()], uri),
+            None => (rest, ""),
+        };
+    }
+    // A variable behind the host begins the path.
+    let at = rest
+        .find('/')
+        .or_else(|| rest.get(1..).and_then(|tail| tail.find("$request_uri").or(tail.find("$uri"))).map(|n| n + 1));
+    rest.split_at(at.unwrap_or(rest.len()))
 }

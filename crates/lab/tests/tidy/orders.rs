@@ -45,20 +45,21 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
     ("peers", &["addresses", "trusting"]),
     ("proxy", &[
-        "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "load", "upstream", "http2", "body",
+        "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
-        "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
+        "load_report", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
+    ("proxy/filters/services", &["forward_auth", "mirror"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived"]),
@@ -85,6 +86,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
     ]),
+    ("proxy/side", &["copy", "send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),
     ("proxy/upstream", &[

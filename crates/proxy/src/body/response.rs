@@ -28,7 +28,7 @@ pub enum Content {
     Malformed(Reject),
     /// Response to a request that the proxy itself serves.
     Page {
-        /// Value of `Content-Type`.
+        /// Value of `Content-Type`; empty if there is none.
         media_type: Cow<'static, str>,
         body: Vec<u8>,
     },

@@ -4,7 +4,7 @@ use super::rewriting::restore::Prefixes;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
-use crate::observe::stats::ListenerStats;
+use crate::observe::stats::{ListenerStats, MirrorDrop};
 use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
@@ -12,6 +12,7 @@ use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
 use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
+use crate::side::copy::RequestCopy;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
@@ -54,6 +55,14 @@ pub struct Exchange<'c> {
     pub(crate) user: Option<Box<[u8]>>,
     /// Decision about the credentials of the request in words; empty if its route asks for none.
     pub(super) auth: &'static str,
+    /// Answer of the service that `forward_auth` of the route asks.
+    pub(crate) asked: Asked,
+    /// True if the request asks for a switch of protocols.
+    pub(crate) switches: bool,
+    /// Copy of the request for `mirror` of the route, while its body is still to come.
+    pub(crate) copying: Cell<Option<Box<RequestCopy>>>,
+    /// Decision of `mirror` of the route.
+    pub(super) copied: Copied,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -89,6 +98,10 @@ impl<'c> Exchange<'c> {
             bandwidth: None,
             user: None,
             auth: "",
+            asked: Asked::Not,
+            switches: false,
+            copying: Cell::new(None),
+            copied: Copied::No,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,
@@ -126,4 +139,25 @@ pub(super) enum Page {
     Any,
     /// The route allows this one.
     Allowed(Box<[u8]>),
+}
+
+/// Answer of the service that `forward_auth` of a route asks about a request, by its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// No service was asked, or its answer is not there yet.
+    Not,
+    Passed(u16),
+    /// The answer goes to the client.
+    Refused(u16),
+    /// No whole answer came in time.
+    InVain,
+}
+
+/// Decision of `mirror` of a route about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    No,
+    Yes,
+    /// Not copied although it was drawn, for this reason.
+    Dropped(MirrorDrop),
 }

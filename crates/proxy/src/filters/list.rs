@@ -15,17 +15,20 @@ pub struct Filters {
     of_responses: Box<[usize]>,
     /// Indices of the filters that inspect bodies.
     of_bodies: Box<[usize]>,
-    /// Indices of the filters that inspect request bodies, all or those of unknown length.
+    /// Indices of the filters that inspect request bodies: all, those of unknown length, or those of some requests.
     of_request_bodies: Box<[usize]>,
+    /// True if one of these inspects all bodies, or those of unknown length.
+    look_at_open_bodies: bool,
 }
 
 impl Filters {
     pub(super) fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
         let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
         let of_bodies = (0..all.len()).filter(|&at| all[at].0.looks_at.bodies).collect();
-        let of_requests = |looks: LooksAt| looks.bodies || looks.open_bodies;
+        let of_requests = |looks: LooksAt| looks.bodies || looks.open_bodies || looks.copied_bodies;
+        let look_at_open_bodies = all.iter().any(|(row, _)| row.looks_at.bodies || row.looks_at.open_bodies);
         let of_request_bodies = (0..all.len()).filter(|&at| of_requests(all[at].0.looks_at)).collect();
-        Filters { all, of_responses, of_bodies, of_request_bodies }
+        Filters { all, of_responses, of_bodies, of_request_bodies, look_at_open_bodies }
     }
 
     /// True if some filter inspects bodies, which then pass in parts.
@@ -37,7 +40,7 @@ impl Filters {
     /// True if some filter inspects request bodies whose length is not stated, which then pass in parts.
     #[inline]
     pub fn look_at_open_bodies(&self) -> bool {
-        !self.of_request_bodies.is_empty()
+        self.look_at_open_bodies
     }
 
     /// True if some filter inspects responses.

@@ -24,6 +24,7 @@ mod policies;
 mod request_id;
 pub mod rewriting;
 pub mod row;
+mod services;
 mod sticky;
 pub mod table;
 mod template;

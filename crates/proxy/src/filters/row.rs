@@ -2,13 +2,14 @@
 
 use super::filter::Filter;
 use crate::load::load_report::Reporter;
+use crate::load::probe::Prober;
 use crate::observe::stats::ListenerStats;
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::limits::RouteLimits;
 use crate::peer::passwords::users::UserList;
-use crate::upstream::target::Target;
+use crate::upstream::target::{Services, Target};
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
 use std::rc::Rc;
@@ -47,6 +48,8 @@ pub struct LooksAt {
     pub bodies: bool,
     /// Content of request bodies whose length is not stated; others pass as they come.
     pub open_bodies: bool,
+    /// Content of the bodies of those requests that the filter copies.
+    pub copied_bodies: bool,
 }
 
 /// Configuration that filters are built from.
@@ -81,4 +84,10 @@ pub struct Route<'b> {
     pub(crate) stats: &'b Arc<ListenerStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
+    /// Pools that filters of the route send requests of their own to, if there are any.
+    pub(crate) services: Option<&'b Services>,
+    /// Sender of load probes.
+    pub(crate) prober: &'b Rc<Prober>,
+    /// Number of workers, to divide budgets of the process by.
+    pub(crate) workers: usize,
 }

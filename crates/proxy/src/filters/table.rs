@@ -4,14 +4,15 @@ use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
     access, acme_challenge, answering, auth, client, forwarded, headers, hsts, https_redirect, limits, load_field,
-    load_report, loop_mark, max_forwards, policies, request_id, rewriting, sticky, trace,
+    load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 
-const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false };
-const RESPONSES: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false };
-const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: false };
-const OPEN_BODIES: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: true };
+const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false, copied_bodies: false };
+const RESPONSES: LooksAt = LooksAt { responses: true, ..REQUESTS };
+const BODIES: LooksAt = LooksAt { bodies: true, ..REQUESTS };
+const OPEN_BODIES: LooksAt = LooksAt { open_bodies: true, ..REQUESTS };
+const COPIED_BODIES: LooksAt = LooksAt { copied_bodies: true, ..REQUESTS };
 
 /// All filters, in the order in which requests pass them. Responses pass them in reverse.
 pub static FILTERS: &[Row] = &[
@@ -144,6 +145,14 @@ pub static FILTERS: &[Row] = &[
         build: auth::basic_auth::build,
     },
     Row {
+        name: "forward_auth",
+        stage: Stage::Route,
+        key: "forward_auth of [[route]]",
+        summary: "Asks another service about each request, and answers those that it refuses.",
+        looks_at: REQUESTS,
+        build: services::forward_auth::build,
+    },
+    Row {
         name: "maintenance",
         stage: Stage::Route,
         key: "maintenance of [[route]]",
@@ -246,6 +255,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Changes the fields of requests, and answers 431 if one would be too long.",
         looks_at: REQUESTS,
         build: headers::request::build,
+    },
+    Row {
+        name: "mirror",
+        stage: Stage::Route,
+        key: "mirror of [[route]]",
+        summary: "Copies requests for another pool, as the endpoint gets them.",
+        looks_at: COPIED_BODIES,
+        build: services::mirror::build,
     },
 ];
 

@@ -5,7 +5,6 @@ use crate::body::response::Response;
 use crate::forward::relay::Answered;
 use crate::listener::client::Client;
 use crate::observe::end::{Cause, Phase};
-use crate::observe::stats;
 use crate::record::Record;
 use crate::record::grpc::Call;
 use crate::upstream::connections::Unreachable;
@@ -45,10 +44,8 @@ pub fn answered(
         tries.on_answer(ticket.latency_ns(), clock.now());
     }
     let slot = ticket.slot();
-    endpoint.stats.latency.record(ticket.latency_ns());
-    ticket.end(answered.outcome);
+    ticket.finish(answered.outcome, record.status.get());
     take_received(record, pool, slot, &endpoint, clock.now());
-    endpoint.stats.requests[stats::class(record.status.get())].add(1);
     endpoint
 }
 
@@ -76,7 +73,7 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     // A response that has begun cannot be replaced: closing the connection shows the client that it is truncated.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
     let (slot, now) = (ticket.slot(), ticket.now());
-    let endpoint = give_up(ticket, fault);
+    let endpoint = ticket.give_up(fault);
     take_received(record, pool, slot, &endpoint, now);
     let mut reply = if begun { fault.reply_within() } else { fault.reply() };
     if let (Some((_, why)), Some(rule)) = (&mut reply, record.broken.take()) {
@@ -93,15 +90,4 @@ pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, faul
     }
     let failure = fault.failure().filter(|_| !begun);
     Failed { cause: fault.cause(), failure, is_unprocessed: !begun && fault.is_unprocessed(), reply }
-}
-
-/// Ends an attempt with a fault, and counts it at the endpoint.
-pub fn give_up(ticket: InFlight<'_>, fault: Fault) -> Rc<Endpoint> {
-    let endpoint = ticket.endpoint.clone();
-    ticket.end(fault.outcome());
-    endpoint.stats.requests[stats::class(fault.status())].add(1);
-    if let Some(kind) = fault.error_kind() {
-        endpoint.stats.errors[kind as usize].add(1);
-    }
-    endpoint
 }

@@ -3,7 +3,6 @@
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::{Due, Fault};
-use crate::forward::attempt_end::give_up;
 use crate::forward::outgoing::Outgoing;
 use crate::observe::end::Cause;
 use crate::observe::tries::{How, TryStart};
@@ -115,9 +114,9 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     record.note_try_ended(&second.endpoint, second_start, lost_by);
     match lost.second {
         Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
-        Some(Lost::Closed) => drop(give_up(second, Fault::NoResponse)),
+        Some(Lost::Closed) => drop(second.give_up(Fault::NoResponse)),
         // The first was faster, or neither answered: the second had less time, so it is not at fault.
-        None => drop(give_up(second, Fault::Overtaken)),
+        None => drop(second.give_up(Fault::Overtaken)),
     }
     end
 }
@@ -142,7 +141,7 @@ fn second_won<'r, L>(
     let lost_by = if first_lost { "reset" } else { "overtaken" };
     record.note_try_ended(&first.ticket.endpoint, first_start, lost_by);
     record.endpoint = Some(second.ticket.endpoint.clone());
-    give_up(first.ticket, if first_lost { Fault::NoResponse } else { Fault::Overtaken });
+    first.ticket.give_up(if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
 }
 

@@ -4,12 +4,12 @@
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::core::Core;
-use crate::filters::rewriting::checked::{Unsendable, checked};
 use crate::record::Record;
 use crate::upstream::pool::Endpoint;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
 use evenkeel_wire::head::{Edits, Request};
+use evenkeel_wire::path::{Unsendable, prefixed};
 use std::time::Duration;
 
 /// Bytes of a request that are kept for another attempt.
@@ -152,16 +152,7 @@ impl<'w> Outgoing<'w> {
             Head::Came(head) => head.target(&self.outfit.edits),
             Head::Gone => return Ok(()),
         };
-        // `*` is no path.
-        if !target.starts_with(b"/") {
-            return Ok(());
-        }
-        let path = target.split(|b| *b == b'?').next().unwrap_or_default();
-        self.of_try.target.extend_from_slice(prefix.as_bytes());
-        self.of_try.target.extend_from_slice(path);
-        checked(&self.of_try.target)?;
-        self.of_try.target.extend_from_slice(&target[path.len()..]);
-        Ok(())
+        prefixed(prefix, target, &mut self.of_try.target)
     }
 
     /// The head for the current attempt; `None` once it was released.

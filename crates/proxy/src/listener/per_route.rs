@@ -6,7 +6,7 @@ use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{ListenerStats, RouteStats, RouteTable};
 use crate::upstream::retries::Retries;
-use crate::upstream::target::Target;
+use crate::upstream::target::{Services, Target};
 use evenkeel_balance::Clock;
 use evenkeel_config::plan;
 use evenkeel_net::clock::CachedClock;
@@ -21,24 +21,37 @@ pub struct Routes {
     pub planned: Arc<[plan::Route]>,
     targets: Box<[Target]>,
     retries: Box<[OnceCell<Rc<Retries>>]>,
-    workers: usize,
+    /// Pools of filters, of the routes that have any.
+    services: HashMap<RouteId, Services>,
+    /// Number of workers, to divide budgets of the process by.
+    pub workers: usize,
 }
 
 impl Routes {
-    /// Creates the state for the routes of a plan. `targets` has the pools of each route. Retry state of `before` is kept
-    /// for routes whose retry settings did not change.
-    pub fn new(planned: Arc<[plan::Route]>, targets: Box<[Target]>, before: &Routes, workers: usize) -> Routes {
+    /// Creates the state for the routes of a plan. `targets` has the pools of each route, `services` those of filters.
+    /// Retry state of `before` is kept for routes whose retry settings did not change.
+    pub fn new(
+        planned: Arc<[plan::Route]>,
+        (targets, services): (Box<[Target]>, HashMap<RouteId, Services>),
+        before: &Routes,
+        workers: usize,
+    ) -> Routes {
         let old = before.retries.iter().filter_map(OnceCell::get);
         let old: HashMap<&str, &Rc<Retries>> = old.map(|retries| (retries.route(), retries)).collect();
         let stays =
             |route: &plan::Route| old.get(&*route.name).filter(|old| old.is_of(route)).map(|old| (*old).clone());
         let retries = planned.iter().map(|route| stays(route).map(OnceCell::from).unwrap_or_default()).collect();
-        Routes { planned, targets, retries, workers }
+        Routes { planned, targets, retries, services, workers }
     }
 
     /// Pools of a route; `None` if `route` is not one.
     pub fn target(&self, route: RouteId) -> Option<&Target> {
         self.targets.get(route)
+    }
+
+    /// Pools that filters of a route send requests of their own to; `None` if there are none.
+    pub fn services(&self, route: RouteId) -> Option<&Services> {
+        self.services.get(&route)
     }
 
     /// Retry rules and budget of a route.

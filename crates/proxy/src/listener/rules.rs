@@ -173,8 +173,20 @@ impl Rules {
         let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.file));
         let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
-        let stats = &self.noted.of_listener;
-        let route = Some(row::Route { plan: route, target, access, limits, users, bandwidth, body, stats, instance });
+        let route = Some(row::Route {
+            plan: route,
+            target,
+            access,
+            limits,
+            users,
+            bandwidth,
+            body,
+            stats: &self.noted.of_listener,
+            instance,
+            services: self.routes.services(id),
+            prober: &self.prober,
+            workers: self.routes.workers,
+        });
         let build = Build {
             listener,
             admission: &compiled.admission,

@@ -159,6 +159,8 @@ pub struct ListenerStats {
     pub passwords_waiting: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
+    /// Requests about which `forward_auth` of their route asked a service, by [`AuthEnd`].
+    pub forward_auth: [Counter; AuthEnd::NAMES.len()],
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.
@@ -179,6 +181,22 @@ pub struct ListenerStats {
     pub http2: Http2Stats,
     /// Counters of UDP flows, used with `mode = "udp"`.
     pub udp: UdpStats,
+}
+
+/// Result of a question to the service of `forward_auth`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthEnd {
+    Passed,
+    Refused,
+    /// No whole answer came in time.
+    Unanswered,
+    /// A refusal was over `answer_max`.
+    TooLarge,
+}
+
+impl AuthEnd {
+    /// Labels of the metrics, in the order of the variants.
+    pub const NAMES: [&str; 4] = ["passed", "refused", "unanswered", "too_large"];
 }
 
 /// Statistics of a listener's HTTP/2 connections.
@@ -288,6 +306,42 @@ pub struct PoolStats {
     pub grpc: [Counter; GrpcStatus::NAMES.len()],
     /// Load probes requested by the algorithm, by result: [`PROBES`].
     pub probes: [Counter; PROBES.len()],
+    /// Counters of copies that `mirror` of routes makes for the pool.
+    pub mirrors: MirrorStats,
+}
+
+/// Copies of requests for a pool.
+#[derive(Debug, Default)]
+pub struct MirrorStats {
+    pub sent: Counter,
+    /// Copies that were sent but got no whole answer in time.
+    pub failed: Counter,
+    /// Requests that were not copied, by [`MirrorDrop`].
+    pub dropped: [Counter; MirrorDrop::NAMES.len()],
+}
+
+/// Reason why a request was not copied for the pool of a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorDrop {
+    /// Its body is over `body_max`.
+    TooLarge,
+    InFlightMax,
+    /// Its body did not come to its end.
+    Incomplete,
+    /// No endpoint of the pool could be picked.
+    NoEndpoint,
+    /// The request is a copy itself.
+    CameBack,
+}
+
+impl MirrorDrop {
+    /// Labels of the metrics, in the order of the variants.
+    pub const NAMES: [&str; 5] = ["too_large", "in_flight_max", "incomplete", "no_endpoint", "came_back"];
+
+    /// Label of this reason.
+    pub fn name(self) -> &'static str {
+        MirrorDrop::NAMES[self as usize]
+    }
 }
 
 /// Transports of endpoints' load reports, in the order of the counters.
@@ -329,6 +383,7 @@ impl PoolStats {
             reports_dropped: Default::default(),
             grpc: Default::default(),
             probes: Default::default(),
+            mirrors: MirrorStats::default(),
         }
     }
 

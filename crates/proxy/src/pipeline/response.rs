@@ -2,6 +2,7 @@
 
 use crate::body::chain::BodyChain;
 use crate::body::response::{Content, Response, TEXT};
+use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
@@ -71,6 +72,10 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
+    if let (Asked::Refused(status), Content::Page { .. }) = (record.asked, &response.content) {
+        record.blame(Cause::Proxy);
+        record.note_reason(&format!("forward_auth: the service answered {status}"));
+    }
     if let Content::Malformed(_) = response.content {
         record.stats.malformed.add(1);
     }
@@ -110,7 +115,7 @@ fn of_request<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
         _ => error(&response),
     };
     let mut fields = Table::default();
-    if !body.is_empty() {
+    if !body.is_empty() && !media_type.is_empty() {
         fields.push(b"Content-Type", media_type.as_bytes());
     }
     response.fields.iter().for_each(|(name, value)| fields.push(name, value));

@@ -16,7 +16,7 @@ use crate::observe::stats::PoolStats;
 use crate::udp;
 use crate::upstream::marked::Mark;
 use crate::upstream::pool::{Endpoint, Endpoints, WorkerPool};
-use crate::upstream::target::{Split, Target};
+use crate::upstream::target::{Services, Split, Target};
 use evenkeel_balance::Slot;
 use evenkeel_config::plan::{self, IdleConnections};
 use evenkeel_net::event_loop::{self, alarm};
@@ -65,6 +65,14 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
     }
 }
 
+/// Pools of the filters of a route, whose indices follow those of its action; `None` if there are none.
+fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
+    let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
+    let auth = route.forward_auth.as_ref().and_then(|_| of_filters.next());
+    let mirror = route.mirror.as_ref().and_then(|_| of_filters.next());
+    (auth.is_some() || mirror.is_some()).then_some(Services { auth, mirror })
+}
+
 /// Installs a plan without awaiting, so that no request sees half of it.
 fn install(worker: &Rc<Worker>, parts: Parts) {
     let Parts {
@@ -105,8 +113,10 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
     let routes = plan.routes.iter().zip(&*pools_of_route);
-    let targets = routes.map(|(route, at)| target(route, at, &pools, &splits)).collect();
-    let routes = Rc::new(Routes::new(plan.routes.clone(), targets, &before.routes, workers));
+    let targets = routes.clone().map(|(route, at)| target(route, at, &pools, &splits)).collect();
+    let services =
+        routes.enumerate().filter_map(|(id, (route, at))| Some((id, services(route, at, &pools)?))).collect();
+    let routes = Rc::new(Routes::new(plan.routes.clone(), (targets, services), &before.routes, workers));
     let listener = |(index, (compiled, shared)): (usize, &(Arc<Compiled>, Shared))| {
         let planned = &plan.listeners[index];
         let before = before.listeners.iter().find(|l| l.name == planned.name);

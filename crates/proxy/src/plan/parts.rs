@@ -64,7 +64,7 @@ pub struct Parts {
     pub listeners: Arc<[(Arc<Compiled>, Shared)]>,
     /// Pools in the order of the plan.
     pub pools: Vec<PoolParts>,
-    /// Indices of the pools of each route.
+    /// Indices of the pools of each route, in the order of `Route::pools`.
     pub pools_of_route: Arc<[Box<[usize]>]>,
     /// Weights of the splits of routes.
     pub splits: Arc<Splits>,

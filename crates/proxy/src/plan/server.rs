@@ -177,7 +177,7 @@ impl Plane for Proxy {
             self.sockets.insert(at, sockets.iter().flatten().map(Arc::downgrade).collect());
         }
         let pool_index = pools_by_name(plan);
-        let pools_of = |route: &plan::Route| route.action.pools().map(|pool| pool_index[&**pool]).collect();
+        let pools_of = |route: &plan::Route| route.pools().map(|pool| pool_index[&**pool]).collect();
         let pools_of_route: Arc<[Box<[usize]>]> = plan.routes.iter().map(pools_of).collect();
         let asks_by_request = plan.acme.challenge == plan::Challenge::Http01 && !plan.issued().is_empty();
         let challenges = asks_by_request.then(|| self.secured.store().challenges().clone());

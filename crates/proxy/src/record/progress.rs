@@ -130,14 +130,10 @@ impl<'c> Progress<'c> {
     /// `host` its host, if endpoints get their own.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
-        if self.sends_host_of_endpoint {
-            match (&endpoint.own.host, self.pool) {
-                (Some(own), _) => host.extend_from_slice(own.as_bytes()),
-                (None, Some(pool)) => {
-                    pool.peek().compiled.hosts.write((&endpoint.name, endpoint.addr.as_ref()), pool.scheme(), host);
-                }
-                (None, None) => {}
-            }
+        if self.sends_host_of_endpoint
+            && let Some(pool) = self.pool
+        {
+            pool.write_host(endpoint, host);
         }
         if let Some(trace) = &self.trace {
             trace.write(self.current_try.number, lines);

@@ -236,6 +236,7 @@ impl H1 {
             body: std::mem::replace(&mut request.body, Body::EMPTY),
             body_chain: None,
         };
+        record.switches = came.upgrade;
         record.framing = match &came.body {
             Body::Chunked(_) => Stated::Chunked,
             Body::Length(length) => Stated::Length(*length),

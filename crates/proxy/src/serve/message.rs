@@ -79,6 +79,7 @@ pub async fn serve<D: Messages>(
         _ => Stated::Chunked,
     };
     record.framing = framing;
+    record.switches = switch.is_some();
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };

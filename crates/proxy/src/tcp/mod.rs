@@ -119,7 +119,7 @@ async fn open<'r>(
     let key = pool.plan().key().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
     let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
-    let wanted = Wanted { core: client.core, peer: &client.peer, origin: None, pool };
+    let wanted = Wanted { core: client.core, peer: Some(&client.peer), origin: None, pool };
     let mut last: Option<String> = None;
     loop {
         let placed = match pick::place(clock, pool, &tries) {

@@ -22,7 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, Copy)]
 pub struct Wanted<'r> {
     pub core: &'r Core,
-    pub peer: &'r Peer<'r>,
+    /// The client; `None` for a request of this proxy's own.
+    pub peer: Option<&'r Peer<'r>>,
     /// The client that a trusted proxy names in the request, if one does.
     pub origin: Option<IpAddr>,
     pub pool: &'r WorkerPool,
@@ -70,7 +71,7 @@ impl Wanted<'_> {
         endpoint.stats.connects.add(1);
         let rules = self.pool.rules();
         let (announce, tls) = (rules.plan.proxy_protocol, &rules.compiled.tls);
-        let source = (rules.plan.source == SpeakAs::Client).then_some(self.peer.ip);
+        let source = self.peer.filter(|_| rules.plan.source == SpeakAs::Client).map(|peer| peer.ip);
         let speaks = announce.is_some() || !bytes.is_empty() || tls.is_some();
         let transport = carried(dial(addr, source, speaks)?, tls.is_some());
         if let Some(version) = announce {
@@ -95,14 +96,20 @@ impl Wanted<'_> {
         Ok((transport, sent))
     }
 
-    /// The PROXY protocol header that names the client to the endpoint. Behind a trusted proxy only the client's
-    /// address is known, so its port is 0.
+    /// The PROXY protocol header that names the client to the endpoint, if there is one. Behind a trusted proxy only the
+    /// client's address is known, so its port is 0.
     fn header(&self, version: ProxyVersion) -> Buf {
-        let mut addresses = self.peer.addresses();
+        let mut header = self.core.scratch();
+        let Some(peer) = self.peer else {
+            proxy_protocol::write_local(version, &mut header);
+            let buf = Buf::holding(&header);
+            self.core.give_back(header);
+            return buf;
+        };
+        let mut addresses = peer.addresses();
         if let (Some(ip), Some(addresses)) = (self.origin, &mut addresses) {
             addresses.source = SocketAddr::new(ip, 0);
         }
-        let mut header = self.core.scratch();
         proxy_protocol::write(version, addresses, &mut header);
         let buf = Buf::holding(&header);
         self.core.give_back(header);

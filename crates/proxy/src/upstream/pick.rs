@@ -1,13 +1,16 @@
 //! Picks of endpoints for requests, with or without waiting, and the guard that returns the ticket at the end.
 
+use crate::body::fault::Fault;
 use crate::observe::end::Phase;
+use crate::observe::stats;
 use crate::observe::timing::Timing;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::retries::Tries;
 use evenkeel_balance::queue::{Full, Waiting};
-use evenkeel_balance::{Clock, Exclusion, Explanation, Instant, NoPick, Outcome, Request, Slot, Ticket};
+use evenkeel_balance::{Clock, Exclusion, Explanation, FailureKind, Instant, NoPick, Outcome, Request, Slot, Ticket};
 use evenkeel_net::clock::CachedClock;
 use evenkeel_net::deadline::{Elapsed, Timer};
+use evenkeel_wire::head::Fields;
 use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::future::poll_fn;
@@ -101,6 +104,26 @@ impl<'r> InFlight<'r> {
         self.give_back(outcome);
     }
 
+    /// Ends a request that was answered with this status, and counts it at the endpoint.
+    #[inline]
+    pub fn finish(self, outcome: Outcome, status: u16) {
+        let endpoint = self.endpoint.clone();
+        endpoint.stats.latency.record(self.latency_ns());
+        self.end(outcome);
+        endpoint.stats.requests[stats::class(status)].add(1);
+    }
+
+    /// Ends a request by a fault, and counts it at the endpoint.
+    pub fn give_up(self, fault: Fault) -> Rc<Endpoint> {
+        let endpoint = self.endpoint.clone();
+        self.end(fault.outcome());
+        endpoint.stats.requests[stats::class(fault.status())].add(1);
+        if let Some(kind) = fault.error_kind() {
+            endpoint.stats.errors[kind as usize].add(1);
+        }
+        endpoint
+    }
+
     fn give_back(&mut self, outcome: Outcome) {
         if let Some(ticket) = self.ticket.take() {
             self.pool.take_back(ticket, &self.endpoint, outcome, self.clock.now());
@@ -122,6 +145,15 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.give_back(Outcome::Cancelled);
     }
+}
+
+/// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
+/// that refuses fast would look like the fastest.
+pub fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
+    let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
+    let after = fields.first("retry-after");
+    let seconds = after.and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
+    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }
 
 /// Reason why a request gets no endpoint.

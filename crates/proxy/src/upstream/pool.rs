@@ -33,6 +33,8 @@ pub struct WorkerPool {
     pub chose_h2: Rc<Cell<bool>>,
     /// Rate limit of load probes.
     pub probes: ProbeRate,
+    /// Number of copies of requests that are made for it, or in flight.
+    pub mirrored: Cell<usize>,
     /// Statistics of the pool on this worker.
     pub stats: Arc<PoolStats>,
     /// Log fields of requests that reached no endpoint.
@@ -191,6 +193,7 @@ impl WorkerPool {
             endpoints,
             chose_h2: Rc::default(),
             probes: ProbeRate::default(),
+            mirrored: Cell::new(0),
             stats,
             named: Named::default(),
             control,
@@ -254,6 +257,16 @@ impl WorkerPool {
     #[inline]
     pub fn scheme(&self) -> &'static str {
         if self.peek().compiled.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// Appends the host of an endpoint: its own, or that of its address as configured.
+    pub fn write_host(&self, endpoint: &Endpoint, out: &mut Vec<u8>) {
+        match &endpoint.own.host {
+            Some(own) => out.extend_from_slice(own.as_bytes()),
+            None => {
+                self.peek().compiled.hosts.write((&endpoint.name, endpoint.addr.as_ref()), self.scheme(), out);
+            }
+        }
     }
 
     /// ALPN protocols to offer on a connection for a request in HTTP/1 format.

@@ -19,6 +19,15 @@ pub enum Target {
     Nowhere,
 }
 
+/// Pools of a route on one worker that its filters send requests of their own to.
+#[derive(Default)]
+pub struct Services {
+    /// Pool that `forward_auth` asks.
+    pub auth: Option<Rc<WorkerPool>>,
+    /// Pool that gets the copies of `mirror`.
+    pub mirror: Option<Rc<WorkerPool>>,
+}
+
 /// Pools that share requests by weight.
 pub struct Split {
     pools: Box<[Rc<WorkerPool>]>,

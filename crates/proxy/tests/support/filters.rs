@@ -8,8 +8,8 @@ use evenkeel_proxy::{
 };
 use evenkeel_wire::head::{Request, Table};
 
-const HEADS: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false };
-const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: false };
+const HEADS: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false, copied_bodies: false };
+const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: false, copied_bodies: false };
 
 /// The filters, in the order in which requests pass them.
 pub static FILTERS: &[Row] = &[

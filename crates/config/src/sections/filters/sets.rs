@@ -6,8 +6,10 @@ use super::basic_auth::BASIC_AUTH_KEY;
 use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
+use super::forward_auth::FORWARD_AUTH;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
 use super::limits::LIMITS_KEY;
+use super::mirror::MIRROR;
 use super::rewrite::SEND_HOST;
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -35,6 +37,8 @@ pub(crate) static FILTER_SET: Table = Table {
         BODY_MAX,
         BANDWIDTH,
         CORS,
+        FORWARD_AUTH,
+        MIRROR,
         MAINTENANCE,
         ERROR_PAGES,
     ],

@@ -3,13 +3,13 @@
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, Verdict};
-use crate::filters::rewriting::checked::checked;
 use crate::filters::rewriting::rewrite::joined;
 use crate::filters::row::Build;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
 use evenkeel_config::plan::{self, Action, Scheme};
+use evenkeel_wire::path::checked;
 use std::rc::Rc;
 
 struct Redirect {

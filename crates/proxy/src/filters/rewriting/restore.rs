@@ -84,7 +84,7 @@ impl Restore {
             (SendHost::Fixed(host), ..) => host.as_bytes().to_vec(),
             (SendHost::Endpoint, Some(pool), Some(endpoint)) => {
                 let mut host = Vec::new();
-                pool.peek().compiled.hosts.write((&endpoint.name, endpoint.addr), pool.scheme(), &mut host);
+                pool.write_host(endpoint, &mut host);
                 host
             }
             _ => prefixes.host.to_vec(),

@@ -1,7 +1,6 @@
 //! Filter that gives endpoints another path: without the prefix that the route matches, with another one, or a whole new
 //! path. What is not replaced stays byte for byte, and so does the query.
 
-use super::checked::{Unsendable, checked};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, Verdict};
@@ -10,6 +9,7 @@ use crate::filters::template::lines::is_like;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::{Unfit, Value};
+use evenkeel_wire::path::{Unsendable, checked};
 use std::borrow::Cow;
 use std::rc::Rc;
 

@@ -6,6 +6,7 @@ use crate::body::upstream::Kept;
 use crate::load::reports;
 use crate::pipeline::response::{Filtered, filter};
 use crate::record::grpc::Call;
+use crate::upstream::pick;
 use evenkeel_balance::retry::{Decision as Again, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_wire::grpc::{self, Status};
@@ -75,7 +76,7 @@ impl Relay<'_, '_> {
             return Err(Fault::Stray);
         }
         let called = self.ended_call(fields);
-        let outcome = called.map_or_else(|| outcome(status, fields), call_outcome);
+        let outcome = called.map_or_else(|| pick::outcome(status, fields), call_outcome);
         let hears_trailers = self.on_load(fields);
         let failed = match called {
             Some(status) => (status != Status::Ok).then(|| Failure::Grpc(status.code())),
@@ -180,15 +181,6 @@ impl Relay<'_, '_> {
             }
         }
     }
-}
-
-/// The outcome of a response for the balancer: server errors and "too many requests" count as failures, or an endpoint
-/// that refuses fast would look like the fastest.
-fn outcome(status: u16, fields: &Fields<'_, '_>) -> Outcome {
-    let Some(kind) = FailureKind::of_status(status) else { return Outcome::Success };
-    let after = fields.first("retry-after");
-    let seconds = after.and_then(|v| std::str::from_utf8(v).ok()?.trim().parse::<u32>().ok());
-    Outcome::Failure { kind, retry_after_ns: seconds.map(|s| u64::from(s) * 1_000_000_000) }
 }
 
 /// The outcome of a gRPC call: that of the corresponding HTTP status.

@@ -97,6 +97,11 @@ impl Prober {
         }
     }
 
+    /// State of the worker that the prober belongs to.
+    pub fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     /// Queues the probes that the pool's algorithm wants now. To be called after each start of a request.
     pub fn after_start(&self, pool: &Rc<WorkerPool>) {
         if pool.plan().load_reports.as_ref().is_some_and(|reports| reports.probe != Probe::Off) {

@@ -4,7 +4,7 @@ use super::modes::{Speaks, is_http, is_proxied_tcp, is_tcp};
 use super::{CLASS_LABELS, Family, Labels, Shown};
 use crate::observe::end::Cause;
 use crate::observe::stats::{
-    CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
+    AuthEnd, CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{Mode, Route};
 use evenkeel_wire::h2::Flood;
@@ -149,6 +149,9 @@ impl Shown<'_> {
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
+        let help = "Requests about which forward_auth of their route asked a service, by result";
+        let family = ("evenkeel_http_forward_auth_requests", help);
+        self.by_listener(encoder, family, is_http, ("result", &AuthEnd::NAMES), |l| &l.forward_auth)?;
         let codes = ("code", &CODES[..]);
         let help = "Streams reset by clients, by HTTP/2 error code";
         let family = ("evenkeel_http2_resets_received", help);

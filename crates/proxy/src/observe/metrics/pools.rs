@@ -2,7 +2,7 @@
 
 use super::modes::{Speaks, forwards, is_http, is_proxied_tcp};
 use super::{Family, NO_LABEL, Shown};
-use crate::observe::stats::{Counter, Histogram, PoolStats, QUEUE_REJECTED};
+use crate::observe::stats::{Counter, Histogram, MirrorDrop, PoolStats, QUEUE_REJECTED};
 use evenkeel_balance::retry::Stop;
 use evenkeel_config::plan::GrpcStatus;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -55,6 +55,13 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
         })?;
+        let help = "Copies of requests that mirror of a route has sent to the pool";
+        self.by_pool(encoder, ("evenkeel_mirrors_sent", help), is_http, NO_LABEL, |p, _| &p.mirrors.sent)?;
+        let help = "Copies of requests for the pool that got no whole answer in time";
+        self.by_pool(encoder, ("evenkeel_mirrors_failed", help), is_http, NO_LABEL, |p, _| &p.mirrors.failed)?;
+        let help = "Requests that mirror of a route has not copied for the pool, by reason";
+        let labels = ("reason", &MirrorDrop::NAMES[..]);
+        self.by_pool(encoder, ("evenkeel_mirrors_dropped", help), is_http, labels, |p, i| &p.mirrors.dropped[i])?;
         let help = "gRPC calls by status, as sent to clients";
         self.by_pool(encoder, ("evenkeel_grpc_responses", help), is_http, ("status", GrpcStatus::NAMES), |p, i| {
             &p.grpc[i]

@@ -1,4 +1,4 @@
-//! Checks of a path that a rewrite has made: a request target that every reader takes for the same path.
+//! Checks of a path that a rewrite or a prefix has made: a request target that every reader takes for the same path.
 
 use std::fmt;
 
@@ -47,6 +47,23 @@ pub fn checked(path: &[u8]) -> Result<&str, Unsendable> {
         [b'/', ..] => std::str::from_utf8(path).map_err(|_| Unsendable::Character),
         _ => Err(Unsendable::NoSlash),
     }
+}
+
+/// Appends a target with a prefix before its path, which stays byte for byte, as does the query. A target that is no path,
+/// as `*`, appends nothing.
+///
+/// # Errors
+/// The path cannot follow the prefix.
+pub fn prefixed(prefix: &str, target: &[u8], out: &mut Vec<u8>) -> Result<(), Unsendable> {
+    if !target.starts_with(b"/") {
+        return Ok(());
+    }
+    let (start, path) = (out.len(), target.split(|b| *b == b'?').next().unwrap_or_default());
+    out.extend_from_slice(prefix.as_bytes());
+    out.extend_from_slice(path);
+    checked(&out[start..])?;
+    out.extend_from_slice(&target[path.len()..]);
+    Ok(())
 }
 
 /// True if a reader that decodes the path may find a segment `..`. Some also take a backslash for a slash, and leave out

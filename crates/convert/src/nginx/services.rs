@@ -1,0 +1,149 @@
+//! `auth_request` and `mirror`: sub-requests to a location, which become keys of a route with a pool.
+
+use super::lexer::Directive;
+use super::variable::Constants;
+use super::world::{World, group, single, split_uri};
+use crate::ledger::Line;
+use crate::model::{Table, Value};
+
+/// Adds `forward_auth` and `mirror` for a location whose levels these are.
+pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+    if let Some(directive) = single(levels, "auth_request") {
+        match directive.word(1) {
+            "off" => world.ledger.carried(directive.line),
+            _ => auth_request(directive, levels, constants, set, world),
+        }
+    }
+    if let [directive, others @ ..] = &group(levels, "mirror")[..] {
+        match directive.word(1) {
+            "off" => world.ledger.carried(directive.line),
+            _ => mirror(directive, constants, set, world),
+        }
+        for other in others {
+            world.ledger.changes(other.line, "a route has one mirror", "mirror the copies again, or in the network");
+        }
+    }
+    for directive in group(levels, "mirror_request_body") {
+        match directive.word(1) {
+            "off" => world.ledger.changes(
+                directive.line,
+                "bodies up to mirror.body_max are copied, and requests with longer ones are not",
+                "have the shadow ignore bodies",
+            ),
+            _ => world.ledger.dropped(directive.line, "bodies up to mirror.body_max are copied"),
+        }
+    }
+}
+
+fn auth_request(
+    directive: &Directive,
+    levels: &[&[Directive]],
+    constants: &Constants,
+    set: &mut Table,
+    world: &mut World<'_>,
+) {
+    let todo = "forward_auth = { pool = \"auth\", path = \"/verify\" } in the [[route]]";
+    let Some((pass, pool, uri)) = service(directive, constants, world) else {
+        return world.ledger.changes(directive.line, "the location that it names does not lead to one pool", todo);
+    };
+    let path = if uri.is_empty() { directive.word(1) } else { uri };
+    if path.contains('$') {
+        return world.ledger.changes(directive.line, "the path of the service has a variable", todo);
+    }
+    let mut auth = Table::one("pool", pool).with("path", path);
+    let copied = copied(levels, world);
+    if !copied.is_empty() {
+        auth = auth.with("copy_headers", Value::List(copied));
+    }
+    set.put("forward_auth", auth);
+    world.ledger.carried(pass);
+    world.ledger.changes(
+        directive.line,
+        "NGINX sends every field to the service, and makes 500 of answers but 2xx, 401 and 403; here it gets Cookie, \
+         Authorization and X-Forwarded-*, and every answer but 2xx goes to the client",
+        "forward_auth.request_headers lists further fields that the service reads",
+    );
+}
+
+/// Names of fields that `auth_request_set` takes from the answer, and `proxy_set_header` sends by the same name.
+fn copied(levels: &[&[Directive]], world: &mut World<'_>) -> Vec<Value> {
+    let mut names = Vec::new();
+    for directive in group(levels, "auth_request_set") {
+        let (variable, value) = (directive.word(1), directive.word(2));
+        let from = value.strip_prefix("$upstream_http_").map(|name| name.replace('_', "-"));
+        let sent = group(levels, "proxy_set_header").into_iter().find(|field| {
+            field.word(2) == variable && from.as_ref().is_some_and(|from| field.word(1).eq_ignore_ascii_case(from))
+        });
+        match sent {
+            Some(field) => {
+                names.push(field.word(1).into());
+                world.ledger.carried(directive.line);
+                world.ledger.dropped_instead(field.line, "forward_auth.copy_headers sends it");
+            }
+            None => world.ledger.changes(
+                directive.line,
+                "fields of the service's answer reach endpoints under their own names only",
+                "forward_auth.copy_headers in the [[route]], if the endpoint reads the field",
+            ),
+        }
+    }
+    names
+}
+
+fn mirror(directive: &Directive, constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+    let todo = "mirror = { pool = \"shadow\" } in the [[route]]";
+    match service(directive, constants, world) {
+        Some((pass, pool, "$request_uri")) => {
+            set.put("mirror", Table::one("pool", pool));
+            world.ledger.carried(pass);
+            world.ledger.carried(directive.line);
+        }
+        Some(_) => world.ledger.changes(directive.line, "a copy has the path that the endpoint gets", todo),
+        None => {
+            world.ledger.changes(directive.line, "the location that it names does not lead to one pool", todo);
+        }
+    }
+}
+
+/// The line of the `proxy_pass` of a service, its pool, and what follows the host in its URL.
+fn service<'d>(directive: &Directive, constants: &Constants, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
+    let location = *world.services.get(directive.word(1))?;
+    let pass = location.inner().iter().find(|inner| inner.name() == "proxy_pass")?;
+    let (scheme, rest) = pass.word(1).split_once("://")?;
+    let (authority, uri) = split_uri(rest);
+    let forward = world.forward(scheme, authority, constants, pass.line)?;
+    settle(location, world);
+    Some((pass.line, forward.pool, uri))
+}
+
+/// Settles the directives of a location that only sub-requests take.
+fn settle(location: &Directive, world: &mut World<'_>) {
+    if !location.inner().iter().any(|inner| inner.name() == "internal") {
+        return;
+    }
+    world.ledger.carried(location.line);
+    for inner in location.inner() {
+        match (inner.name(), inner.word(1).to_ascii_lowercase().as_str(), inner.word(2)) {
+            ("proxy_pass", ..) => {}
+            ("internal", ..) => {
+                world.ledger.dropped_instead(inner.line, "clients cannot send the requests that evenkeel sends itself");
+            }
+            ("proxy_pass_request_body", "off", _) | ("proxy_set_header", "content-length", "") => {
+                world.ledger.dropped_instead(inner.line, "a service that decides gets no body");
+            }
+            ("proxy_set_header", name, _) => world.ledger.changes(
+                inner.line,
+                format!(
+                    "the service gets X-Forwarded-Method, -Proto, -Host, -Uri and -For, and not {name} from this line"
+                ),
+                "have the service read these",
+            ),
+            _ if !world.ledger.is_settled(inner.line) => world.ledger.changes(
+                inner.line,
+                "requests that evenkeel sends itself have no such setting",
+                "set it in the pool, if it has such a key",
+            ),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A request of this proxy's own, for endpoints of either protocol.
+
+use crate::body::message::Message;
+use evenkeel_wire::head::Table;
+use evenkeel_wire::http1::response::RequestContext;
+
+/// A request of this proxy's own, which may be sent several times.
+pub struct SideRequest {
+    pub method: Box<str>,
+    /// Path, with the query if there is one.
+    pub target: Box<str>,
+    /// Host; `None` for that of the endpoint.
+    pub host: Option<Box<[u8]>>,
+    /// Fields of a client. Those of its connection, and those that this proxy writes itself, are not sent.
+    pub fields: Table,
+    /// Further fields as lines, each with its line end.
+    pub lines: Vec<u8>,
+    /// The body, which is whole before the request is sent.
+    pub message: Message,
+    /// True if a body follows the head, which may be empty.
+    pub has_body: bool,
+}
+
+impl SideRequest {
+    /// Creates a GET without a body, for the host of the endpoint.
+    pub fn get(target: &str) -> SideRequest {
+        SideRequest {
+            method: "GET".into(),
+            target: target.into(),
+            host: None,
+            fields: Table::default(),
+            lines: Vec::new(),
+            message: Message { whole: true, ..Message::default() },
+            has_body: false,
+        }
+    }
+
+    /// True if an endpoint may get it twice.
+    pub fn is_idempotent(&self) -> bool {
+        matches!(&*self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
+    }
+
+    /// Properties that readers of the answer need.
+    pub fn context(&self) -> RequestContext {
+        RequestContext { head: &*self.method == "HEAD", upgrade: false }
+    }
+}

@@ -1,0 +1,80 @@
+//! A request of this proxy's own, sent to one endpoint of a pool after another until one answers, within retry rules.
+
+use super::attempt::{self, Answer, Terms};
+use super::request::SideRequest;
+use crate::load::probe::Prober;
+use crate::observe::timing::Timing;
+use crate::upstream::pick::{self, Wait};
+use crate::upstream::pool::WorkerPool;
+use crate::upstream::retries::{self, Retries, Tries};
+use evenkeel_balance::Clock;
+use evenkeel_balance::retry::Decision;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Pool that gets requests of this proxy's own, and the rules for them.
+pub struct Destination {
+    pub pool: Rc<WorkerPool>,
+    pub prober: Rc<Prober>,
+    pub retries: Retries,
+    /// Longest time until the whole answer is there.
+    pub timeout: Duration,
+    /// Most bytes of the body of an answer that are read.
+    pub answer_max: u64,
+}
+
+/// Sends a request, whose hash key for the pool's algorithm is `key`, and returns the answer. Dropped before, the
+/// request counts as cancelled.
+///
+/// # Errors
+/// No complete answer came in time; why, in words.
+pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>) -> Result<Answer, String> {
+    let (core, pool) = (to.prober.core(), &*to.pool);
+    let (clock, timer) = (&core.clock, core.wheel.timer());
+    let deadline = timer.tick_after(to.timeout);
+    let terms = Terms { core, timer: &timer, deadline, answer_max: to.answer_max, keeps_body: true };
+    let tries = Tries::begin(&to.retries, key, clock.now());
+    let (phase, timing) = (Cell::default(), Cell::new(Timing::new(clock.now())));
+    let mut last: Option<String> = None;
+    loop {
+        let ticket = match pick::place(clock, pool, &tries) {
+            Ok(ticket) => ticket,
+            Err(why) => {
+                let wait = Wait { timer: &timer, deadline, phase: &phase, timing: &timing, why: None };
+                let placed = wait.place(clock, pool, &tries, why, |_| Poll::Pending).await;
+                // The reason of the attempt before tells more than that no endpoint is left for another.
+                placed.map_err(|none| last.take().or(none.count(pool)).unwrap_or_default())?
+            }
+        };
+        to.prober.after_start(&to.pool);
+        let slot = ticket.slot();
+        let failed = match attempt::run(terms, pool, ticket, request).await {
+            Ok(answer) => return Ok(answer),
+            Err(failed) => failed,
+        };
+        // As for requests of clients: what an endpoint has not processed costs neither an attempt nor retry budget.
+        let after_ns = if failed.is_unprocessed && tries.has_other(pool, slot) {
+            0
+        } else {
+            let decide = |failure| {
+                let (idempotent, left_ns) = (request.is_idempotent(), timer.left_ns(deadline));
+                tries.decide((pool, slot), failure, idempotent, true, left_ns, clock.now())
+            };
+            match failed.failure.map(decide) {
+                Some(Decision::Again { after_ns, .. }) => after_ns,
+                Some(Decision::Stop(why)) => {
+                    pool.stats.retries_refused[why as usize].add(1);
+                    return Err(failed.why);
+                }
+                None => return Err(failed.why),
+            }
+        };
+        last = Some(failed.why);
+        tries.tried.borrow_mut().push(slot);
+        pool.stats.retries.add(1);
+        // Only clients leave: this future is dropped then.
+        let _ = retries::pause(after_ns, |_| Poll::Pending).await;
+    }
+}
