@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{AdminSocket, Formed, network_list};
+use crate::form::{AdminSocket, Formed, KeySource, network_list};
 use crate::machine::{Found, Machine};
 use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
@@ -80,6 +80,16 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let access = route.section("access");
         let files = ["allow_files", "deny_files"].map(|key| access.texts(key)).concat();
         files.iter().for_each(|(path, span)| check_networks(Path::new(path), *span, machine, findings));
+    }
+    let sets = root.named("filters");
+    for owner in root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)) {
+        let jwt = owner.section("jwt");
+        if let Some(Formed::KeySource(KeySource::File(path))) = jwt.formed("keys") {
+            check_readable(&path, jwt.span_of("keys"), machine, findings);
+        }
+        if let Some(path) = jwt.text("ca") {
+            check_readable(Path::new(&path), jwt.span_of("ca"), machine, findings);
+        }
     }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));

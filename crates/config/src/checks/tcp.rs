@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 15] = [
+const ROUTE_OF_REQUESTS: [&str; 16] = [
     "split",
     "redirect",
     "respond",
@@ -44,6 +44,7 @@ const ROUTE_OF_REQUESTS: [&str; 15] = [
     "cookies",
     "access",
     "limits",
+    "jwt",
     "body_max",
     "cors",
 ];

@@ -7,6 +7,7 @@ use super::filters::body_max::BODY_MAX;
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
+use super::filters::jwt::{self, JWT, Jwt};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
 use super::filters::rewrite::{self, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
 use super::filters::sets::USE;
@@ -104,6 +105,8 @@ table! {
         access: Option<Access> = ACCESS_KEY;
         /// Limits of rates and of requests in flight, at most 8.
         limits: Vec<Limit> = LIMITS_KEY;
+        /// Tokens that requests must carry; `None` = none.
+        jwt: Option<Jwt> = JWT;
         /// Most bytes of the body of a request; `None` = no limit.
         body_max: Option<u64> = BODY_MAX;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
@@ -175,6 +178,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     rewrite::check(route, &paths, findings);
     access::check(route, findings);
     limits::check(route, findings);
+    jwt::check(route, findings);
     cors::check(route, findings);
 }
 

@@ -48,11 +48,12 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
+    ("proxy/filters/auth", &["jwt", "token"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
@@ -98,6 +99,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "metrics", "store", "endpoints", "clients", "inspect", "names", "ocsp", "tickets", "identity", "challenges", "authorities",
         "proof", "pair", "clock", "pem", "provider",
     ]),
+    ("tokens", &["metrics", "follow", "fetch", "routes", "check", "cache", "verifier", "values", "source", "keys", "token", "claims", "refused"]),
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
         "described", "events", "picks", "served", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status",

@@ -14,6 +14,7 @@ use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::Scheme;
+use evenkeel_tokens::{Checked, Refused};
 use evenkeel_wire::http1::fields::Stated;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
@@ -46,6 +47,8 @@ pub struct Exchange<'c> {
     pub(crate) held: Option<Held<'c>>,
     /// Limit of the route that refused the request.
     pub(crate) over: Option<Over<'c>>,
+    /// Token of the request, or the reason why it is refused, if the route verifies tokens.
+    pub(super) token: Option<Result<Checked, Refused>>,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -76,6 +79,7 @@ impl<'c> Exchange<'c> {
             working: None,
             held: None,
             over: None,
+            token: None,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,

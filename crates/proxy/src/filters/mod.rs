@@ -6,6 +6,7 @@
 mod access;
 mod acme_challenge;
 mod answering;
+mod auth;
 mod client;
 pub mod exchange;
 pub mod filter;

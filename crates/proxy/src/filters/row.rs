@@ -9,6 +9,7 @@ use crate::peer::limits::RouteLimits;
 use crate::upstream::target::Target;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
+use evenkeel_tokens::Verifier;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -69,6 +70,8 @@ pub struct Route<'b> {
     pub(crate) access: Option<&'b Arc<AccessList>>,
     /// Limits of the route, if it has any.
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
+    /// Verifier of tokens, if requests need one.
+    pub(crate) tokens: Option<&'b Arc<Verifier>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Statistics of the listener.

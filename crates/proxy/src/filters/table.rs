@@ -3,7 +3,7 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, client, forwarded, headers, hsts, https_redirect, limits, load_field,
+    access, acme_challenge, answering, auth, client, forwarded, headers, hsts, https_redirect, limits, load_field,
     load_report, loop_mark, max_forwards, policies, request_id, rewriting, sticky, trace,
 };
 use std::sync::OnceLock;
@@ -133,6 +133,22 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
         looks_at: REQUESTS,
         build: limits::of_route,
+    },
+    Row {
+        name: "jwt",
+        stage: Stage::Route,
+        key: "jwt of [[route]]",
+        summary: "Answers 401 to requests without a valid token, and 403 to those that lack a claim; sends claims as fields.",
+        looks_at: REQUESTS,
+        build: auth::jwt::build,
+    },
+    Row {
+        name: "limits_by_claim",
+        stage: Stage::Route,
+        key: "limits of [[route]]",
+        summary: "Answers 429 to requests over a limit whose key is a claim of their token.",
+        looks_at: REQUESTS,
+        build: limits::of_claims,
     },
     Row {
         name: "maintenance",

@@ -13,6 +13,7 @@ use evenkeel_config::plan::GrpcStatus;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
 use evenkeel_view::durations::Durations;
+use evenkeel_tokens::Refused;
 use evenkeel_wire::h2::{ErrorCode, Flood};
 use evenkeel_wire::orca::Report;
 use std::collections::{HashMap, HashSet};
@@ -153,6 +154,12 @@ pub struct ListenerStats {
     pub access_refused: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
+    /// Requests refused for their token, by reason ([`Refused::LABELS`]).
+    pub jwt_refused: [Counter; Refused::LABELS.len()],
+    /// Requests whose token was verified.
+    pub jwt_verified: Counter,
+    /// Requests whose token had been verified before.
+    pub jwt_known: Counter,
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.

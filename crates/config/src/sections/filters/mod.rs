@@ -5,6 +5,7 @@ pub(crate) mod body_max;
 pub(crate) mod cookies;
 pub(crate) mod cors;
 pub(crate) mod headers;
+pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod rewrite;
 pub(crate) mod sets;

@@ -5,6 +5,7 @@ use super::body_max::BODY_MAX;
 use super::cookies::COOKIES;
 use super::cors::CORS;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
+use super::jwt::JWT;
 use super::limits::LIMITS_KEY;
 use super::rewrite::SEND_HOST;
 use crate::code::Code;
@@ -29,6 +30,7 @@ pub(crate) static FILTER_SET: Table = Table {
         COOKIES,
         ACCESS_KEY,
         LIMITS_KEY,
+        JWT,
         BODY_MAX,
         CORS,
         MAINTENANCE,

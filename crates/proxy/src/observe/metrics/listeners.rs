@@ -7,6 +7,7 @@ use crate::observe::stats::{
     CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{Mode, Route};
+use evenkeel_tokens::Refused;
 use evenkeel_wire::h2::Flood;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -115,7 +116,7 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 10] = [
+        let counters: [Family<ListenerStats, Counter>; 12] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
@@ -126,6 +127,8 @@ impl Shown<'_> {
             ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
                 &l.body_refused
             }),
+            ("evenkeel_http_jwt_verified_requests", "Requests whose token was verified", |l| &l.jwt_verified),
+            ("evenkeel_http_jwt_known_requests", "Requests whose token had been verified before", |l| &l.jwt_known),
             ("evenkeel_http_loops", "Requests answered 508 because an endpoint sent them back here", |l| &l.loops),
             (
                 "evenkeel_http_forwarded_malformed",
@@ -138,6 +141,9 @@ impl Shown<'_> {
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
+        let help = "Requests refused for their token, by reason";
+        let family = ("evenkeel_http_jwt_refused_requests", help);
+        self.by_listener(encoder, family, is_http, ("reason", &Refused::LABELS), |l| &l.jwt_refused)?;
         let codes = ("code", &CODES[..]);
         let help = "Streams reset by clients, by HTTP/2 error code";
         let family = ("evenkeel_http2_resets_received", help);

@@ -1,0 +1,4 @@
+//! Filters that answer requests of known users only.
+
+pub mod jwt;
+mod token;
