@@ -27,9 +27,10 @@ impl Claims {
     pub fn find(&self, name: &str) -> Option<&Value> {
         let direct = self.0.get(name);
         let found = direct.or_else(|| {
-            let (first, rest) = name.strip_prefix('/')?.split_once('/').map_or((&name[1..], ""), |(first, _)| {
-                (first, &name[1 + first.len()..])
-            });
+            let (first, rest) = name
+                .strip_prefix('/')?
+                .split_once('/')
+                .map_or((&name[1..], ""), |(first, _)| (first, &name[1 + first.len()..]));
             self.0.get(&first.replace("~1", "/").replace("~0", "~"))?.pointer(rest)
         });
         found.filter(|value| !value.is_null())
@@ -140,7 +141,8 @@ mod tests {
 
     #[test]
     fn claims_are_found_by_name_and_within_others() {
-        let json = r#"{"sub":"a","n":null,"/x/y":"literal","realm_access":{"roles":["r"],"a/b":{"":1}},"list":[{"k":2}]}"#;
+        let json =
+            r#"{"sub":"a","n":null,"/x/y":"literal","realm_access":{"roles":["r"],"a/b":{"":1}},"list":[{"k":2}]}"#;
         let claims = Claims::read(json.as_bytes()).expect("good");
         assert_eq!(claims.text("sub"), Some("a"));
         for (name, found) in [

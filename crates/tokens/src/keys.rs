@@ -180,7 +180,8 @@ fn kind(jwk: &Jwk, secret: bool) -> Result<Kind, &'static str> {
         AlgorithmParameters::RSA(rsa) => {
             let (modulus, exponent) = (bytes(&rsa.n)?, bytes(&rsa.e)?);
             let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
-            let bits = modulus.get(zeros).map_or(0, |first| (modulus.len() - zeros) * 8 - first.leading_zeros() as usize);
+            let bits =
+                modulus.get(zeros).map_or(0, |first| (modulus.len() - zeros) * 8 - first.leading_zeros() as usize);
             // The library takes exponents of 3 to 2^33 - 1.
             match (RSA_MIN..=RSA_MAX).contains(&bits) && !exponent.is_empty() {
                 true => Ok(Kind::Rsa),
@@ -229,7 +230,3 @@ fn library_of(algorithm: JwtAlgorithm) -> Algorithm {
         JwtAlgorithm::Hs512 => Algorithm::HS512,
     }
 }
-
-#[cfg(test)]
-#[path = "keys_tests.rs"]
-mod tests;

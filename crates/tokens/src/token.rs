@@ -99,9 +99,18 @@ mod tests {
             (r#"{"alg":["RS256"]}"#, Refused::Malformed("has no alg in its header")),
             (r#"{"typ":"JWT"}"#, Refused::Malformed("has no alg in its header")),
             (r#"["RS256"]"#, Refused::Malformed("has a header that is not JSON")),
-            (r#"{"alg":"RS256","crit":["exp"]}"#, Refused::Malformed("has a crit in its header, of which nothing is known")),
-            (r#"{"alg":"RS256","crit":null}"#, Refused::Malformed("has a crit in its header, of which nothing is known")),
-            (r#"{"alg":"RS256","b64":false,"crit":["b64"]}"#, Refused::Malformed("has a crit in its header, of which nothing is known")),
+            (
+                r#"{"alg":"RS256","crit":["exp"]}"#,
+                Refused::Malformed("has a crit in its header, of which nothing is known"),
+            ),
+            (
+                r#"{"alg":"RS256","crit":null}"#,
+                Refused::Malformed("has a crit in its header, of which nothing is known"),
+            ),
+            (
+                r#"{"alg":"RS256","b64":false,"crit":["b64"]}"#,
+                Refused::Malformed("has a crit in its header, of which nothing is known"),
+            ),
             (r#"{"alg":"RS256","kid":7}"#, Refused::Malformed("has a kid that is not a string")),
         ] {
             assert_eq!(Token::read(token(header, "{}").as_bytes()).err(), Some(refused), "{header}");

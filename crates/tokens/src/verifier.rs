@@ -21,7 +21,7 @@ const TIME_MAX: f64 = 1e12;
 #[derive(Debug)]
 pub struct Verifier {
     pub rules: Jwt,
-    pub source: Arc<Source>,
+    pub(crate) source: Arc<Source>,
     /// Claims that are kept as text, for the keys of limits.
     kept: Vec<Arc<str>>,
 }
@@ -34,7 +34,7 @@ pub struct Verified {
     /// Time until which it is valid and remembered, in milliseconds since 1970.
     pub until_ms: i64,
     /// Claims that are kept, by their names.
-    kept: Vec<(Arc<str>, Box<str>)>,
+    pub(crate) kept: Vec<(Arc<str>, Box<str>)>,
 }
 
 impl Verified {
@@ -53,6 +53,11 @@ impl Verifier {
         };
         let kept = route.limits.iter().filter_map(claim).collect();
         Verifier { rules: rules.clone(), source, kept }
+    }
+
+    /// Place of the keys.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
     }
 
     /// Verifies a token at `now_ms`, in milliseconds since 1970: first its signature, then its claims, so that no one learns
@@ -121,7 +126,9 @@ impl Verifier {
             let Some(value) = claims.find(name) else { continue };
             let text = values::of_field(value).map_err(|_| Refused::Unfit)?;
             if !text.is_empty() {
-                [field.as_bytes(), b": ", text.as_bytes(), b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+                [field.as_bytes(), b": ", text.as_bytes(), b"\r\n"]
+                    .iter()
+                    .for_each(|part| lines.extend_from_slice(part));
             }
         }
         Ok(lines)
@@ -136,7 +143,3 @@ fn time_ms(claims: &Claims, name: &str) -> Result<Option<i64>, Refused> {
         None => Err(Refused::Malformed("has a time that is not a number of seconds")),
     }
 }
-
-#[cfg(test)]
-#[path = "verifier_tests.rs"]
-mod tests;

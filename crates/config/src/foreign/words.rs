@@ -28,7 +28,8 @@ const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" }
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str =
     "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]: the longest network decides";
-const JWT: &str = "jwt = { keys = <\"https://idp.example/jwks.json\">, issuer = \"https://idp.example\", audience = [\"api\"] }";
+const JWT: &str =
+    "jwt = { keys = <\"https://idp.example/jwks.json\">, issuer = \"https://idp.example\", audience = [\"api\"] }";
 const BODY_MAX: &str = "body_max = <\"10MB\">, a key of a [[route]]";
 const CORS: &str =
     "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";

@@ -79,7 +79,9 @@ pub(super) fn read(text: &str) -> Result<LimitKey, Misfit> {
         ("header", Some(name)) if token(name) => Ok(LimitKey::Header(name.to_ascii_lowercase())),
         ("cookie", Some(name)) if token(name) => Ok(LimitKey::Cookie(name.to_string())),
         // A claim may have any name, but that of the policy in `RateLimit` must need no escapes.
-        ("claim", Some(name)) if name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b)) => {
+        ("claim", Some(name))
+            if name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b)) =>
+        {
             Ok(LimitKey::Claim(name.to_string()))
         }
         ("header" | "cookie" | "claim", Some(name)) => {

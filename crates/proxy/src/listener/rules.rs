@@ -172,8 +172,16 @@ impl Rules {
         let (access, limits) = (compiled.access.of(&route.name), compiled.route_limits.of(&route.name));
         let tokens = compiled.tokens.of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
-        let route =
-            Some(row::Route { plan: route, target, access, limits, tokens, body, stats: &self.noted.of_listener, instance });
+        let route = Some(row::Route {
+            plan: route,
+            target,
+            access,
+            limits,
+            tokens,
+            body,
+            stats: &self.noted.of_listener,
+            instance,
+        });
         let build = Build {
             listener,
             admission: &compiled.admission,

@@ -11,6 +11,7 @@ mod echo;
 mod guides;
 mod headers;
 mod hosts;
+mod jwt;
 mod limits;
 mod page;
 mod parts;

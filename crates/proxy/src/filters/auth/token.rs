@@ -39,7 +39,9 @@ pub fn remove(request: &mut Request<'_, '_>, edits: &mut Edits, place: &TokenFie
                 let others: Vec<&[u8]> = pairs(row.value(bytes)).filter(|pair| !is_token(pair)).collect();
                 if !others.is_empty() {
                     let lines = edits.lines();
-                    [b"Cookie: ", &*others.join(&b"; "[..]), b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
+                    [b"Cookie: ", &*others.join(&b"; "[..]), b"\r\n"]
+                        .iter()
+                        .for_each(|part| lines.extend_from_slice(part));
                 }
             }
         }
@@ -103,8 +105,16 @@ mod tests {
             (&[("Authorization", "Basic YTpi")], &TokenField::Bearer, Err(Refused::Missing)),
             (&[("Authorization", "")], &TokenField::Bearer, Err(Refused::Missing)),
             (&[("X-Authorization", "Bearer x")], &TokenField::Bearer, Err(Refused::Missing)),
-            (&[("Authorization", "Bearer x"), ("authorization", "Bearer x")], &TokenField::Bearer, Err(Refused::Several)),
-            (&[("Authorization", "Basic x"), ("authorization", "Bearer x")], &TokenField::Bearer, Err(Refused::Several)),
+            (
+                &[("Authorization", "Bearer x"), ("authorization", "Bearer x")],
+                &TokenField::Bearer,
+                Err(Refused::Several),
+            ),
+            (
+                &[("Authorization", "Basic x"), ("authorization", "Bearer x")],
+                &TokenField::Bearer,
+                Err(Refused::Several),
+            ),
             (&[("Cookie", "a=1; t=x; tt=y"), ("Cookie", "b=2")], &cookie, Ok("x")),
             (&[("Cookie", "t=\"x\"")], &cookie, Ok("x")),
             (&[("Cookie", "t=x; t=y")], &cookie, Err(Refused::Several)),

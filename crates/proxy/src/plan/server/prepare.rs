@@ -84,7 +84,9 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
     let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
     match (log, error_pages, access, tokens, explain, secured) {
-        (Some(log), Some(error_pages), Some(access), Some(tokens), Some(explain), Some(secured)) if wrong.0.is_empty() => {
+        (Some(log), Some(error_pages), Some(access), Some(tokens), Some(explain), Some(secured))
+            if wrong.0.is_empty() =>
+        {
             let (error_pages, access, tokens) = (Arc::new(error_pages), Arc::new(access), Arc::new(tokens));
             Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, access, tokens, log, explain })
         }
@@ -202,7 +204,8 @@ fn no_keys(problem: String) -> Diagnostic {
     Diagnostic::Machine {
         problem,
         help: Some(
-            "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file".to_string(),
+            "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file"
+                .to_string(),
         ),
     }
 }
