@@ -99,7 +99,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "metrics", "store", "endpoints", "clients", "inspect", "names", "ocsp", "tickets", "identity", "challenges", "authorities",
         "proof", "pair", "clock", "pem", "provider",
     ]),
-    ("tokens", &["metrics", "follow", "fetch", "routes", "check", "cache", "verifier", "values", "source", "keys", "token", "claims", "refused"]),
+    ("tokens", &["machine", "metrics", "follow", "fetch", "routes", "check", "cache", "verifier", "values", "source", "keys", "token", "claims", "refused"]),
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
         "described", "events", "picks", "served", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status",

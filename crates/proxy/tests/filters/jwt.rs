@@ -84,6 +84,9 @@ async fn endpoints_get_claims_of_the_token_and_none_of_the_client() {
             }
             assert_eq!(got(&answer, "x-other"), ["stays"], "{at}");
         }
+        // Nor can the client have them removed as fields of its connection.
+        let answer = ask_h1(&proxy, "/a", &[("Authorization", &token), ("Connection", "x-user, x-roles")], "");
+        assert_eq!([got(&answer, "x-user"), got(&answer, "x-roles")], [["ann"], ["a,b"]], "{at}");
     }
 }
 
@@ -108,7 +111,7 @@ async fn refused_clients_get_the_reason_in_www_authenticate_and_the_token_is_now
     let signer = Signer::new("EdDSA", "1");
     let (keys, log) = (Keys::new("refused", &signer.set()), Log::new());
     let rules = "realm = 'the \"api\"', require = { role = ['admin'] }";
-    let more = format!("{}[telemetry.explain]\nsample = 1\n", log.config());
+    let more = format!("{}\n[telemetry.explain]\nsample = 1\n", log.config());
     let endpoint = Endpoint::saying("hello");
     let proxy = start(endpoint.addr, &routes(&keys.0.display().to_string(), rules, &more));
     let realm = "Bearer realm=\"the \\\"api\\\"\"";

@@ -6,7 +6,7 @@ use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
-use crate::filters::template::lines::{is_like, retain};
+use crate::filters::template::lines::retain;
 use evenkeel_config::plan::Jwt;
 use evenkeel_tokens::{Check, Checked, Refused};
 use std::borrow::Cow;
@@ -63,13 +63,19 @@ impl Filter for Tokens {
     }
 }
 
+/// True if servers that turn fields into variables (CGI) may take one name for the other, whichever has the underscore.
+fn is_alike(name: &[u8], ours: &[u8]) -> bool {
+    let plain = |b: &u8| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() };
+    name.len() == ours.len() && name.iter().map(plain).eq(ours.iter().map(plain))
+}
+
 impl Tokens {
     /// Sends claims as fields, instead of what the client sent under their names.
     fn forward(&self, checked: &Checked, head: &mut RequestHead<'_, '_, '_>) {
         if self.rules.claims_to.is_empty() {
             return;
         }
-        let ours = |name: &[u8]| self.rules.claims_to.iter().any(|(field, _)| is_like(name, field.as_bytes()));
+        let ours = |name: &[u8]| self.rules.claims_to.iter().any(|(field, _)| is_alike(name, field.as_bytes()));
         let bytes = head.request.fields.bytes;
         head.request.fields.rows.iter_mut().for_each(|row| row.dropped |= ours(row.name(bytes)));
         let lines = head.edits.lines();
@@ -90,5 +96,24 @@ impl Tokens {
             let _ = write!(challenge, ", error=\"{error}\", error_description=\"{refused}\"");
         }
         response.with("WWW-Authenticate", &challenge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_alike_in_any_case_and_with_underscores_on_either_side() {
+        for (name, ours, is) in [
+            ("x-user", "X-User", true),
+            ("X_USER", "X-User", true),
+            ("x-user", "X_User", true),
+            ("x_a-b", "X-A_B", true),
+            ("x-users", "X-User", false),
+            ("xuser", "x-user", false),
+        ] {
+            assert_eq!(is_alike(name.as_bytes(), ours.as_bytes()), is, "{name} {ours}");
+        }
     }
 }
