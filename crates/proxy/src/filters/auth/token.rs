@@ -57,9 +57,8 @@ fn values<'r>(request: &'r Request<'_, '_>, name: &'r [u8]) -> impl Iterator<Ite
 /// The only one of some values.
 fn only<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Result<&'v [u8], Refused> {
     match (values.next(), values.next()) {
-        (None, _) => Err(Refused::Missing),
+        (None, _) | (Some([]), None) => Err(Refused::Missing),
         (Some(_), Some(_)) => Err(Refused::Several),
-        (Some(value), None) if value.is_empty() => Err(Refused::Missing),
         (Some(value), None) => Ok(value),
     }
 }
