@@ -23,7 +23,7 @@ pub struct Rooms<'r> {
     /// Orders of new certificates.
     pub orders: Arc<issuer::Shown>,
     pub spans: Spans,
-    /// Keys of tokens.
+    /// Keys of tokens that are fetched from URLs.
     pub tokens: Keys,
     /// Connections of the admin.
     pub admin: evenkeel_admin::Numbers,

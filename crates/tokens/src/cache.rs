@@ -12,7 +12,7 @@ pub struct Cache {
     keys: [RandomState; 2],
     /// Tokens since the last half was full, and those of the half before.
     halves: [HashMap<u128, Rc<Verified>>; 2],
-    /// Most tokens of a half.
+    /// Most tokens of one of the halves.
     most: usize,
 }
 
@@ -43,7 +43,7 @@ impl Cache {
         Some(found)
     }
 
-    /// Remembers a token.
+    /// Remembers a token in the younger half.
     pub fn keep(&mut self, hash: u128, token: Rc<Verified>) {
         let [young, old] = &mut self.halves;
         if self.most == 0 {
@@ -55,7 +55,7 @@ impl Cache {
         young.insert(hash, token);
     }
 
-    /// Forgets all tokens.
+    /// Forgets all tokens, as keys have changed.
     pub fn clear(&mut self) {
         self.halves.iter_mut().for_each(HashMap::clear);
     }

@@ -25,7 +25,7 @@ pub struct Checked {
 }
 
 impl Check {
-    /// Verifier of one worker.
+    /// Creates the verifier of one worker.
     pub fn new(verifier: Arc<Verifier>) -> Check {
         Check { keys: verifier.source.reader(), cache: Cache::new(verifier.rules.cache), verifier }
     }
@@ -53,7 +53,7 @@ impl Check {
         Ok(Checked { token, is_known: false })
     }
 
-    /// The rules of the route.
+    /// Verifier that all workers share.
     pub fn verifier(&self) -> &Verifier {
         &self.verifier
     }

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 /// Reason why a set was not fetched.
 pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// A set as it was fetched.
+/// Response of a server, with a set of keys.
 #[derive(Debug)]
 pub struct Fetched {
     pub json: Bytes,

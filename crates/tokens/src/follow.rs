@@ -71,7 +71,7 @@ pub async fn follow(mut tokens: watch::Receiver<Arc<Tokens>>, pace: Pace) {
     }
 }
 
-/// Fetches a set for ever.
+/// Fetches a set again and again, until the task is aborted.
 async fn keep_fresh(source: Arc<Source>, pace: Pace) {
     let (mut failures, mut last) = (0, Bytes::new());
     loop {

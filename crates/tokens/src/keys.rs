@@ -23,7 +23,7 @@ const RSA_MIN: usize = 2048;
 /// Longest modulus of an RSA key, in bits: what the cryptographic library takes.
 const RSA_MAX: usize = 8192;
 
-/// Keys that sign tokens.
+/// Keys of an issuer that can be used to verify tokens.
 #[derive(Default)]
 pub struct KeySet {
     keys: Vec<Key>,
@@ -31,7 +31,7 @@ pub struct KeySet {
     passed_over: Vec<String>,
 }
 
-/// A key that signs tokens.
+/// Public or secret key of an issuer, with the limits of its use.
 struct Key {
     kid: Option<Box<str>>,
     /// The only algorithm that the key may be used with, if it names one.
@@ -55,7 +55,7 @@ impl KeySet {
     /// Reads a JWK set. `secret`: secret keys (`oct`) are used, too.
     ///
     /// # Errors
-    /// It is not a JWK set, or has no key that can be used.
+    /// The text is not a JWK set, or has no key that can be used.
     pub fn read(json: &[u8], secret: bool) -> Result<KeySet, String> {
         if json.len() > SET_MAX {
             return Err(format!("it is larger than {} KiB", SET_MAX / 1024));
@@ -90,7 +90,7 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// True if there is no key.
+    /// True if no key can be used.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

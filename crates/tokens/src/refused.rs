@@ -15,7 +15,7 @@ pub enum Refused {
     Algorithm,
     /// No key of the set can have signed the token.
     UnknownKey,
-    /// The signature is wrong.
+    /// The signature is that of another key or text.
     Signature,
     Expired,
     /// The time from which the token is valid is to come.
@@ -50,7 +50,7 @@ impl Refused {
         "no_keys",
     ];
 
-    /// Index of its label.
+    /// Index of the reason in [`LABELS`](Self::LABELS).
     pub fn index(self) -> usize {
         match self {
             Refused::Missing => 0,

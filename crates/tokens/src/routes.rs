@@ -52,7 +52,7 @@ impl Tokens {
         self.routes.get(route)
     }
 
-    /// All places of keys.
+    /// Places of keys, each once.
     pub fn sources(&self) -> &[Arc<Source>] {
         &self.sources
     }

@@ -47,7 +47,7 @@ pub struct Source {
 pub struct Counts {
     pub fetched: AtomicU64,
     pub failed: AtomicU64,
-    /// Usable keys.
+    /// Number of keys that can be used.
     pub keys: AtomicU64,
     /// Time of the last fetch that succeeded, in seconds since 1970; 0 before.
     pub fetched_at: AtomicI64,
@@ -105,7 +105,7 @@ impl Source {
         self.keys.current().0.is_none()
     }
 
-    /// Replaces the keys.
+    /// Replaces the keys, for all workers at once.
     pub(crate) fn publish(&self, keys: KeySet) {
         self.counts.keys.store(keys.len() as u64, Relaxed);
         keys.passed_over().iter().for_each(|why| tracing::warn!(keys = %self.settings.at, "{why}: it is not used"));

@@ -26,7 +26,7 @@ impl<'t> Token<'t> {
     /// Reads the header of a token.
     ///
     /// # Errors
-    /// It is not a signed token, or one that requires what evenkeel does not know.
+    /// The text is not a signed token, or one that requires what evenkeel does not know.
     pub fn read(text: &'t [u8]) -> Result<Token<'t>, Refused> {
         if text.len() > TOKEN_MAX {
             return Err(Refused::Malformed("is longer than 8 KiB"));

@@ -55,7 +55,7 @@ impl Verifier {
         Verifier { rules: rules.clone(), source, kept }
     }
 
-    /// Place of the keys.
+    /// Place of the keys, shared with other routes.
     pub fn source(&self) -> &Arc<Source> {
         &self.source
     }

@@ -10,10 +10,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Answer of an issuer.
+/// Answer of an issuer to a request for its keys.
 #[derive(Clone)]
 pub enum Answer {
-    /// Status, fields and body.
+    /// Status, field lines and body of a response.
     Plain(u16, &'static str, String),
     /// Bytes without an end, in a body without a length.
     Endless,

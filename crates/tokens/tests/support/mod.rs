@@ -82,7 +82,7 @@ impl Signer {
         jwk
     }
 
-    /// Set with this key alone.
+    /// Returns a JWK set with this key alone.
     pub fn set(&self) -> String {
         set(&[self])
     }
@@ -154,7 +154,7 @@ impl Signer {
     }
 }
 
-/// JWK set of some keys.
+/// Returns the JWK set of some issuers.
 pub fn set(signers: &[&Signer]) -> String {
     json!({ "keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>() }).to_string()
 }

@@ -12,7 +12,7 @@ use std::fmt;
 pub enum TokenField {
     /// `Authorization`, behind `Bearer`.
     Bearer,
-    /// Cookie of this name.
+    /// Cookie of this name, compared with regard to case.
     Cookie(String),
     /// Field of this name, which has nothing but the token.
     Header(String),
