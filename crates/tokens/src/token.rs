@@ -54,7 +54,7 @@ impl<'t> Token<'t> {
     /// Reads the claims.
     ///
     /// # Errors
-    /// They are not a JSON object, or have a name twice.
+    /// The claims are not a JSON object, or have a name twice.
     pub fn claims(&self) -> Result<Claims, Refused> {
         Claims::read(&decode(self.claims)?).map_err(|why| {
             Refused::Malformed(match why {
