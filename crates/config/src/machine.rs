@@ -49,6 +49,15 @@ pub trait Machine {
         Vec::new()
     }
 
+    /// Checks a JWK set. Every one is good unless the machine supports tokens.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be used.
+    fn keys(&self, set: &[u8]) -> Result<(), String> {
+        let _ = set;
+        Ok(())
+    }
+
     /// Inspects another TLS file.
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
         let _ = (kind, file);

@@ -3,8 +3,8 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, LimitKey, Origin, PathPart, PathPattern, Piece, Pieces,
-    RequestRate, SendHost, Template, TemplatePart, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart, PathPattern, Piece,
+    Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable, compile_regex, steers,
 };
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
@@ -20,6 +20,7 @@ pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::forward_auth::ForwardAuth;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
+pub use crate::sections::filters::jwt::{Jwt, JwtAlgorithm};
 pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
 pub use crate::sections::filters::mirror::Mirror;
 pub use crate::sections::filters::rewrite::Rewrite;

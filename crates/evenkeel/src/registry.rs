@@ -7,6 +7,7 @@ use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
 use evenkeel_discovery::{Discovery, Numbers as Found};
 use evenkeel_tls::{Metrics as Certificates, Store};
+use evenkeel_tokens::Metrics as Keys;
 use prometheus_client::collector::Collector;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -22,6 +23,8 @@ pub struct Rooms<'r> {
     /// Orders of new certificates.
     pub orders: Arc<issuer::Shown>,
     pub spans: Spans,
+    /// Keys of tokens that are fetched from URLs.
+    pub tokens: Keys,
     /// Connections of the admin.
     pub admin: evenkeel_admin::Numbers,
 }
@@ -37,6 +40,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
     registry.register_collector(Box::new(Issued::new(rooms.orders)));
     registry.register_collector(Box::new(rooms.spans));
+    registry.register_collector(Box::new(rooms.tokens));
     registry.register_collector(Box::new(Dropped));
     registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Process));

@@ -32,6 +32,7 @@ use evenkeel_net::workers::Command;
 use evenkeel_proxy::{Proxy, RouteFiles, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
+use evenkeel_tokens::{Metrics as Keys, Pace, Tokens as Verifiers};
 use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
 use evenkeel_view::timeline;
@@ -49,7 +50,7 @@ use tokio::time::MissedTickBehavior;
 /// Time between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// Time between two looks at the files of access lists, if they are watched. One that has changed is read at the second.
+/// Time between two looks at the files of access lists and of keys of tokens, if they are watched. One that has changed is read at the second.
 const LISTS_EVERY: Duration = Duration::from_secs(1);
 
 /// Time in which workers end when they are to stop.
@@ -64,6 +65,8 @@ pub struct Serving {
     certificates: watch::Receiver<Arc<Store>>,
     /// Access lists of the plan that runs.
     route_files: watch::Receiver<RouteFiles>,
+    /// Verifiers of tokens of the plan that runs.
+    tokens: watch::Receiver<Arc<Verifiers>>,
     discovery: Discovery,
     issuer: Issuer,
     exporter: Exporter,
@@ -113,12 +116,15 @@ impl Serving {
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
         let (recorded, answers, route_files) = (proxy.take_recorded(), dns.numbers(), proxy.route_files());
+        let tokens = proxy.tokens();
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
         let events = runtime.control().events();
         if let Some(past) = past {
             shown.timeline.restore(past.timeline);
             events.restore(past.events);
         }
+        // Ends with the proxy, which holds the other end.
+        tokio::spawn(evenkeel_tokens::follow(tokens.clone(), Pace::default()));
         let ledger = runtime.ledger();
         let store = certificates.borrow().clone();
         let issuer = Issuer::start(&runtime.plan(), store.challenges().clone());
@@ -144,6 +150,7 @@ impl Serving {
             certificates: &store,
             orders: issuer.shown(),
             spans: exporter.metrics(),
+            tokens: Keys::new(tokens.clone()),
             admin: of_admin,
         });
         let _ = shown.registry.set(numbers);
@@ -160,6 +167,7 @@ impl Serving {
             ledger,
             certificates,
             route_files,
+            tokens,
             discovery,
             issuer,
             exporter,
@@ -259,9 +267,9 @@ impl Serving {
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
                 _ = look_at_files.tick(), if self.watches_files() => {
-                    let files = self.route_files.borrow().clone();
+                    let (files, tokens) = (self.route_files.borrow().clone(), self.tokens.borrow().clone());
                     // Reading a million networks takes a while, in which other orders must not wait.
-                    tokio::task::spawn_blocking(move || files.look());
+                    tokio::task::spawn_blocking(move || (files.look(), tokens.look()));
                 }
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
@@ -382,7 +390,8 @@ impl Serving {
 
     /// True if files of routes are to be read again when they change.
     fn watches_files(&self) -> bool {
-        self.runtime.plan().runtime.watch && !self.route_files.borrow().is_empty()
+        let has_files = !self.route_files.borrow().is_empty() || !self.tokens.borrow().has_no_files();
+        has_files && self.runtime.plan().runtime.watch
     }
 
     /// Opens the logs again. `why`: who asked for it.

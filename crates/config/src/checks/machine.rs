@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{AdminSocket, Formed, network_list, user_list};
+use crate::form::{AdminSocket, Formed, KeySource, network_list, user_list};
 use crate::machine::{Found, Machine};
 use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
 use crate::source::Span;
@@ -85,6 +85,16 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let auth = route.section("basic_auth");
         if let Some(path) = auth.text("file") {
             check_users(Path::new(&path), auth.span_of("file"), machine, findings);
+        }
+    }
+    let sets = root.named("filters");
+    for owner in root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)) {
+        let jwt = owner.section("jwt");
+        if let Some(Formed::KeySource(KeySource::File(path))) = jwt.formed("keys") {
+            check_keys(&path, jwt.span_of("keys"), machine, findings);
+        }
+        if let Some(path) = jwt.text("ca") {
+            check_readable(Path::new(&path), jwt.span_of("ca"), machine, findings);
         }
     }
     let http = admin.section("http");
@@ -195,6 +205,23 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
     findings
         .add(Code::NotHere, span, message)
         .help("set a file of up to 256 KiB, by its absolute path; if it exists only where evenkeel runs, check with --elsewhere");
+}
+
+fn check_keys(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    // Reading a pipe could block forever.
+    if let Ok(Found::Folder | Found::Socket | Found::Other) = machine.look(path) {
+        let message = format!("{} is not a regular file", path.display());
+        findings.add(Code::NotHere, span, message).help("set a file with a JWK set");
+        return;
+    }
+    match machine.read(path).map(|set| machine.keys(&set)) {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => {
+            let message = format!("{} has no keys: {why}", path.display());
+            findings.add(Code::NotHere, span, message).help("write a JWK set: { \"keys\": [...] }");
+        }
+        Err(_) => check_readable(path, span, machine, findings),
+    }
 }
 
 fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {

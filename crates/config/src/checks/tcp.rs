@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 20] = [
+const ROUTE_OF_REQUESTS: [&str; 21] = [
     "split",
     "redirect",
     "respond",
@@ -45,6 +45,7 @@ const ROUTE_OF_REQUESTS: [&str; 20] = [
     "cookies",
     "access",
     "limits",
+    "jwt",
     "body_max",
     "bandwidth",
     "cors",

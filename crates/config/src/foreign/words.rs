@@ -28,6 +28,8 @@ const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" }
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str =
     "access = { allow = [\"10.0.0.0/8\"], deny = [\"10.1.0.0/16\"] } in a [[route]]: the longest network decides";
+const JWT: &str =
+    "jwt = { keys = <\"https://idp.example/jwks.json\">, issuer = \"https://idp.example\", audience = [\"api\"] }";
 const BODY_MAX: &str = "body_max = <\"10MB\">, a key of a [[route]]";
 const CORS: &str =
     "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";
@@ -244,6 +246,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "use = [\"NAME\"] with [filters.NAME], or filters of the route itself, such as request_headers",
             ),
             ("plugins auth", NOT_YET),
+            ("jwtauth jwtauthn jwtauthentication authjwt bearer bearerauth oidc jwks token tokens", JWT),
             (
                 "clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodysize buffering",
                 "body_max = <\"10MB\">",

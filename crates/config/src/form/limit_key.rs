@@ -1,4 +1,4 @@
-//! Keys of limits: `client`, `client/24`, `header:NAME`, `cookie:NAME`, `route`.
+//! Keys of limits: `client`, `client/24`, `header:NAME`, `cookie:NAME`, `claim:NAME`, `route`.
 
 use super::misfit::Misfit;
 use super::name::is_token_char;
@@ -25,6 +25,8 @@ pub enum LimitKey {
     Header(String),
     /// Value of the cookie of this name.
     Cookie(String),
+    /// Value of the claim of this name, of the token that `jwt` verified.
+    Claim(String),
     /// All requests of the route.
     Route,
 }
@@ -42,6 +44,7 @@ impl fmt::Display for LimitKey {
             LimitKey::Client { v4, .. } => write!(f, "client/{v4}"),
             LimitKey::Header(name) => write!(f, "header:{name}"),
             LimitKey::Cookie(name) => write!(f, "cookie:{name}"),
+            LimitKey::Claim(name) => write!(f, "claim:{name}"),
             LimitKey::Route => f.write_str("route"),
         }
     }
@@ -70,18 +73,24 @@ pub(super) fn read(text: &str) -> Result<LimitKey, Misfit> {
         ("client", None) => Ok(LimitKey::CLIENT),
         ("route", None) => Ok(LimitKey::Route),
         ("client" | "route", Some(_)) => bad("it takes no name".to_string(), format!("write \"{kind}\"")),
-        ("header" | "cookie", None | Some("")) => {
+        ("header" | "cookie" | "claim", None | Some("")) => {
             bad(format!("{kind} needs a name"), format!("write which one, as \"{kind}:{}\"", example(kind)))
         }
         ("header", Some(name)) if token(name) => Ok(LimitKey::Header(name.to_ascii_lowercase())),
         ("cookie", Some(name)) if token(name) => Ok(LimitKey::Cookie(name.to_string())),
-        ("header" | "cookie", Some(name)) => {
+        // A claim may have any name, but that of the policy in `RateLimit` must need no escapes.
+        ("claim", Some(name))
+            if name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b)) =>
+        {
+            Ok(LimitKey::Claim(name.to_string()))
+        }
+        ("header" | "cookie" | "claim", Some(name)) => {
             bad(format!("{} cannot be its name", quoted(name)), format!("write it as \"{kind}:{}\"", example(kind)))
         }
         _ => {
-            let near = nearest(kind, ["client", "header", "cookie", "route"]);
+            let near = nearest(kind, ["client", "header", "cookie", "claim", "route"]);
             let did = near.map(|word| format!("did you mean \"{word}\"? ")).unwrap_or_default();
-            let allowed = "allowed: client, client/24 or another network, header:NAME, cookie:NAME, route";
+            let allowed = "allowed: client, client/24 or another network, header:NAME, cookie:NAME, claim:NAME, route";
             bad(format!("{} is not known", quoted(kind)), format!("{did}{allowed}"))
         }
     }
@@ -90,6 +99,7 @@ pub(super) fn read(text: &str) -> Result<LimitKey, Misfit> {
 fn example(kind: &str) -> &'static str {
     match kind {
         "header" => "x-api-key",
+        "claim" => "sub",
         _ => "session",
     }
 }
@@ -107,6 +117,7 @@ mod tests {
             ("client/56", "client/56"),
             ("header:X-Api-Key", "header:x-api-key"),
             ("cookie:Session", "cookie:Session"),
+            ("claim:https://a.example/role", "claim:https://a.example/role"),
             ("route", "route"),
         ] {
             assert_eq!(read(text).map(|key| key.to_string()), Ok(shown.to_string()));
@@ -129,6 +140,9 @@ mod tests {
             ("header", "header:x-api-key"),
             ("header:a b", "header:x-api-key"),
             ("cookie:", "cookie:session"),
+            ("claim", "claim:sub"),
+            ("claim:a\"b", "claim:sub"),
+            ("claims:sub", "did you mean \"claim\"?"),
             ("path", "client, client/24"),
         ] {
             let misfit = read(text).expect_err(text);

@@ -30,12 +30,14 @@ pub use network_list::{NETWORK_LIST_MAX, network_list};
 pub use origin::Origin;
 pub use rate::RequestRate;
 pub use request::field_name::steers;
+pub use request::key_source::KeySource;
 pub use request::path::PathPattern;
 pub use request::path_parts::PathPart;
 pub use request::pieces::{End, Piece, Pieces};
 pub use request::regex::compile as compile_regex;
 pub use request::send_host::SendHost;
 pub use request::template::{Template, TemplatePart, Variable};
+pub use request::token_field::TokenField;
 pub use socket::AdminSocket;
 pub use user_list::{USER_LIST_MAX, user_list};
 
@@ -51,7 +53,7 @@ use crate::printable::is_hidden;
 use crate::tree::quoted;
 use name::{domain, is_token_char};
 use request::template::Use;
-use request::{field_name, path, regex, send_host, template};
+use request::{field_name, key_source, path, regex, send_host, template, token_field};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
@@ -149,6 +151,10 @@ pub enum Form {
     SendHost,
     /// Origin of a page, or a pattern of origins.
     Origin,
+    /// File or URL of a JWK set.
+    KeySource,
+    /// Place of a token in a request.
+    TokenField,
 }
 
 /// Typed value of a parsed string.
@@ -174,6 +180,8 @@ pub(crate) enum Formed {
     Template(Template),
     SendHost(SendHost),
     Origin(Origin),
+    KeySource(KeySource),
+    TokenField(TokenField),
     Text(String),
 }
 
@@ -213,7 +221,7 @@ impl Form {
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::LimitKey => {
-                "\"client\", \"client/24\" or another network, \"header:NAME\", \"cookie:NAME\" or \"route\""
+                "\"client\", \"client/24\" or another network, \"header:NAME\", \"cookie:NAME\", \"claim:NAME\" or \"route\""
             }
             Form::Rate => "a rate, such as \"100/s\", \"20/m\" or \"1000/h\"",
             Form::Status => "statuses, such as \"204..=299\" or \"2xx\"",
@@ -232,6 +240,8 @@ impl Form {
             Form::HostTemplate => "a host, such as \"www.{host}\"",
             Form::Location => "a URL or a path, such as \"https://{host}{path}\"",
             Form::SendHost => "\"client\", \"endpoint\", or a host, such as \"app.internal\"",
+            Form::KeySource => "a file path, or a URL, such as \"https://idp.example/jwks.json\"",
+            Form::TokenField => "\"bearer\", \"cookie:NAME\" or \"header:NAME\"",
             Form::Origin => "an origin, such as \"https://a.example\", \"https://*.a.example\" or \"*\"",
         }
     }
@@ -276,8 +286,10 @@ impl Form {
             Form::Location => "^(https?://|\\{scheme\\}://|/)[^\\s]*$",
             Form::SendHost => "^[^\\s/*]+$",
             Form::Origin => "^(\\*|null|[A-Za-z][A-Za-z0-9+.-]*://[^\\s/?#]+)$",
+            Form::KeySource => "^.+$",
+            Form::TokenField => "^(bearer|(cookie|header):.+)$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
-            Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie):.+)$",
+            Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie|claim):.+)$",
             Form::Rate => "^[0-9_]+ */ *[smh]$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
         }
@@ -316,6 +328,8 @@ impl Form {
             Form::Location => template::location(text).map(Formed::Template),
             Form::SendHost => send_host::read(text).map(Formed::SendHost),
             Form::Origin => origin::read(text).map(Formed::Origin),
+            Form::KeySource => key_source::read(text).map(Formed::KeySource),
+            Form::TokenField => token_field::read(text).map(Formed::TokenField),
             Form::Secret => secret::read(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),

@@ -1,9 +1,10 @@
-//! URLs of an ACME directory (HTTPS only) and of a collector: scheme, host and path, nothing else.
+//! URLs of an ACME directory (HTTPS only), of a collector and of keys: scheme, host, path and perhaps a query.
 
 use super::host;
 use super::misfit::Misfit;
 use crate::code::Code;
 use crate::tree::quoted;
+use std::net::IpAddr;
 
 /// Longest URL accepted, in bytes.
 const MAX: usize = 1024;
@@ -15,6 +16,39 @@ pub(super) fn https(text: &str) -> Result<(), Misfit> {
         None if text.starts_with("http://") => Err(bad(text, "it is not over TLS", AS)),
         None => Err(bad(text, "it has no \"https://\"", AS)),
     }
+}
+
+/// Checks the URL of a JWK set: over TLS, unless it stays on this machine.
+pub(super) fn keys(text: &str) -> Result<(), Misfit> {
+    const AS: &str = "write \"https://idp.example/jwks.json\"";
+    match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+        (Some(rest), _) => behind_scheme(text, rest, AS),
+        (None, Some(rest)) if is_of_this_machine(rest) => behind_scheme(text, rest, AS),
+        (None, Some(rest)) => {
+            let why = "it is not over TLS, so others could put their keys in its place";
+            Err(bad(text, why, &format!("write {}", quoted(&format!("https://{rest}")))))
+        }
+        (None, None) => Err(bad(text, "it has no \"https://\"", AS)),
+    }
+}
+
+/// Checks the path of a file with keys.
+pub(super) fn file(text: &str) -> Result<(), Misfit> {
+    if !text.is_empty() && text.len() <= 4096 && !text.contains('\0') {
+        return Ok(());
+    }
+    let message = format!("{} is not the path of a file", quoted(text));
+    Err(Misfit::new(Code::BadName, message, "write \"/etc/evenkeel/jwks.json\""))
+}
+
+/// True for a host that is a loopback address, or the name of it.
+fn is_of_this_machine(rest: &str) -> bool {
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+        Some((inner, _)) => inner,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// Checks the URL of a collector: with or without TLS, no query.

@@ -10,6 +10,7 @@ use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
 use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
+use super::filters::jwt::{self, JWT, Jwt};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
 use super::filters::mirror::{self, MIRROR, Mirror};
 use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
@@ -110,6 +111,8 @@ table! {
         access: Option<Access> = ACCESS_KEY;
         /// Limits of rates and of requests in flight, at most 8.
         limits: Vec<Limit> = LIMITS_KEY;
+        /// Tokens that requests must carry; `None` = none.
+        jwt: Option<Jwt> = JWT;
         /// Most bytes of the body of a request; `None` = no limit.
         body_max: Option<u64> = BODY_MAX;
         /// Most bytes of bodies in a second.
@@ -190,6 +193,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
     access::check(route, findings);
     limits::check(route, findings);
     bandwidth::check(route, findings);
+    jwt::check(route, findings);
     cors::check(route, findings);
     basic_auth::check(route, findings);
     forward_auth::check(route, findings);

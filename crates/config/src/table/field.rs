@@ -5,8 +5,8 @@ use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
 use crate::form::{
-    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, LimitKey, Origin, PathPattern, RequestRate, SendHost,
-    Template, payload_text, status_text,
+    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPattern, RequestRate,
+    SendHost, Template, TokenField, payload_text, status_text,
 };
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
@@ -188,6 +188,8 @@ formed! {
     SendHost = SendHost, or SendHost::Client;
     HashKey = HashKey, or HashKey::ClientIp;
     Origin = Origin, or Origin::Exact("".into());
+    KeySource = KeySource, or KeySource::File(PathBuf::new());
+    TokenField = TokenField, or TokenField::Bearer;
 }
 
 impl Field for PathBuf {

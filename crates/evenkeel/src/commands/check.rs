@@ -6,6 +6,7 @@ use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_config::{Disk, Files, Outcome, Plan, ThisMachine, check_from, load, load_from, render_text, to_json};
 use evenkeel_tls::WithTls;
+use evenkeel_tokens::WithKeys;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
 fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
     match elsewhere {
         true => load_from(files, file, &environment),
-        false => check_from(files, file, &environment, &WithTls(ThisMachine)),
+        false => check_from(files, file, &environment, &WithKeys(WithTls(ThisMachine))),
     }
 }
 

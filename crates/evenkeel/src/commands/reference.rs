@@ -14,6 +14,7 @@ use evenkeel_dns::metrics as dns;
 use evenkeel_proxy::{Numbers, metrics};
 use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
+use evenkeel_tokens::{Metrics as Keys, Tokens};
 use std::fmt::Write;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -43,6 +44,7 @@ dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', recor
 pool = 'web'
 match = { listener = ['http'] }
 limits = [{ requests = '100/s' }]
+jwt = { keys = 'https://idp.example/jwks.json' }
 [[route]]
 pool = 'grpc'
 match = { listener = ['http'], path = '/grpc' }
@@ -66,6 +68,7 @@ pub fn metrics() -> Result<(), Failure> {
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
+    let verifiers = Tokens::default().next(&plan).map_err(|e| Failure::running(e.join("; ")))?;
     let control = Control::unattended(&plan, 1);
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
@@ -78,6 +81,7 @@ pub fn metrics() -> Result<(), Failure> {
         certificates: &certificates,
         orders: Arc::default(),
         spans: Spans::default(),
+        tokens: Keys::new(watch::channel(Arc::new(verifiers)).1),
         admin: evenkeel_admin::Numbers::default(),
     });
     let text = render(&registry);

@@ -9,6 +9,7 @@ use evenkeel_discovery::providers::file::File;
 use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
 use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
 use evenkeel_tls::WithTls;
+use evenkeel_tokens::WithKeys;
 use evenkeel_view::config::{self, Running};
 use evenkeel_view::words::unix_ms;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Configured {
             }
         };
         let revisions = Revisions::new(file.path().map(Into::into), first);
-        Configured { providers: Providers::new(file, WithTls(ThisMachine)), revisions }
+        Configured { providers: Providers::new(file, WithKeys(WithTls(ThisMachine))), revisions }
     }
 
     /// The file, read again.

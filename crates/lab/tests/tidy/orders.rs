@@ -56,6 +56,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "exchange",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
+    ("proxy/filters/auth", &["jwt", "token"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
@@ -105,6 +106,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "metrics", "store", "endpoints", "clients", "inspect", "names", "ocsp", "tickets", "identity", "challenges", "authorities",
         "proof", "pair", "clock", "pem", "provider",
     ]),
+    ("tokens", &["machine", "metrics", "follow", "fetch", "routes", "check", "cache", "verifier", "values", "source", "keys", "token", "claims", "refused"]),
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
         "described", "events", "picks", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status", "served",

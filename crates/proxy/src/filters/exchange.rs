@@ -17,6 +17,7 @@ use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::Scheme;
+use evenkeel_tokens::{Checked, Refused};
 use evenkeel_wire::http1::fields::Stated;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
@@ -63,6 +64,8 @@ pub struct Exchange<'c> {
     pub(crate) copying: Cell<Option<Box<RequestCopy>>>,
     /// Decision of `mirror` of the route.
     pub(super) copied: Copied,
+    /// Token of the request, or the reason why it is refused, if the route verifies tokens.
+    pub(super) token: Option<Result<Checked, Refused>>,
     /// Trace of the request, if tracing is on.
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
@@ -102,6 +105,7 @@ impl<'c> Exchange<'c> {
             switches: false,
             copying: Cell::new(None),
             copied: Copied::No,
+            token: None,
             trace: None,
             sends_host_of_endpoint: false,
             framing: Stated::Nothing,

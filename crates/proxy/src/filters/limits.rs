@@ -5,10 +5,11 @@ use super::filter::{Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
-use crate::peer::limits::{Over, RouteLimits};
+use crate::peer::limits::{Limit, Over, RouteLimits};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
+use evenkeel_tokens::Checked;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ struct Limits(Arc<RouteLimits>);
 
 pub fn of_route(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let limits = from.route.as_ref()?.limits?;
-    Some(Box::new(Limits(limits.clone())))
+    let any = limits.all().iter().any(|limit| !limit.is_of_token());
+    any.then(|| Box::new(Limits(limits.clone())) as _)
 }
 
 impl Filter for Limits {
@@ -59,9 +61,40 @@ impl Filter for Limits {
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match (&cx.over, &cx.held) {
-            (Some(over), _) => format!("refused: {}", reason(over)).into(),
-            (None, Some(_)) => "counted as in flight".into(),
-            (None, None) => "".into(),
+            (Some(over), _) if !over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
+            (_, Some(_)) => "counted as in flight".into(),
+            (_, None) => "".into(),
+        }
+    }
+}
+
+/// Limits of a route by claims of its tokens, which are verified behind the other limits.
+struct OfClaims(Arc<RouteLimits>);
+
+pub fn of_claims(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let limits = from.route.as_ref()?.limits?;
+    limits.all().iter().any(Limit::is_of_token).then(|| Box::new(OfClaims(limits.clone())) as _)
+}
+
+impl Filter for OfClaims {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let Some(Ok(Checked { token, .. })) = &cx.token else { return Verdict::Next };
+        match self.0.admit_token(cx.held.take(), token, || cx.core.clock.now()) {
+            Ok(held) => {
+                cx.held = held;
+                Verdict::Next
+            }
+            Err(over) => {
+                cx.over = Some(over);
+                Verdict::Answer(refusal(over))
+            }
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.over {
+            Some(over) if over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
+            _ => "".into(),
         }
     }
 }

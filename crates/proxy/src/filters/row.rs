@@ -12,6 +12,7 @@ use crate::peer::passwords::users::UserList;
 use crate::upstream::target::{Services, Target};
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
+use evenkeel_tokens::Verifier;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -78,6 +79,8 @@ pub struct Route<'b> {
     pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
     /// Users that may use the route, if it asks for passwords.
     pub(crate) users: Option<&'b Arc<UserList>>,
+    /// Verifier of tokens, if requests need one.
+    pub(crate) tokens: Option<&'b Arc<Verifier>>,
     /// Body of the route's own response, if that is in a file.
     pub(crate) body: Option<&'b Arc<[u8]>>,
     /// Statistics of the listener.

@@ -145,6 +145,22 @@ pub static FILTERS: &[Row] = &[
         build: auth::basic_auth::build,
     },
     Row {
+        name: "jwt",
+        stage: Stage::Route,
+        key: "jwt of [[route]]",
+        summary: "Answers 401 to requests without a valid token, and 403 to those that lack a claim; sends claims as fields.",
+        looks_at: REQUESTS,
+        build: auth::jwt::build,
+    },
+    Row {
+        name: "limits_by_claim",
+        stage: Stage::Route,
+        key: "limits of [[route]]",
+        summary: "Answers 429 to requests over a limit whose key is a claim of their token.",
+        looks_at: REQUESTS,
+        build: limits::of_claims,
+    },
+    Row {
         name: "forward_auth",
         stage: Stage::Route,
         key: "forward_auth of [[route]]",

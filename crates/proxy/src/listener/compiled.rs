@@ -12,6 +12,7 @@ use crate::peer::route_files::RouteFiles;
 use evenkeel_config::Plan;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
+use evenkeel_tokens::Tokens;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct Compiled {
     pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
+    /// Verifiers of tokens by the name of their route.
+    pub tokens: Arc<Tokens>,
 }
 
 /// Values prepared for all listeners of a plan.
@@ -49,6 +52,8 @@ pub struct Prepared<'p> {
     pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
+    /// Verifiers of tokens by the name of their route.
+    pub tokens: Arc<Tokens>,
 }
 
 impl Compiled {
@@ -76,6 +81,7 @@ impl Compiled {
             error_pages: prepared.error_pages.clone(),
             files: prepared.files.clone(),
             route_limits: prepared.route_limits.clone(),
+            tokens: prepared.tokens.clone(),
         }
     }
 }

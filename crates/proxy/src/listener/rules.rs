@@ -172,6 +172,7 @@ impl Rules {
         let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
         let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.file));
         let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
+        let tokens = compiled.tokens.of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
         let route = Some(row::Route {
             plan: route,
@@ -179,6 +180,7 @@ impl Rules {
             access,
             limits,
             users,
+            tokens,
             bandwidth,
             body,
             stats: &self.noted.of_listener,

@@ -12,6 +12,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::GrpcStatus;
 pub use evenkeel_net::counter::Counter;
 pub use evenkeel_net::tls::Cause as Unsecured;
+use evenkeel_tokens::Refused;
 use evenkeel_view::durations::Durations;
 use evenkeel_wire::h2::{ErrorCode, Flood};
 use evenkeel_wire::orca::Report;
@@ -161,6 +162,12 @@ pub struct ListenerStats {
     pub body_refused: Counter,
     /// Requests about which `forward_auth` of their route asked a service, by [`AuthEnd`].
     pub forward_auth: [Counter; AuthEnd::NAMES.len()],
+    /// Requests refused for their token, by reason ([`Refused::LABELS`]).
+    pub jwt_refused: [Counter; Refused::LABELS.len()],
+    /// Requests whose token was verified.
+    pub jwt_verified: Counter,
+    /// Requests whose token had been verified before.
+    pub jwt_known: Counter,
     /// Requests rejected as forwarding loops: they had passed this process before.
     pub loops: Counter,
     /// Values of `X-Forwarded-*` and `Forwarded` from trusted proxies that were malformed.

@@ -1,5 +1,5 @@
-//! Limits of routes: rates of requests and requests in flight, by client network, field, cookie or route, over all
-//! workers and listeners.
+//! Limits of routes: rates of requests and requests in flight, by client network, field, cookie, claim or route, over
+//! all workers and listeners.
 
 use super::bandwidth::{Bandwidth, Bandwidths};
 use super::hash_key::cookie;
@@ -8,6 +8,7 @@ use evenkeel_balance::Instant;
 use evenkeel_balance::token_bucket::Rate;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LIMITS_MAX, LimitKey, Most};
+use evenkeel_tokens::Verified;
 use evenkeel_wire::head::Request;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -111,10 +112,36 @@ impl RouteLimits {
         client: IpAddr,
         now: impl Fn() -> Instant,
     ) -> Result<Option<Held<'_>>, Over<'_>> {
-        let mut held = None;
+        self.count(None, |limit, table| limit.key(table, request, client), now)
+    }
+
+    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it keeps.
+    ///
+    /// # Errors
+    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    pub fn admit_token<'l>(
+        &'l self,
+        held: Option<Held<'l>>,
+        token: &Verified,
+        now: impl Fn() -> Instant,
+    ) -> Result<Option<Held<'l>>, Over<'l>> {
+        let key = |limit: &Limit, table: &KeyTable| match &limit.plan.key {
+            LimitKey::Claim(name) => token.claim(name).map(|text| table.hash(text)),
+            _ => None,
+        };
+        self.count(held, key, now)
+    }
+
+    #[inline]
+    fn count<'l>(
+        &'l self,
+        mut held: Option<Held<'l>>,
+        key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>,
+        now: impl Fn() -> Instant,
+    ) -> Result<Option<Held<'l>>, Over<'l>> {
         for (index, limit) in self.0.iter().enumerate() {
             let table = limit.counts.table.get_or_init(|| limit.table());
-            let Some(key) = limit.key(table, request, client) else { continue };
+            let Some(key) = key(limit, table) else { continue };
             match limit.bound {
                 Bound::Rate(rate) => {
                     if let Some((_, Err(wait_ns))) = table.apply(key, &Take { rate, now: now() }) {
@@ -151,6 +178,11 @@ impl Bound {
 }
 
 impl Limit {
+    /// True if the key is a claim of a token.
+    pub fn is_of_token(&self) -> bool {
+        matches!(self.plan.key, LimitKey::Claim(_))
+    }
+
     /// Requests that it refused.
     pub fn refused(&self) -> u64 {
         self.counts.refused.load(Ordering::Relaxed)
@@ -176,6 +208,8 @@ impl Limit {
                 fields.find_map(|field| cookie(field, name.as_bytes())).map(|value| table.hash(value))
             }
             LimitKey::Route => Some(KeyHash::ONLY),
+            // Counted once the token is verified.
+            LimitKey::Claim(_) => None,
         }
     }
 

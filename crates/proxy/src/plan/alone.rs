@@ -10,6 +10,7 @@ use evenkeel_config::Plan;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_runtime::{Orders, Runtime, StartError};
 use evenkeel_tls::Store;
+use evenkeel_tokens::Tokens;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub struct Server {
     numbers: watch::Receiver<Arc<Numbers>>,
     certificates: watch::Receiver<Arc<Store>>,
     route_files: watch::Receiver<RouteFiles>,
+    tokens: watch::Receiver<Arc<Tokens>>,
     looker: Arc<Looker>,
 }
 
@@ -42,9 +44,9 @@ impl Server {
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
         let proxy = Proxy::start(&runtime, secured)?;
         let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
-        let route_files = proxy.route_files();
+        let (route_files, tokens) = (proxy.route_files(), proxy.tokens());
         runtime.start(vec![Box::new(proxy)], &mut inherited)?;
-        Ok(Server { runtime, numbers, certificates, route_files, looker })
+        Ok(Server { runtime, numbers, certificates, route_files, tokens, looker })
     }
 
     /// Statistics of each worker.
@@ -65,6 +67,11 @@ impl Server {
     /// Files of routes of the plan in use.
     pub fn route_files(&self) -> RouteFiles {
         self.route_files.borrow().clone()
+    }
+
+    /// Watches the verifiers of tokens of the plan in use.
+    pub fn tokens(&self) -> watch::Receiver<Arc<Tokens>> {
+        self.tokens.clone()
     }
 
     /// Addresses that the listeners are bound to.

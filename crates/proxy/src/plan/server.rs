@@ -29,6 +29,7 @@ use evenkeel_runtime::{
     Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
 };
 use evenkeel_tls::Store;
+use evenkeel_tokens::Tokens;
 use prometheus_client::collector::Collector;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
@@ -45,6 +46,8 @@ pub struct Proxy {
     certificates: watch::Sender<Arc<Store>>,
     /// Files of routes of the plan in use.
     route_files: watch::Sender<RouteFiles>,
+    /// Verifiers of tokens of the plan in use.
+    tokens_in_use: watch::Sender<Arc<Tokens>>,
     control: Control,
     /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
@@ -58,6 +61,7 @@ pub struct Proxy {
     log: Option<Writer>,
     secured: Secured,
     files: RouteFiles,
+    tokens: Arc<Tokens>,
     /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
     /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
@@ -92,6 +96,7 @@ impl Proxy {
             numbers: watch::channel(first.clone()).0,
             certificates: watch::channel(secured.store().clone()).0,
             route_files: watch::channel(RouteFiles::default()).0,
+            tokens_in_use: watch::channel(Arc::default()).0,
             control: runtime.control().clone(),
             shared: HashMap::new(),
             sockets: HashMap::new(),
@@ -101,6 +106,7 @@ impl Proxy {
             log: None,
             secured,
             files: RouteFiles::default(),
+            tokens: Arc::default(),
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
@@ -134,6 +140,11 @@ impl Proxy {
         self.route_files.subscribe()
     }
 
+    /// Watches the verifiers of tokens of the plan in use.
+    pub fn tokens(&self) -> watch::Receiver<Arc<Tokens>> {
+        self.tokens_in_use.subscribe()
+    }
+
     /// Watches the statistics of the workers.
     pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
         self.numbers.subscribe()
@@ -162,11 +173,12 @@ impl Plane for Proxy {
             pool_rules,
             error_pages,
             files,
+            tokens,
             secured,
             log,
             explain,
         } = prepared.into();
-        (self.secured, self.files) = (secured, files);
+        (self.secured, self.files, self.tokens) = (secured, files, tokens);
         let next = Arc::new(self.now().next(sending.generation.clone()));
         let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
@@ -187,9 +199,14 @@ impl Plane for Proxy {
             shared.or_insert_with(|| Shared::new(workers)).clone()
         });
         let shared: Vec<_> = shared.collect();
-        let (files, route_limits) = (self.files.clone(), next.limits.clone());
-        let prepared =
-            compiled::Prepared { tls: &self.secured.listeners, challenges, error_pages, files, route_limits };
+        let prepared = compiled::Prepared {
+            tls: &self.secured.listeners,
+            challenges,
+            error_pages,
+            files: self.files.clone(),
+            route_limits: next.limits.clone(),
+            tokens: self.tokens.clone(),
+        };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
@@ -263,6 +280,7 @@ impl Plane for Proxy {
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
             self.route_files.send_replace(self.files.clone());
+            self.tokens_in_use.send_replace(self.tokens.clone());
         }
         self.numbers.send_replace(next);
     }

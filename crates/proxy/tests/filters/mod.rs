@@ -14,6 +14,7 @@ mod forward_auth;
 mod guides;
 mod headers;
 mod hosts;
+mod jwt;
 mod limits;
 mod mirror;
 mod page;

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, LimitKey, RequestRate};
+use crate::form::{Form, Formed, LimitKey, RequestRate};
 use crate::table::{Absent, Field, Key, Kind, Lines, Section, Value, table};
 
 /// Most limits of a route. A request in flight keeps a place in a table for each.
@@ -20,8 +20,8 @@ pub(in crate::sections) const LIMITS_KEY: Key = Key {
 table! {
     static LIMIT = "entry of limits",
         "Limits requests of a route that have the same key, over all workers and listeners. Each entry has either \
-        `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order; a request that one \
-        refuses has counted for those before it.";
+        `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order, those by \
+        claim behind all others; a request that one refuses has counted for those before it.";
 
     /// A limit on requests of a route that have the same key.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +60,9 @@ table! {
             kind: Kind::Text(Form::LimitKey),
             absent: Absent::Default("\"client\""),
             help: "Requests that share the limit: those of the same `client` (of IPv6 the same /64), client network \
-                (`client/24` of IPv4, or `client/56` of IPv6), header field (`header:NAME`) or cookie \
-                (`cookie:NAME`), or all of the route (`route`). Requests without the field or cookie are not limited.",
+                (`client/24` of IPv4, or `client/56` of IPv6), header field (`header:NAME`), cookie \
+                (`cookie:NAME`) or claim of the token that `jwt` verified (`claim:NAME`), or all of the route \
+                (`route`). Requests without the field, cookie or claim are not limited.",
             why: "A client that sends too much must not take the share of others.",
         };
         /// Most keys that are remembered.
@@ -110,6 +111,16 @@ fn write_most(set: &Limit, _: &Limit, lines: &mut Lines) {
     }
 }
 
+/// Reports a claim as the key where no token is verified.
+fn check_key(route: &Section, limit: &Section, findings: &mut Findings) {
+    if let Some(Formed::LimitKey(LimitKey::Claim(name))) = limit.formed("key")
+        && !route.has("jwt")
+    {
+        let message = format!("\"claim:{name}\" is of a token, and the route verifies none");
+        findings.add(Code::Missing, limit.span_of("key"), message).help("set \"jwt\" of the route, or another key");
+    }
+}
+
 /// Reports too many limits, and entries without a bound or with two.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let limits = route.sections("limits");
@@ -118,6 +129,7 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
         findings.add(Code::OutOfRange, route.span_of("limits"), message).help("leave some out");
     }
     for limit in limits {
+        check_key(route, limit, findings);
         match (limit.set("requests"), limit.set("in_flight")) {
             (Some(_), Some(in_flight)) => {
                 let message = "\"requests\" and \"in_flight\" exclude each other";

@@ -8,6 +8,7 @@ pub(crate) mod cookies;
 pub(crate) mod cors;
 pub(crate) mod forward_auth;
 pub(crate) mod headers;
+pub(crate) mod jwt;
 pub(crate) mod limits;
 pub(crate) mod mirror;
 pub(crate) mod rewrite;

@@ -8,6 +8,7 @@ use super::cookies::COOKIES;
 use super::cors::CORS;
 use super::forward_auth::FORWARD_AUTH;
 use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
+use super::jwt::JWT;
 use super::limits::LIMITS_KEY;
 use super::mirror::MIRROR;
 use super::rewrite::SEND_HOST;
@@ -34,6 +35,7 @@ pub(crate) static FILTER_SET: Table = Table {
         ACCESS_KEY,
         LIMITS_KEY,
         BASIC_AUTH_KEY,
+        JWT,
         BODY_MAX,
         BANDWIDTH,
         CORS,

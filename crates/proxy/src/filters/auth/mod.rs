@@ -1,3 +1,5 @@
-//! Filters that ask for proof of who sends a request.
+//! Filters that ask for proof of who sends a request: a password, or a token.
 
 pub mod basic_auth;
+pub mod jwt;
+mod token;

@@ -7,6 +7,7 @@ use crate::observe::stats::{
     AuthEnd, CODES, Counter, ListenerStats, METHODS, REJECTED, RESET_BY, RouteStats, SHAKEN, TlsStats, Unsecured,
 };
 use evenkeel_config::plan::{Mode, Route};
+use evenkeel_tokens::Refused;
 use evenkeel_wire::h2::Flood;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -115,7 +116,7 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 13] = [
+        let counters: [Family<ListenerStats, Counter>; 15] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
@@ -137,6 +138,8 @@ impl Shown<'_> {
             ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
                 &l.body_refused
             }),
+            ("evenkeel_http_jwt_verified_requests", "Requests whose token was verified", |l| &l.jwt_verified),
+            ("evenkeel_http_jwt_known_requests", "Requests whose token had been verified before", |l| &l.jwt_known),
             ("evenkeel_http_loops", "Requests answered 508 because an endpoint sent them back here", |l| &l.loops),
             (
                 "evenkeel_http_forwarded_malformed",
@@ -152,6 +155,9 @@ impl Shown<'_> {
         let help = "Requests about which forward_auth of their route asked a service, by result";
         let family = ("evenkeel_http_forward_auth_requests", help);
         self.by_listener(encoder, family, is_http, ("result", &AuthEnd::NAMES), |l| &l.forward_auth)?;
+        let help = "Requests refused for their token, by reason";
+        let family = ("evenkeel_http_jwt_refused_requests", help);
+        self.by_listener(encoder, family, is_http, ("reason", &Refused::LABELS), |l| &l.jwt_refused)?;
         let codes = ("code", &CODES[..]);
         let help = "Streams reset by clients, by HTTP/2 error code";
         let family = ("evenkeel_http2_resets_received", help);

@@ -20,6 +20,7 @@ use evenkeel_net::log_writer::Writer;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
 use evenkeel_runtime::{Diagnostic, Next};
+use evenkeel_tokens::Tokens;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -40,6 +41,8 @@ pub(super) struct Prepared {
     pub(super) error_pages: Arc<ErrorPages>,
     /// Networks and users that may use routes.
     pub(super) files: RouteFiles,
+    /// Verifiers of tokens, with their keys.
+    pub(super) tokens: Arc<Tokens>,
     /// Picks that are explained.
     pub(super) explain: Wanted,
     /// TLS by listener and by pool.
@@ -73,16 +76,19 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let balancers = balancers(proxy, next, &mut wrong);
     let error_pages = wrong.note(ErrorPages::read(plan).map_err(|(path, error)| no_page(&path, &error)));
     let files = proxy.files.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_list))).ok();
+    let tokens = proxy.tokens.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_keys))).ok();
     let explain = Wanted::read(&plan.telemetry.explain, workers);
     let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
     let explain = wrong.note(explain.map_err(no_secret));
     let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
     let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
-    match (log, error_pages, files, explain, secured) {
-        (Some(log), Some(error_pages), Some(files), Some(explain), Some(secured)) if wrong.0.is_empty() => {
-            let error_pages = Arc::new(error_pages);
-            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, files, log, explain })
+    match (log, error_pages, files, tokens, explain, secured) {
+        (Some(log), Some(error_pages), Some(files), Some(tokens), Some(explain), Some(secured))
+            if wrong.0.is_empty() =>
+        {
+            let (error_pages, tokens) = (Arc::new(error_pages), Arc::new(tokens));
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, files, tokens, log, explain })
         }
         _ => Err(wrong.0),
     }
@@ -190,6 +196,16 @@ fn no_list(problem: String) -> Diagnostic {
         help: Some(
             "a list of networks has a network or an address on each line, and one of users NAME:HASH, as htpasswd -B writes \
              it; the user that runs evenkeel must be able to read it"
+                .to_string(),
+        ),
+    }
+}
+
+fn no_keys(problem: String) -> Diagnostic {
+    Diagnostic::Machine {
+        problem,
+        help: Some(
+            "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file"
                 .to_string(),
         ),
     }

@@ -1,0 +1,119 @@
+//! Filter that answers requests with a valid token only. Signatures are verified on the worker: one costs less than a
+//! handshake, and a token that was verified lately costs a hash.
+
+use super::token;
+use crate::body::response::Response;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::row::Build;
+use crate::filters::template::lines::retain;
+use evenkeel_config::plan::Jwt;
+use evenkeel_tokens::{Check, Checked, Refused};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt::Write;
+
+/// Seconds after which a client may try again while no keys have been fetched.
+const RETRY_AFTER: &str = "5";
+
+struct Tokens {
+    check: RefCell<Check>,
+    rules: Jwt,
+    /// Scheme and realm of `WWW-Authenticate`.
+    challenge: String,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let verifier = from.route.as_ref()?.tokens?;
+    let rules = verifier.rules.clone();
+    let challenge = format!("Bearer realm=\"{}\"", rules.realm.replace('\\', "\\\\").replace('"', "\\\""));
+    Some(Box::new(Tokens { check: Check::new(verifier.clone()).into(), rules, challenge }))
+}
+
+impl Filter for Tokens {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let now_ms = cx.core.clock.unix_ms(cx.timing.get().began).cast_signed();
+        let found = token::find(head.request, &self.rules.from);
+        let checked = match found.and_then(|token| self.check.borrow_mut().token(token, now_ms)) {
+            Ok(checked) => checked,
+            Err(refused) => {
+                cx.token = Some(Err(refused));
+                return Verdict::Answer(self.refuse(cx, refused));
+            }
+        };
+        match checked.is_known {
+            true => cx.stats.jwt_known.add(1),
+            false => cx.stats.jwt_verified.add(1),
+        }
+        if !self.rules.keep {
+            token::remove(head.request, head.edits, &self.rules.from);
+        }
+        self.forward(&checked, head);
+        cx.token = Some(Ok(checked));
+        Verdict::Next
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.token {
+            Some(Ok(Checked { is_known: true, .. })) => "accepted the token, which was verified before".into(),
+            Some(Ok(_)) => "accepted the token".into(),
+            Some(Err(refused)) => format!("refused: {refused}").into(),
+            None => "".into(),
+        }
+    }
+}
+
+/// True if servers that turn fields into variables (CGI) may take one name for the other, whichever has the underscore.
+fn is_alike(name: &[u8], ours: &[u8]) -> bool {
+    let plain = |b: &u8| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() };
+    name.len() == ours.len() && name.iter().map(plain).eq(ours.iter().map(plain))
+}
+
+impl Tokens {
+    /// Sends claims as fields, instead of what the client sent under their names.
+    fn forward(&self, checked: &Checked, head: &mut RequestHead<'_, '_, '_>) {
+        if self.rules.claims_to.is_empty() {
+            return;
+        }
+        let ours = |name: &[u8]| self.rules.claims_to.iter().any(|(field, _)| is_alike(name, field.as_bytes()));
+        let bytes = head.request.fields.bytes;
+        head.request.fields.rows.iter_mut().for_each(|row| row.dropped |= ours(row.name(bytes)));
+        let lines = head.edits.lines();
+        retain(lines, |name, _| !ours(name));
+        lines.extend_from_slice(&checked.token.lines);
+    }
+
+    #[cold]
+    fn refuse(&self, cx: &Exchange<'_>, refused: Refused) -> Response {
+        cx.stats.jwt_refused[refused.index()].add(1);
+        let response = Response::new(refused.status(), refused.to_string());
+        if refused == Refused::NoKeys {
+            return response.with("Retry-After", RETRY_AFTER);
+        }
+        let mut challenge = self.challenge.clone();
+        if let Some(error) = refused.error() {
+            // Writing to a string cannot fail.
+            let _ = write!(challenge, ", error=\"{error}\", error_description=\"{refused}\"");
+        }
+        response.with("WWW-Authenticate", &challenge)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_alike_in_any_case_and_with_underscores_on_either_side() {
+        for (name, ours, is) in [
+            ("x-user", "X-User", true),
+            ("X_USER", "X-User", true),
+            ("x-user", "X_User", true),
+            ("x_a-b", "X-A_B", true),
+            ("x-users", "X-User", false),
+            ("xuser", "x-user", false),
+        ] {
+            assert_eq!(is_alike(name.as_bytes(), ours.as_bytes()), is, "{name} {ours}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Rules of a route for tokens: what they must claim, and what requests get of it.
+
+use crate::claims::Claims;
+use crate::keys::KeySet;
+use crate::refused::Refused;
+use crate::source::Source;
+use crate::token::Token;
+use crate::values;
+use evenkeel_config::plan::{self, Jwt, LimitKey};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Longest time for which a verified token is remembered, in milliseconds. A key that an issuer takes back is of no use
+/// as soon as it is gone from the set; this bounds what clocks that jump can do.
+const REMEMBERED_MS: i64 = 5 * 60 * 1000;
+
+/// Largest time in a token, in seconds: 30,000 years. Beyond, numbers of JSON are not exact.
+const TIME_MAX: f64 = 1e12;
+
+/// Verifier of the tokens of a route.
+#[derive(Debug)]
+pub struct Verifier {
+    pub rules: Jwt,
+    pub(crate) source: Arc<Source>,
+    /// Claims that are kept as text, for the keys of limits.
+    kept: Vec<Arc<str>>,
+}
+
+/// A token that was verified: what a request gets of it.
+#[derive(Debug, Default)]
+pub struct Verified {
+    /// Field lines for the endpoint, each with its line end.
+    pub lines: Vec<u8>,
+    /// Time until which it is valid and remembered, in milliseconds since 1970.
+    pub until_ms: i64,
+    /// Claims that are kept, by their names.
+    pub(crate) kept: Vec<(Arc<str>, Box<str>)>,
+}
+
+impl Verified {
+    /// Text of a claim by which requests are counted.
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        self.kept.iter().find(|(known, _)| **known == *name).map(|(_, text)| &**text)
+    }
+}
+
+impl Verifier {
+    /// Verifier of a route with `rules`, whose keys are those of `source`.
+    pub(crate) fn new(route: &plan::Route, rules: &Jwt, source: Arc<Source>) -> Verifier {
+        let claim = |limit: &plan::Limit| match &limit.key {
+            LimitKey::Claim(name) => Some(name.as_str().into()),
+            _ => None,
+        };
+        let kept = route.limits.iter().filter_map(claim).collect();
+        Verifier { rules: rules.clone(), source, kept }
+    }
+
+    /// Place of the keys, shared with other routes.
+    pub fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// Verifies a token at `now_ms`, in milliseconds since 1970: first its signature, then its claims, so that no one learns
+    /// from claims that were made up.
+    ///
+    /// # Errors
+    /// The first reason for which it is refused.
+    pub fn verify(&self, token: &[u8], keys: &KeySet, now_ms: i64) -> Result<Verified, Refused> {
+        let token = Token::read(token)?;
+        if !self.rules.algorithms.contains(&token.algorithm) {
+            return Err(Refused::Algorithm);
+        }
+        keys.verify(&token)?;
+        let claims = token.claims()?;
+        let until_ms = self.times(&claims, now_ms)?;
+        if self.rules.issuer.is_some() && claims.text("iss") != self.rules.issuer.as_deref() {
+            return Err(Refused::Issuer);
+        }
+        if !self.is_for_us(&claims) {
+            return Err(Refused::Audience);
+        }
+        let has = |(name, any): &(Arc<str>, Vec<Arc<str>>)| {
+            claims.find(name).is_some_and(|value| any.iter().any(|wanted| values::has(name, value, wanted)))
+        };
+        if !self.rules.require.iter().all(has) {
+            return Err(Refused::Claim);
+        }
+        let kept = |name: &Arc<str>| Some((name.clone(), values::key(claims.find(name)?).into()));
+        Ok(Verified { lines: self.lines(&claims)?, until_ms, kept: self.kept.iter().filter_map(kept).collect() })
+    }
+
+    /// Checks the times of a token. Returns the time until which it may be remembered.
+    fn times(&self, claims: &Claims, now_ms: i64) -> Result<i64, Refused> {
+        let leeway_ms = i64::try_from(self.rules.leeway.as_millis()).unwrap_or(i64::MAX);
+        let until_ms = match time_ms(claims, "exp")? {
+            None if self.rules.require_exp => return Err(Refused::Malformed("has no exp")),
+            None => i64::MAX,
+            Some(exp) => exp.saturating_add(leeway_ms),
+        };
+        if until_ms <= now_ms {
+            return Err(Refused::Expired);
+        }
+        match time_ms(claims, "nbf")? {
+            Some(from) if from.saturating_sub(leeway_ms) > now_ms => Err(Refused::NotYet),
+            _ => Ok(until_ms.min(now_ms.saturating_add(REMEMBERED_MS))),
+        }
+    }
+
+    fn is_for_us(&self, claims: &Claims) -> bool {
+        if self.rules.takes_any_audience() {
+            return true;
+        }
+        let ours = |name: &str| self.rules.audience.iter().any(|audience| **audience == *name);
+        match claims.find("aud") {
+            Some(Value::String(name)) => ours(name),
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).any(ours),
+            Some(_) => false,
+            None => self.rules.audience.is_empty(),
+        }
+    }
+
+    /// Field lines for the endpoint. A claim that is missing or empty gives none.
+    fn lines(&self, claims: &Claims) -> Result<Vec<u8>, Refused> {
+        let mut lines = Vec::new();
+        for (field, name) in &self.rules.claims_to {
+            let Some(value) = claims.find(name) else { continue };
+            let text = values::of_field(value).map_err(|_| Refused::Unfit)?;
+            if !text.is_empty() {
+                [field.as_bytes(), b": ", text.as_bytes(), b"\r\n"]
+                    .iter()
+                    .for_each(|part| lines.extend_from_slice(part));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Time in a claim, in milliseconds since 1970 (NumericDate, which may have fractions).
+fn time_ms(claims: &Claims, name: &str) -> Result<Option<i64>, Refused> {
+    let Some(value) = claims.find(name) else { return Ok(None) };
+    match value.as_f64().filter(|seconds| seconds.abs() <= TIME_MAX) {
+        Some(seconds) => Ok(Some((seconds * 1000.0) as i64)),
+        None => Err(Refused::Malformed("has a time that is not a number of seconds")),
+    }
+}
