@@ -49,10 +49,12 @@ fn every_example_is_clean_and_survives_being_written() {
 #[test]
 fn every_whole_file_in_readme_and_guides_is_clean() {
     let root = Path::new(EXAMPLES).with_file_name("");
-    let guides = std::fs::read_dir(root.join("docs/guide")).expect("the guides are there");
-    let pages = guides.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
+    let pages = |folder: &str| {
+        let entries = std::fs::read_dir(root.join(folder)).expect("the guides are there");
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.extension().is_some())
+    };
     let mut files = 0;
-    for page in pages {
+    for page in pages("docs/guide").chain(pages("docs/guide/coming-from")).chain([root.join("README.md")]) {
         let page = std::fs::read_to_string(page).expect("a text");
         let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
         for block in blocks.filter(|block| ["[listener.", "[pool."].iter().all(|table| block.contains(table))) {
