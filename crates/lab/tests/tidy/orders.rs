@@ -59,7 +59,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/auth", &["jwt", "token"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["preflight", "cors", "body_max"]),
-    ("proxy/filters/rewriting", &["rewrite", "send_host", "checked"]),
+    ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
