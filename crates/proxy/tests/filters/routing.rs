@@ -1,10 +1,13 @@
 //! A configuration with every kind of match and action, and a table of requests with the route that takes each: over
 //! HTTP/1.1 and HTTP/2, to endpoints of both.
 
+mod beside;
+
 use super::access::List;
 use super::echo::{Echoes, got};
 use super::{Answer, SOON, field};
-use crate::support::Proxy;
+use crate::support::Client;
+use std::net::SocketAddr;
 
 const CONFIG: &str = include_str!("routing.toml");
 const TABLE: &str = include_str!("routing.txt");
@@ -16,6 +19,8 @@ const USERS: &str = "ann:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY
 #[derive(Debug)]
 struct Row {
     line: usize,
+    /// The part that is sent, as it is in the table.
+    sent: &'static str,
     method: &'static str,
     host: &'static str,
     path: &'static str,
@@ -49,24 +54,26 @@ fn row(line: usize, text: &'static str) -> Option<Row> {
     let (status, route) = wanted.trim().split_once(' ').unwrap_or((wanted.trim(), "-"));
     let (host, path) = url.split_at(at);
     let (host, path) = (host, path.trim());
-    Some(Row { line, method, host, path, fields, status: status.parse().ok()?, route, target, only })
+    Some(Row { line, sent, method, host, path, fields, status: status.parse().ok()?, route, target, only })
 }
 
-fn over_h1(proxy: &Proxy, row: &Row) -> Answer {
+/// The answer, or none if the connection ended without one.
+fn over_h1(addr: SocketAddr, row: &Row) -> Option<Answer> {
     let lines: String = row.fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let mut client = proxy.client();
+    let mut client = Client::connect(addr);
     client.send(format!(
         "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{lines}\r\n",
         row.method, row.path, row.host
     ));
-    let response = client.response();
+    let response = client.response_if_any()?;
     let fields = response.head.lines().skip(1).filter_map(|line| line.split_once(": "));
     let fields = fields.map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    (response.status(), fields, response.body_text())
+    Some((response.status(), fields, response.body_text()))
 }
 
-async fn over_h2(proxy: &Proxy, row: &Row) -> Answer {
-    let tcp = tokio::net::TcpStream::connect(proxy.addr()).await.expect("it listens");
+/// The answer, or none if the stream ended without one.
+async fn over_h2(addr: SocketAddr, row: &Row) -> Option<Answer> {
+    let tcp = tokio::net::TcpStream::connect(addr).await.expect("it listens");
     let (client, connection) = h2::client::handshake(tcp).await.expect("it speaks HTTP/2");
     tokio::spawn(connection);
     let mut client = client.ready().await.expect("it takes requests");
@@ -76,26 +83,35 @@ async fn over_h2(proxy: &Proxy, row: &Row) -> Answer {
     }
     let request = request.body(()).unwrap_or_else(|error| panic!("{row:?}: {error}"));
     let (response, _) = client.send_request(request, true).expect("it takes one more");
-    let response = tokio::time::timeout(SOON, response).await.expect("in time").expect("an answer");
+    let response = tokio::time::timeout(SOON, response).await.expect("in time").ok()?;
     let status = response.status().as_u16();
     let text = |value: &http::HeaderValue| value.to_str().expect("ASCII").to_string();
     let fields = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let mut body = response.into_body();
     let mut content = Vec::new();
     while let Some(part) = body.data().await {
-        content.extend_from_slice(&part.expect("it goes on"));
+        content.extend_from_slice(&part.ok()?);
     }
-    (status, fields, String::from_utf8(content).expect("text"))
+    Some((status, fields, String::from_utf8(content).expect("text")))
 }
 
-fn check(at: &str, row: &Row, answer: &Answer, wrong: &mut Vec<String>) {
-    let route = field(answer, "x-route").unwrap_or("-");
-    let location = field(answer, "location");
-    let targets = got(answer, "target");
-    let target = location.or(targets.first().copied());
+/// Target that the endpoint got, or `Location`.
+fn target(answer: &Answer) -> Option<&str> {
+    field(answer, "location").or_else(|| got(answer, "target").first().copied())
+}
+
+fn check(at: &str, row: &Row, answer: Option<Answer>, wrong: &mut Vec<String>) {
+    let Some(answer) = &answer else {
+        return wrong.push(format!("routing.txt:{} {at}: no answer to {row:?}", row.line));
+    };
+    let (route, target) = (field(answer, "x-route").unwrap_or("-"), target(answer));
     if (answer.0, route) != (row.status, row.route) || (row.target.is_some() && row.target != target) {
         wrong.push(format!("routing.txt:{} {at}: {} {route} {target:?} instead of {row:?}", row.line, answer.0));
     }
+}
+
+fn with_users(text: &str, users: &List) -> String {
+    text.replace("$USERS", &users.0.display().to_string())
 }
 
 #[tokio::test]
@@ -103,11 +119,11 @@ async fn each_request_of_the_table_takes_its_route() {
     let (echoes, rows, mut wrong) = (Echoes::start(), rows(), Vec::new());
     assert!(rows.len() >= 200, "{}", rows.len());
     let users = List::new("routing", USERS);
-    for (endpoint, proxy) in echoes.proxies(&CONFIG.replace("$USERS", &users.0.display().to_string())) {
+    for (endpoint, proxy) in echoes.proxies(&with_users(CONFIG, &users)) {
         for row in &rows {
-            check(&format!("{endpoint}, h1 client"), row, &over_h1(&proxy, row), &mut wrong);
+            check(&format!("{endpoint}, h1 client"), row, over_h1(proxy.addr(), row), &mut wrong);
             if row.only.is_none() {
-                check(&format!("{endpoint}, h2 client"), row, &over_h2(&proxy, row).await, &mut wrong);
+                check(&format!("{endpoint}, h2 client"), row, over_h2(proxy.addr(), row).await, &mut wrong);
             }
         }
     }

@@ -20,7 +20,7 @@ impl Haproxy {
         let lines = lines.replace("$BIND", &addr.to_string());
         let timeouts = "timeout connect 5s\ntimeout client 20s\ntimeout server 20s";
         std::fs::write(&file, format!("defaults\nmode http\n{timeouts}\n{lines}\n")).expect("a file of ours");
-        let mut haproxy = super::tool("/usr/sbin/haproxy");
+        let mut haproxy = super::tool("haproxy");
         haproxy.args(["-db", "-f"]).arg(&file);
         Haproxy { addr, process: listening(haproxy, addr), _dir: dir }
     }

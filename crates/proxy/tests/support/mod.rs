@@ -70,15 +70,11 @@ pub fn noise(len: usize) -> Vec<u8> {
 
 /// A command for a program that the tests require; panics if it is not installed.
 #[track_caller]
-pub fn tool(program: &str) -> std::process::Command {
-    let missing = std::process::Command::new(program)
-        .arg("-h")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status()
-        .is_err();
-    assert!(!missing, "{program} is not installed; `make setup` installs what the tests need");
-    std::process::Command::new(program)
+pub fn tool(program: &str) -> Command {
+    let found = evenkeel_peers::find(program);
+    Command::new(
+        found.unwrap_or_else(|| panic!("{program} is not installed; `make setup` installs what the tests need")),
+    )
 }
 
 /// Bytes as text, for comparisons and messages.

@@ -40,11 +40,16 @@ impl Nginx {
 
     /// Starts NGINX with these lines in its server block, in which `$BIND` stands for its address.
     pub fn with(server: &str) -> Nginx {
+        Nginx::http(&format!("server {{ {server} }}"))
+    }
+
+    /// Starts NGINX with these lines in its http block, in which `$BIND` stands for its address.
+    pub fn http(lines: &str) -> Nginx {
         let (dir, addr) = (Directory::new(), own_addr());
         fs::create_dir(dir.0.join("www")).expect("a new directory");
         let file = dir.0.join("nginx.conf");
-        fs::write(&file, config(&dir.0, &server.replace("$BIND", &addr.to_string()))).expect("a file of ours");
-        let mut nginx = super::tool("/usr/sbin/nginx");
+        fs::write(&file, config(&dir.0, &lines.replace("$BIND", &addr.to_string()))).expect("a file of ours");
+        let mut nginx = super::tool("nginx");
         nginx.args(["-e", "stderr", "-p"]).arg(&dir.0).arg("-c").arg(file);
         Nginx { addr, process: listening(nginx, addr), dir }
     }
@@ -67,7 +72,7 @@ impl Drop for Nginx {
     }
 }
 
-fn config(dir: &Path, server: &str) -> String {
+fn config(dir: &Path, lines: &str) -> String {
     let dir = dir.display();
     // One process, so that killing it leaves no other; load generators would exceed the default of
     // `keepalive_requests`.
@@ -77,6 +82,6 @@ fn config(dir: &Path, server: &str) -> String {
          http {{ access_log off; keepalive_requests 1000000;\n\
          client_body_temp_path {dir}/body; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;\n\
          uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s; client_max_body_size 0;\n\
-         server {{ root {dir}/www; {server} }} }}\n"
+         root {dir}/www;\n{lines}\n}}\n"
     )
 }
