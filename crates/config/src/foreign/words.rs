@@ -26,7 +26,8 @@ pub(super) const ALGORITHMS: &[Row] = &[
 const NOT_YET: &str = "evenkeel does not do this yet; what routes can do is in docs/guide/routing.md";
 const AUTH: &str =
     "basic_auth, jwt or forward_auth, each a key of a [[route]] or of [filters.NAME]; docs/guide/auth.md";
-const FILTERS: &str = "use = [\"NAME\"] in a [[route]], with [filters.NAME], or keys of the route itself, such as request_headers";
+const FILTERS: &str =
+    "use = [\"NAME\"] in a [[route]], with [filters.NAME], or keys of the route itself, such as request_headers";
 const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" } } or response_headers, keys of a [[route]]; X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str =
@@ -379,7 +380,10 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("leasttime", "balance = \"peak_ewma\""),
             ("roundrobin", "balance = \"round_robin\""),
             ("random", "balance = \"random\""),
-            ("backup backups", "backup = true of an endpoint: endpoints = [{ addr = \"10.0.0.9:8080\", backup = true }]"),
+            (
+                "backup backups",
+                "backup = true of an endpoint: endpoints = [{ addr = \"10.0.0.9:8080\", backup = true }]",
+            ),
             (
                 "weight priority",
                 "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2, priority = 0 }]",

@@ -1,7 +1,7 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
-use crate::ledger::Ledger;
 use super::auth;
+use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Match, Table, Target, Test, braced, parse_size, size};
 use crate::tree::Node;
 

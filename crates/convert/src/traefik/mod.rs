@@ -211,7 +211,8 @@ impl Router<'_> {
         for name in self.node.texts("middlewares", ledger) {
             if !middleware::apply(&name, dynamic.at("http.middlewares"), &mut effect, 0, target, ledger) {
                 let line = self.node.get("middlewares").map_or(self.line, |node| node.line);
-                let reason = format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
+                let reason =
+                    format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
                 effect.is_closed = true;
                 ledger.changes(
                     line,
