@@ -212,6 +212,12 @@ fn what_was_protected_is_never_open() {
     let listed = nginx("location / { allow 10.0.0.0/8; deny all; auth_jwt x; proxy_pass http://a; }");
     assert!(listed.toml.contains(closed) && !listed.toml.contains("10.0.0.0/8"), "{}", listed.toml);
     assert!(!nginx("location / { auth_jwt off; proxy_pass http://a; }").toml.contains("access"));
+    let permission = " acl ok var(txn.auth_response_successful) -m bool\n http-request deny if { path_beg /ops/ } !ok";
+    has(&haproxy(permission, ""), closed);
+    has(
+        &haproxy(" http-request deny unless { http_auth(u) }\n http-request deny unless { src 10.0.0.0/8 }", ""),
+        closed,
+    );
     let lost = " @m expression `x`\n basic_auth @m {\n a $2a$10$x\n }\n reverse_proxy 10.0.0.1:80\n";
     has(&converted(&format!("a.test {{\n{lost}}}\n")), closed);
 }
