@@ -203,12 +203,15 @@ fn health(row: &Directive, check: &mut Table, ledger: &mut Ledger) {
         }
         "health_status" => {
             let status: Option<Value> = match word.strip_suffix("xx") {
-                Some(class) if matches!(class, "2" | "3" | "4" | "5") => Some(word.into()),
+                Some("2" | "3" | "4" | "5") => Some(word.into()),
                 _ => number().filter(|status| (200..600).contains(status)).map(Value::Int),
             };
             status.map(|status| drop(check.put("http.expect", Value::List(vec![status]))))
         }
-        "health_method" if matches!(word, "GET" | "HEAD" | "OPTIONS") => Some(drop(check.put("http.method", word))),
+        "health_method" if matches!(word, "GET" | "HEAD" | "OPTIONS") => {
+            check.put("http.method", word);
+            Some(())
+        }
         "health_fails" => number().map(|fails| drop(check.put("fall", fails.clamp(1, 1000)))),
         "health_passes" => number().map(|passes| drop(check.put("rise", passes.clamp(1, 1000)))),
         _ => None,
