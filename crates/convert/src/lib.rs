@@ -24,6 +24,7 @@ mod ledger;
 mod limits;
 mod model;
 mod nginx;
+mod protection;
 mod recognise;
 mod reconcile;
 mod report;

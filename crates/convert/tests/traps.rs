@@ -202,3 +202,28 @@ fn a_password_protects_what_it_protected() {
     );
     assert!(!auth.report.to_text().contains("password x"), "the report repeats a password: {}", auth.report.to_text());
 }
+
+#[test]
+fn what_was_protected_is_never_open() {
+    let closed = "access = { allow = [\"127.0.0.1\", \"::1\"] }";
+    has(&nginx("location / { auth_request /nowhere; proxy_pass http://a; }"), closed);
+    has(&nginx("location / { auth_jwt x; proxy_pass http://a; }"), closed);
+    // An address list that was there, too, does not stand for the token.
+    let listed = nginx("location / { allow 10.0.0.0/8; deny all; auth_jwt x; proxy_pass http://a; }");
+    assert!(listed.toml.contains(closed) && !listed.toml.contains("10.0.0.0/8"), "{}", listed.toml);
+    assert!(!nginx("location / { auth_jwt off; proxy_pass http://a; }").toml.contains("access"));
+    let permission = " acl ok var(txn.auth_response_successful) -m bool\n http-request deny if { path_beg /ops/ } !ok";
+    has(&haproxy(permission, ""), closed);
+    has(
+        &haproxy(" http-request deny unless { http_auth(u) }\n http-request deny unless { src 10.0.0.0/8 }", ""),
+        closed,
+    );
+    let lost = " @m expression `x`\n basic_auth @m {\n a $2a$10$x\n }\n reverse_proxy 10.0.0.1:80\n";
+    has(&converted(&format!("a.test {{\n{lost}}}\n")), closed);
+}
+
+#[test]
+fn a_field_that_cannot_be_set_is_not_the_clients() {
+    let lost = nginx("location / { proxy_pass http://a; proxy_set_header X-User $jwt_claim_sub; }");
+    has(&lost, "remove = [\"X-User\"]");
+}

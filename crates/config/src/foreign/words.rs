@@ -23,7 +23,11 @@ pub(super) const ALGORITHMS: &[Row] = &[
     ("leastconnections lc wlc weightedleastconn minconn", "\"leastconn\""),
 ];
 
-const NOT_YET: &str = "evenkeel does not do this yet: requests and responses are forwarded unchanged, except for X-Forwarded-* and hop-by-hop fields";
+const NOT_YET: &str = "evenkeel does not do this yet; what routes can do is in docs/guide/routing.md";
+const AUTH: &str =
+    "basic_auth, jwt or forward_auth, each a key of a [[route]] or of [filters.NAME]; docs/guide/auth.md";
+const FILTERS: &str =
+    "use = [\"NAME\"] in a [[route]], with [filters.NAME], or keys of the route itself, such as request_headers";
 const HEADERS: &str = "request_headers = { set = { X-Real-IP = \"{client.ip}\" } } or response_headers, keys of a [[route]]; X-Forwarded-* are always sent, and request_id and tls.hsts of a listener send X-Request-Id and Strict-Transport-Security";
 const REWRITE: &str = "strip_prefix = true or rewrite = { prefix = \"/v2\" }, keys of a [[route]]";
 const ACCESS: &str =
@@ -203,7 +207,10 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("rewrite stripprefix", REWRITE),
             ("clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodymax", BODY_MAX),
             ("cors accesscontrolalloworigin alloworigin alloworigins", CORS),
-            ("gzip compression compress encode cache middlewares filters errorpage root auth", NOT_YET),
+            ("gzip compression compress encode cache root", NOT_YET),
+            ("middlewares filters", FILTERS),
+            ("errorpage", "error_pages = [{ status = [\"5xx\"], file = \"/etc/evenkeel/5xx.html\" }]"),
+            ("auth", AUTH),
             (
                 "redirect redirecttohttps httpsredirect forcehttps forcessl redirectscheme redir",
                 "redirect_https = true, on a listener without tls",
@@ -245,7 +252,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "middlewares filters",
                 "use = [\"NAME\"] with [filters.NAME], or filters of the route itself, such as request_headers",
             ),
-            ("plugins auth", NOT_YET),
+            ("plugins", NOT_YET),
+            ("auth authentication authenticate", AUTH),
             ("jwtauth jwtauthn jwtauthentication authjwt bearer bearerauth oidc jwks token tokens", JWT),
             (
                 "clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodysize buffering",
@@ -263,6 +271,14 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             (
                 "requestmirror requestmirrorpolicies requestmirrorpolicy mirroring shadow",
                 "mirror = { pool = <\"NAME\">, share = 0.1 }",
+            ),
+            (
+                "limitrate bwlim bwlimout bwlimin bandwidthlimit setbandwidthlimit ratelimitbandwidth",
+                "bandwidth = <\"2MB\">, for each connection, or bandwidth = { download = \"50MB\" } for the route",
+            ),
+            (
+                "proxyredirect proxycookiepath restorepath",
+                "restore_prefix = true, beside strip_prefix or rewrite = { prefix = \"/v2\" }",
             ),
             ("hostrewrite preservehost passhostheader", "send_host = \"client\", \"endpoint\" or a fixed host"),
             ("redir redirectscheme redirectto", "redirect = <\"https://{host}{path}\">"),
@@ -364,7 +380,10 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("leasttime", "balance = \"peak_ewma\""),
             ("roundrobin", "balance = \"round_robin\""),
             ("random", "balance = \"random\""),
-            ("backup backups", "priority = 1 of an endpoint: endpoints = [{ addr = \"10.0.0.9:8080\", priority = 1 }]"),
+            (
+                "backup backups",
+                "backup = true of an endpoint: endpoints = [{ addr = \"10.0.0.9:8080\", backup = true }]",
+            ),
             (
                 "weight priority",
                 "a key of an endpoint: endpoints = [{ addr = \"10.0.0.1:8080\", weight = 2, priority = 0 }]",

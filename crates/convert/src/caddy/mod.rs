@@ -1,5 +1,6 @@
 //! Caddyfile: sites, matchers and directives, and what each becomes. Sites get certificates by themselves there.
 
+mod auth;
 mod lexer;
 mod matcher;
 mod proxy;

@@ -208,7 +208,10 @@ fn health(row: &Directive, check: &mut Table, ledger: &mut Ledger) {
             };
             status.map(|status| drop(check.put("http.expect", Value::List(vec![status]))))
         }
-        "health_method" => matches!(word, "GET" | "HEAD" | "OPTIONS").then(|| drop(check.put("http.method", word))),
+        "health_method" if matches!(word, "GET" | "HEAD" | "OPTIONS") => {
+            check.put("http.method", word);
+            Some(())
+        }
         "health_fails" => number().map(|fails| drop(check.put("fall", fails.clamp(1, 1000)))),
         "health_passes" => number().map(|passes| drop(check.put("rise", passes.clamp(1, 1000)))),
         _ => None,

@@ -2,10 +2,10 @@
 
 use super::lexer::Directive;
 use super::matcher::{self, Named};
-use super::{environment, proxy, value};
+use super::{auth, environment, proxy, value};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, parse_size, size};
-use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use crate::protection;
 use crate::rewriting::put_url;
 
 /// Most routes of a site.
@@ -26,12 +26,21 @@ pub(super) fn routes(
     target: &mut Target,
     ledger: &mut Ledger,
 ) -> Vec<Route> {
-    let mut site = Site { name, target, ledger };
+    let mut site = Site { name, files: Vec::new(), target, ledger };
     site.block(block, &Named::new(), line, 0)
+}
+
+impl Filter {
+    /// True if it keeps clients out.
+    fn protects(&self) -> bool {
+        ["access", "basic_auth", "forward_auth"].into_iter().any(|key| self.set.get(key).is_some())
+    }
 }
 
 struct Site<'s> {
     name: &'s str,
+    /// Names of files of passwords.
+    files: Vec<String>,
     target: &'s mut Target,
     ledger: &'s mut Ledger,
 }
@@ -177,18 +186,29 @@ impl Site<'_> {
         }
     }
 
+    /// A name for a file of passwords that no other list of users has.
+    fn file_of_users(&mut self) -> String {
+        let used = |file: &String| self.target.routes.iter().any(|route| auth::file(&route.set) == Some(file));
+        let numbered = (2..).map(|number| format!("{}-{number}.htpasswd", self.name));
+        let mut names = [format!("{}.htpasswd", self.name)].into_iter().chain(numbered);
+        let file = names.find(|file| !self.files.contains(file) && !used(file)).unwrap_or_default();
+        self.files.push(file.clone());
+        file
+    }
+
     /// Reads a directive that does not answer requests itself.
     fn filter(&mut self, directive: &Directive, named: &Named, filters: &mut Vec<Filter>) {
         let (matches, words) = matcher::of(directive.from(1), named);
         let line = directive.line;
-        let Some(matches) = matches else {
-            return directive.lost(
-                "its matcher is not there, or was not carried over",
-                "set it in the [[route]]s by hand",
-                self.ledger,
-            );
-        };
         let mut set = Table::default();
+        let Some(matches) = matches else {
+            let reason = "its matcher is not there, or was not carried over";
+            if matches!(directive.name(), "basic_auth" | "basicauth" | "forward_auth") {
+                protection::closed_by(line, reason, &mut set, self.ledger);
+                filters.push(Filter { matches: vec![Match::default()], set, line });
+            }
+            return directive.lost(reason, "set it in the [[route]]s by hand", self.ledger);
+        };
         match directive.name() {
             "header" | "request_header" => {
                 let table = if directive.name() == "header" { "response_headers" } else { "request_headers" };
@@ -251,11 +271,11 @@ impl Site<'_> {
                     self.ledger,
                 );
             }
-            // What was protected stays closed until the operator decides.
-            "basic_auth" | "basicauth" | "forward_auth" => {
-                set.put("access.allow", THIS_MACHINE.to_vec());
-                directive.lost(PROTECTED, OPEN, self.ledger);
+            "basic_auth" | "basicauth" => {
+                let file = self.file_of_users();
+                set = auth::passwords(directive, words, &file, self.ledger);
             }
+            "forward_auth" => set = auth::service(directive, words, self.target, self.ledger),
             "root" | "try_files" | "templates" | "push" => {
                 return directive.lost(
                     "files are not served from disk",
@@ -293,17 +313,25 @@ impl Site<'_> {
     /// Gives the routes that a filter concerns its keys. One that concerns a part of a route's requests splits it.
     fn apply(&mut self, filter: &Filter, routes: &mut Vec<Route>) {
         let mut out: Vec<Route> = Vec::new();
-        for route in routes.drain(..) {
+        for mut route in routes.drain(..) {
             let is_own = filter.set.get("strip_prefix").is_none() && filter.set.get("rewrite").is_none()
                 || matches!(route.action, Action::Pool(_));
             let mut is_whole = false;
             for matching in filter.matches.iter().filter(|_| is_own) {
                 if out.len() >= ROUTES {
                     self.ledger.changes(filter.line, "the site has too many rules", "set it in the [[route]]s by hand");
+                    if filter.protects() {
+                        protection::close(&mut route.set);
+                    }
                     break;
                 }
                 let mut changed = route.clone();
+                let replaces = protection::would_replace(&changed.set, &filter.set);
                 changed.set.merge(&filter.set);
+                if replaces {
+                    let reason = "a route asks for one password or service, and two stand here";
+                    protection::closed_by(filter.line, reason, &mut changed.set, self.ledger);
+                }
                 // A prefix that is taken away is one by segment, also where the route has it as text.
                 if filter.set.get("strip_prefix").is_some()
                     && let Some(Test::Below(prefix)) = matching.find(&Key::Path)
@@ -319,11 +347,14 @@ impl Site<'_> {
                     Ok(both) => out.push(Route { matching: both, ..changed }),
                     Err(crate::model::Apart::Never) => {}
                     Err(crate::model::Apart::Unwritable) => {
-                        self.ledger.changes(
-                            filter.line,
-                            "its conditions and those of a route do not fit into one match",
-                            "set it in the [[route]] by hand",
-                        );
+                        let reason = "its conditions and those of a route do not fit into one match";
+                        match filter.protects() {
+                            // The rest of the route has the filter too, as too much is better than too little.
+                            true => {
+                                protection::closed_by(filter.line, reason, &mut route.set, self.ledger);
+                            }
+                            false => self.ledger.changes(filter.line, reason, "set it in the [[route]] by hand"),
+                        }
                     }
                 }
             }

@@ -23,6 +23,9 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
             if is_names && is_name && !addr.starts_with("unix:") {
                 set.put("resolve", "all");
             }
+            if let Some(host) = entry.take("endpoint.hostname", ledger) {
+                set.put("host", host);
+            }
             if let Some(weight) = number(entry, "load_balancing_weight", ledger).filter(|n| *n != 1) {
                 set.put("weight", weight.min(65_535));
             }

@@ -1,5 +1,6 @@
 //! Envoy: listeners, virtual hosts, routes and clusters of `static_resources`, as YAML or JSON.
 
+mod auth;
 mod cluster;
 mod route;
 
@@ -192,6 +193,9 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
     }
     if let Some(filters) = config.get("http_filters") {
         for filter in filters.list() {
+            if auth::read(filter, config, &listener.name, routes, ledger) {
+                continue;
+            }
             let is_router = filter.at("name").and_then(Node::text).is_some_and(|name| name.ends_with("router"));
             match is_router {
                 true => filter.dropped("requests are always routed", ledger),

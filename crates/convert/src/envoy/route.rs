@@ -40,6 +40,14 @@ pub(super) fn read(node: &Node, host: &str, target: &Target, ledger: &mut Ledger
         None
     };
     let line = node.line;
+    let copied = match set.get("mirror") {
+        Some(Value::Table(mirror)) => mirror.get("pool").cloned(),
+        _ => None,
+    };
+    if copied.is_some_and(|pool| !target.pools.iter().any(|other| pool == other.name.as_str().into())) {
+        set.entries.retain(|(key, _)| key != "mirror");
+        ledger.changes(line, "the cluster of its copies was not carried over", "mirror of the [[route]]");
+    }
     if let Some(name) = node.get("name") {
         name.carried(ledger);
     }
@@ -63,7 +71,7 @@ pub(super) fn read(node: &Node, host: &str, target: &Target, ledger: &mut Ledger
     }
 }
 
-fn conditions(node: &Node, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
+pub(super) fn conditions(node: &Node, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
     let mut tests: Vec<Option<Test>> = vec![None];
     if let Some(prefix) = node.take("prefix", ledger) {
         tests = vec![(prefix != "/").then(|| Test::Begins(prefix.to_string()))];
@@ -182,6 +190,7 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
     if to.take("auto_host_rewrite", ledger) == Some("true") {
         set.put("send_host", "endpoint");
     }
+    mirror(to, set, ledger);
     // Envoy's default is 15 s.
     let ms = to.take("timeout", ledger).and_then(milliseconds).unwrap_or(15_000);
     set.put("timeouts.request", timeout("request", ms).0);
@@ -226,6 +235,46 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
     }
     to.lost("a route has no such setting here", "see the keys of a [[route]]", ledger);
     action
+}
+
+/// Sets the copy of requests for another cluster.
+fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
+    let Some(policies) = to.get("request_mirror_policies") else { return };
+    for policy in policies.list() {
+        let share = match policy.at("runtime_fraction.default_value") {
+            Some(fraction) => {
+                let parts = fraction.take("numerator", ledger).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+                let unit = match fraction.take("denominator", ledger) {
+                    Some("TEN_THOUSAND") => 100,
+                    Some("MILLION") => 1,
+                    _ => 10_000,
+                };
+                parts.saturating_mul(unit).min(1_000_000)
+            }
+            None => 1_000_000,
+        };
+        if share == 0 {
+            policy.dropped("no request is copied", ledger);
+            continue;
+        }
+        let Some(cluster) = policy.at("cluster").and_then(Node::text).filter(|_| set.get("mirror").is_none()) else {
+            policy.lost("a route has one mirror, to one cluster", "mirror of the [[route]]", ledger);
+            continue;
+        };
+        policy.take("cluster", ledger);
+        policy.take("runtime_fraction.runtime_key", ledger);
+        let mut mirror = Table::one("pool", name_of(cluster));
+        if share < 1_000_000 {
+            mirror.put("share", Value::Fraction(format!("0.{share:06}").trim_end_matches('0').to_string()));
+        }
+        set.put("mirror", mirror);
+        ledger.changes(
+            policy.line,
+            "copies have the client's host, where Envoy adds -shadow; requests with bodies above 64 kB are not copied",
+            "mirror.body_max of the [[route]]",
+        );
+        policy.lost("there is no such setting of copies", "see mirror of the [[route]]", ledger);
+    }
 }
 
 /// The match with its prefix by segment; `None` if it has none.

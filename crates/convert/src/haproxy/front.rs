@@ -8,6 +8,7 @@ use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
 use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
+use crate::protection::{close, is_closed, would_replace};
 use std::collections::BTreeMap;
 
 /// Most routes that filters with conditions may add to a frontend.
@@ -326,6 +327,15 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     }
 }
 
+/// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
+fn merge_filter(into: &mut Table, from: &Table) {
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
+    merge_lists(into, from);
+    if closed {
+        close(into);
+    }
+}
+
 /// Merges settings; lists are joined.
 fn merge_lists(into: &mut Table, from: &Table) {
     for (key, value) in &from.entries {
@@ -367,7 +377,7 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
             continue;
         }
         let mut given = route.set.clone();
-        merge_lists(&mut given, &filter.set);
+        merge_filter(&mut given, &filter.set);
         if given == route.set {
             out.push(route);
             continue;
@@ -386,6 +396,10 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
                     "its condition does not fit into the match of a route that it concerns",
                     todo,
                 );
+                // Too few are let in rather than too many.
+                if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
+                    close(&mut route.set);
+                }
                 out.push(route);
             }
         }
@@ -401,7 +415,7 @@ fn only_forwards(set: &Table) -> bool {
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
-    let Some(prefix) = &filter.strip else { return merge_lists(&mut route.set, &filter.set) };
+    let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
     // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
     let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
     let rewrite = match route.matching.find(&Key::Path) {

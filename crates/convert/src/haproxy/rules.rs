@@ -5,6 +5,7 @@ use super::lexer::Item;
 use super::{redirect, sample};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Table, Test, Value};
+use crate::protection::closed_by;
 use crate::rewriting::stripped;
 use std::collections::BTreeMap;
 
@@ -100,6 +101,23 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> R
     rules
 }
 
+/// True if a rule, whose condition cannot be written for this reason, refuses requests without a password, a token or
+/// a permission. A variable has what a script or an agent has decided.
+fn asks(item: &Item, name: &str, reason: &str) -> bool {
+    let proofs = ["http_auth", "jwt_verify", "jwt_query", "auth_response", "userlist"];
+    name == "auth"
+        || matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop")
+            && (reason.contains("variables")
+                || item.words.iter().any(|word| proofs.iter().any(|proof| word.contains(proof))))
+}
+
+/// Closes the requests of a match, whose password or permission is not asked for.
+fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
+    let mut set = Table::default();
+    closed_by(item.line, reason, &mut set, ledger);
+    rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
+}
+
 fn is_rule(item: &Item) -> bool {
     matches!(
         item.word(0),
@@ -140,6 +158,10 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) 
         Ok(conjs) => conjs,
         Err(reason) => {
             let todo = "write a [[route]] for it by hand, if another condition can stand for it";
+            if asks(item, name, &reason) {
+                let reason = format!("its condition cannot be written: {reason}");
+                return close(item, &reason, &Match::default(), rules, ledger);
+            }
             return ledger.changes(item.line, format!("its condition cannot be written: {reason}"), todo);
         }
     };
@@ -341,6 +363,10 @@ fn deny(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
             rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
             continue;
         }
+        if !conj.auth.is_empty() {
+            close(item, "its condition asks for a password", &conj.matching, rules, ledger);
+            continue;
+        }
         if !conj.is_plain() {
             let todo = "write access or limits in a [[route]]";
             ledger.changes(item.line, "its condition asks for a list in a file or counters beside other things", todo);
@@ -455,8 +481,8 @@ fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
     ledger.carried(item.line);
     for conj in conjs {
         let [(list, true)] = conj.auth.as_slice() else {
-            let todo = "basic_auth = { file = \"FILE\" } in a [[route]]";
-            ledger.changes(item.line, "its condition does not ask for the passwords of one userlist", todo);
+            let reason = "its condition does not ask for the passwords of one userlist";
+            close(item, reason, &conj.matching, rules, ledger);
             continue;
         };
         let file = format!("{list}.htpasswd");

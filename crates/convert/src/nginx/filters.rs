@@ -7,9 +7,25 @@ use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
 use crate::limits::timeout;
 use crate::model::{Table, Value, parse_size, size};
+use crate::protection::closed_by;
 
 /// Statuses on which `add_header` works without `always`.
 const WITHOUT_ALWAYS: &str = "without `always`, NGINX adds it to 200, 201, 204, 206, 301, 302, 303, 304, 307 and 308 only; here to every response";
+
+/// Directives that refuse requests by rules that are not carried over.
+const PROTECTIONS: [&str; 11] = [
+    "auth_jwt",
+    "auth_oidc",
+    "auth_require",
+    "auth_digest",
+    "auth_gss",
+    "auth_ldap",
+    "auth_pam",
+    "access_by_lua",
+    "access_by_lua_block",
+    "access_by_lua_file",
+    "js_access",
+];
 
 /// Filters for requests of a location; `forward` is the pool that they go to, if they go to one.
 pub(super) fn read(
@@ -35,6 +51,15 @@ pub(super) fn read(
     access(levels, &mut set, world);
     basic_auth(levels, &mut set, world);
     services::read(levels, constants, &mut set, world);
+    for directive in PROTECTIONS.iter().filter_map(|name| single(levels, name)) {
+        match directive.word(1) {
+            "off" => world.ledger.carried(directive.line),
+            _ => closed_by(directive.line, "its rules are not carried over", &mut set, world.ledger),
+        }
+    }
+    if forward.is_some() {
+        bandwidth(levels, &mut set, world);
+    }
     limits(levels, &mut set, world);
     set
 }
@@ -131,7 +156,15 @@ fn request_field(
             set.table("request_headers").table("set").set(name, text.into());
             world.ledger.carried(line);
         }
-        Err(reason) => world.ledger.changes(line, reason, format!("set {name} by hand, or in the application")),
+        Err(reason) => {
+            // NGINX replaces a field of the client by its own value; that of the client must not pass instead.
+            let todo = format!("set {name} by hand, or in the application");
+            if lower == "host" || lower.starts_with("x-forwarded-") {
+                return world.ledger.changes(line, reason, todo);
+            }
+            set.push("request_headers.remove", name);
+            world.ledger.changes(line, format!("{reason}: the field is removed"), todo);
+        }
     }
 }
 
@@ -259,6 +292,26 @@ fn body_max(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
             world.ledger.carried(directive.line);
         }
         None => world.ledger.changes(directive.line, "its value was not understood", "set body_max of the [[route]]"),
+    }
+}
+
+fn bandwidth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+    let Some(directive) = single(levels, "limit_rate") else { return };
+    match parse_size(directive.word(1)) {
+        Some(0) => world.ledger.carried(directive.line),
+        Some(bytes) => {
+            set.put("bandwidth", size(bytes.max(1024)));
+            world.ledger.changes(
+                directive.line,
+                "the rate is that of a connection with all its streams; NGINX has it for each request",
+                "nothing, or a higher rate for HTTP/2",
+            );
+        }
+        None => world.ledger.changes(
+            directive.line,
+            "the rate has a variable",
+            "bandwidth = \"1MB\" in the [[route]], and a route for each rate",
+        ),
     }
 }
 

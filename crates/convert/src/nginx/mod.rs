@@ -32,6 +32,8 @@ const INHERITED: &[&str] = &[
     "auth_basic_user_file",
     "auth_request",
     "auth_request_set",
+    "auth_jwt",
+    "limit_rate",
     "mirror",
     "mirror_request_body",
     "allow",

@@ -5,6 +5,10 @@ use super::variable::Constants;
 use super::world::{World, group, single, split_uri};
 use crate::ledger::Line;
 use crate::model::{Table, Value};
+use crate::protection::{close, closed_by};
+
+/// Variables from which a service learns which request it decides about.
+const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
 /// Adds `forward_auth` and `mirror` for a location whose levels these are.
 pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
@@ -42,13 +46,13 @@ fn auth_request(
     set: &mut Table,
     world: &mut World<'_>,
 ) {
-    let todo = "forward_auth = { pool = \"auth\", path = \"/verify\" } in the [[route]]";
     let Some((pass, pool, uri)) = service(directive, constants, world) else {
-        return world.ledger.changes(directive.line, "the location that it names does not lead to one pool", todo);
+        let reason = "the location that it names does not lead to one pool";
+        return closed_by(directive.line, reason, set, world.ledger);
     };
     let path = if uri.is_empty() { directive.word(1) } else { uri };
     if path.contains('$') {
-        return world.ledger.changes(directive.line, "the path of the service has a variable", todo);
+        return closed_by(directive.line, "the path of the service has a variable", set, world.ledger);
     }
     let mut auth = Table::one("pool", pool).with("path", path);
     let copied = copied(levels, world);
@@ -57,12 +61,33 @@ fn auth_request(
     }
     set.put("forward_auth", auth);
     world.ledger.carried(pass);
+    if let Some(field) = decisive(world.services.get(directive.word(1)).copied()) {
+        // Without the field, the service might decide about another request than the one at hand.
+        close(set);
+        world.ledger.changes(
+            field.line,
+            format!(
+                "the service reads the request from {}, which it does not get: only clients on this machine are let in",
+                field.word(1)
+            ),
+            "have it read X-Forwarded-Uri and X-Forwarded-Method, and then take access out of the [[route]]",
+        );
+    }
     world.ledger.changes(
         directive.line,
         "NGINX sends every field to the service, and makes 500 of answers but 2xx, 401 and 403; here it gets Cookie, \
          Authorization and X-Forwarded-*, and every answer but 2xx goes to the client",
         "forward_auth.request_headers lists further fields that the service reads",
     );
+}
+
+/// The line of a service that sends it the path or the method of the request under a name that evenkeel does not send.
+fn decisive(location: Option<&Directive>) -> Option<&Directive> {
+    location?.inner().iter().find(|inner| {
+        inner.name() == "proxy_set_header"
+            && !matches!(inner.word(1).to_ascii_lowercase().as_str(), "x-forwarded-uri" | "x-forwarded-method")
+            && OF_THE_REQUEST.iter().any(|variable| inner.word(2).contains(variable))
+    })
 }
 
 /// Names of fields that `auth_request_set` takes from the answer, and `proxy_set_header` sends by the same name.

@@ -1,8 +1,8 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
+use super::auth;
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Key, Match, Table, Test, braced, parse_size, size};
-use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use crate::model::{Action, Cond, Key, Match, Table, Target, Test, braced, parse_size, size};
 use crate::tree::Node;
 
 /// Changes that the middlewares of a router make to its routes.
@@ -12,19 +12,29 @@ pub(super) struct Effect {
     pub action: Option<Action>,
     /// Prefixes that are taken away.
     pub strip: Vec<String>,
+    /// True if something that protects the requests is not carried over.
+    pub is_closed: bool,
 }
 
 /// Deepest nesting of chains.
 const DEPTH: usize = 8;
 
 /// Adds what a middleware does.
-pub(super) fn apply(name: &str, all: Option<&Node>, effect: &mut Effect, depth: usize, ledger: &mut Ledger) -> bool {
+pub(super) fn apply(
+    name: &str,
+    all: Option<&Node>,
+    effect: &mut Effect,
+    depth: usize,
+    target: &mut Target,
+    ledger: &mut Ledger,
+) -> bool {
     let bare = name.split('@').next().unwrap_or(name);
     let Some(middleware) = all.and_then(|all| all.get(bare)) else { return false };
     for (kind, node) in middleware.entries() {
         if kind.eq_ignore_ascii_case("chain") && depth < DEPTH {
             for inner in node.texts("middlewares", ledger) {
-                if !apply(&inner, all, effect, depth + 1, ledger) {
+                if !apply(&inner, all, effect, depth + 1, target, ledger) {
+                    effect.is_closed = true;
                     node.lost(
                         "a middleware of the chain is not in this file",
                         "convert the file that has it, too",
@@ -34,12 +44,12 @@ pub(super) fn apply(name: &str, all: Option<&Node>, effect: &mut Effect, depth: 
             }
             continue;
         }
-        one(&kind.to_ascii_lowercase(), node, effect, ledger);
+        one(bare, &kind.to_ascii_lowercase(), node, effect, target, ledger);
     }
     true
 }
 
-fn one(kind: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Target, ledger: &mut Ledger) {
     match kind {
         "stripprefix" => {
             effect.strip.extend(
@@ -106,13 +116,9 @@ fn one(kind: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
             node.dropped("pauses between tries grow from 25 ms on", ledger);
         }
         "compress" => node.lost("responses are not compressed", "compress in the application, or leave it out", ledger),
-        // What was protected stays closed until the operator decides.
-        "basicauth" | "digestauth" | "forwardauth" => {
-            if effect.set.table("access").get("allow").is_none() {
-                effect.set.put("access.allow", THIS_MACHINE.to_vec());
-            }
-            node.lost(PROTECTED, OPEN, ledger);
-        }
+        "basicauth" => auth::passwords(name, node, effect, ledger),
+        "digestauth" => auth::digests(node, effect, ledger),
+        "forwardauth" => auth::service(name, node, effect, target, ledger),
         "errors" => node.lost("pages are for evenkeel's own answers", "error_pages of the [[route]]", ledger),
         "circuitbreaker" => node.lost("endpoints that fail are ejected one by one", "outlier of the pool", ledger),
         "stripprefixregex" | "replacepathregex" => {
@@ -130,8 +136,12 @@ fn one(kind: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
             );
         }
         "contenttype" => node.dropped("types of responses are never guessed", ledger),
-        "plugin" => node.lost("plugins are not run", "see what it is for", ledger),
-        _ => node.lost("this middleware has no counterpart", "see the filters of a [[route]]", ledger),
+        "passtlsclientcert" | "grpcweb" | "encodedcharacters" => {
+            node.lost("this middleware has no counterpart", "see the filters of a [[route]]", ledger);
+        }
+        // What is not known may be what protects the requests.
+        "plugin" => auth::close(node, "plugins are not run", effect, ledger),
+        _ => auth::close(node, "this middleware has no counterpart", effect, ledger),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
+mod auth;
 mod labels;
 mod middleware;
+mod nested;
 mod rule;
 mod service;
 
@@ -147,7 +149,7 @@ impl Router<'_> {
         if matches.is_empty() {
             ledger.dropped(self.line, "no request fulfils the rule");
         }
-        let effect = self.effect(dynamic, ledger);
+        let effect = self.effect(dynamic, target, ledger);
         let names: Vec<String> =
             if self.entry_points.is_empty() { vec!["web".to_string()] } else { self.entry_points.clone() };
         self.tls(&matches, &names, entries, ledger);
@@ -204,18 +206,22 @@ impl Router<'_> {
         }
     }
 
-    fn effect(&self, dynamic: &Node, ledger: &mut Ledger) -> Effect {
+    fn effect(&self, dynamic: &Node, target: &mut Target, ledger: &mut Ledger) -> Effect {
         let mut effect = Effect::default();
         for name in self.node.texts("middlewares", ledger) {
-            if !middleware::apply(&name, dynamic.at("http.middlewares"), &mut effect, 0, ledger) {
+            if !middleware::apply(&name, dynamic.at("http.middlewares"), &mut effect, 0, target, ledger) {
                 let line = self.node.get("middlewares").map_or(self.line, |node| node.line);
+                let reason =
+                    format!("the middleware \"{name}\" is not in this file, and may be what protects these requests");
+                effect.is_closed = true;
                 ledger.changes(
                     line,
-                    format!("the middleware \"{name}\" is not in this file, and may be what protects these requests"),
+                    format!("{reason}: only clients on this machine are let in"),
                     "convert the file that has it, too",
                 );
             }
         }
+        auth::settle(&mut effect);
         effect
     }
 

@@ -1,6 +1,6 @@
 //! Services: pools, and splits between them.
 
-use super::Router;
+use super::{Router, nested};
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::timeout;
@@ -82,12 +82,17 @@ fn at_depth(
         }
         return Some(Service { action: Action::Split(split.into()), set });
     }
-    for (key, todo) in
-        [("mirroring", "a [[route]] to its main service"), ("failover", "one pool, whose fallback has priority = 1")]
-    {
-        if let Some(node) = service.get(key) {
-            node.lost("the service is not carried over", todo, ledger);
-        }
+    if let Some(node) = service.get("mirroring") {
+        return nested::mirroring(node, ledger, &mut |name, ledger| {
+            at_depth(name, services, router, depth + 1, target, ledger)
+        });
+    }
+    if let Some(node) = service.get("failover") {
+        let main = node.take("service", ledger)?.to_string();
+        let fallback = node.take("fallback", ledger)?.to_string();
+        let main = at_depth(&main, services, router, depth + 1, target, ledger)?;
+        let fallback = at_depth(&fallback, services, router, depth + 1, target, ledger);
+        return Some(nested::failover(node, &name_of(bare), main, fallback, target, ledger));
     }
     ledger.changes(
         router.line,
@@ -153,7 +158,7 @@ fn pool(name: &str, balancer: &Node, ledger: &mut Ledger) -> Pool {
     pool
 }
 
-fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut Ledger) {
+pub(super) fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let port = if scheme == "https" { 443 } else { 80 };

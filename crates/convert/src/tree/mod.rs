@@ -99,6 +99,15 @@ impl Node {
         }
     }
 
+    /// Texts of a list or of a leaf, each with its directive.
+    pub fn leaf_texts(&self) -> Vec<(Line, &str)> {
+        let leaves = match &self.kind {
+            Kind::List(list) => list.iter().collect(),
+            _ => vec![self],
+        };
+        leaves.into_iter().filter_map(|node| Some((node.line, node.text()?))).collect()
+    }
+
     fn leaves(&self, visit: &mut dyn FnMut(Line)) {
         match &self.kind {
             Kind::Text(_) => visit(self.line),

@@ -12,7 +12,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "model", "ledger", "report",
+        "durations", "protection", "model", "ledger", "report",
     ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",

@@ -1,0 +1,91 @@
+//! `basic_auth` and `forward_auth`: passwords and permission of routes. Where they are not carried over, routes are
+//! closed.
+
+use super::lexer::Directive;
+use super::{proxy, value};
+use crate::ledger::Ledger;
+use crate::model::{Table, Target, Value};
+use crate::protection::{close, closed_by, user};
+use crate::report::{OPEN, PROTECTED};
+
+/// Filters for `basic_auth [ALGORITHM [REALM]]`, whose users are lines of a file of this name.
+pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> Table {
+    ledger.carried(directive.line);
+    for row in &directive.block {
+        user(row.line, row.name(), row.word(1), file, ledger);
+    }
+    // Caddy forwards the credentials too.
+    let mut auth = Table::one("file", file).with("keep", true);
+    match words.get(1) {
+        Some(realm) if realm.is_ascii() && !realm.is_empty() => drop(auth.put("realm", realm.as_str())),
+        _ => {}
+    }
+    Table::one("basic_auth", auth)
+}
+
+/// File of the users of a route.
+pub(super) fn file(set: &Table) -> Option<&String> {
+    let Some(Value::Table(auth)) = set.get("basic_auth") else { return None };
+    match auth.get("file") {
+        Some(Value::Text(file)) => Some(file),
+        _ => None,
+    }
+}
+
+/// Filters for `forward_auth UPSTREAM { uri, copy_headers }`.
+pub(super) fn service(directive: &Directive, words: &[String], target: &mut Target, ledger: &mut Ledger) -> Table {
+    let mut set = Table::default();
+    let own = |row: &&Directive| matches!(row.name(), "uri" | "copy_headers");
+    let mut path = None;
+    let mut copied = Vec::new();
+    for row in directive.block.iter().filter(own) {
+        ledger.carried(row.line);
+        match row.name() {
+            "uri" => match value::read(row.word(1)) {
+                Ok(text) if text.starts_with('/') && !text.contains('{') => path = Some(text),
+                _ => closed_by(row.line, "the path of the service has a placeholder", &mut set, ledger),
+            },
+            _ => {
+                row.block.iter().for_each(|inner| ledger.carried(inner.line));
+                let names = row.from(1).iter().chain(row.block.iter().flat_map(|inner| &inner.words));
+                copied.extend(names.cloned());
+            }
+        }
+    }
+    if copied.iter().any(|name| name.contains('>')) {
+        let reason = "fields of the service's answer reach endpoints under their own names only";
+        closed_by(directive.line, reason, &mut set, ledger);
+    }
+    // What is left is that of a `reverse_proxy`.
+    let mut rest = directive.clone();
+    rest.block.retain(|row| !own(&row));
+    let noted = rest.block.iter().find(|row| {
+        !matches!(row.name(), "to" | "lb_policy" | "lb_retries" | "transport" | "fail_duration" | "max_fails")
+            && !row.name().starts_with("health_")
+    });
+    if let Some(row) = noted {
+        closed_by(row.line, "the service gets no such setting", &mut set, ledger);
+    }
+    let Some((pool, _)) = proxy::read(&rest, words, target, ledger) else {
+        close(&mut set);
+        directive.lost(PROTECTED, OPEN, ledger);
+        return set;
+    };
+    let Some(path) = path else {
+        closed_by(directive.line, "it names no path of the service", &mut set, ledger);
+        return set;
+    };
+    let mut auth = Table::one("pool", pool).with("path", path);
+    if !copied.is_empty() {
+        auth.put("copy_headers", copied);
+    }
+    if !crate::protection::is_closed(&set) {
+        set.put("forward_auth", auth);
+        ledger.changes(
+            directive.line,
+            "Caddy sends every field to the service; here it gets Cookie, Authorization and X-Forwarded-*",
+            "forward_auth.request_headers lists further fields that the service reads",
+        );
+    }
+    set
+}

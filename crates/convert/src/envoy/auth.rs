@@ -1,0 +1,205 @@
+//! HTTP filters that refuse requests: `jwt_authn` and `basic_auth` become keys of routes. Where a filter is not carried
+//! over, the routes are closed.
+
+use super::route::conditions;
+use crate::ledger::Ledger;
+use crate::model::{Apart, Match, Route, Table, Value};
+use crate::protection::{close, user};
+use crate::report::{OPEN, PROTECTED};
+use crate::tree::{Kind, Node};
+
+/// Words in the names or types of filters that may refuse requests.
+const PROTECT: [&str; 13] = [
+    "ext_authz",
+    "extauthz",
+    "rbac",
+    "oauth2",
+    "api_key_auth",
+    "apikeyauth",
+    "ext_proc",
+    "extproc",
+    "filters.http.lua",
+    "filters.http.wasm",
+    "golang",
+    "dynamic_modules",
+    "composite",
+];
+
+/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any.
+pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [Route], ledger: &mut Ledger) -> bool {
+    let name = filter.at("name").and_then(Node::text).unwrap_or_default();
+    let of = filter.at("typed_config.@type").and_then(Node::text).unwrap_or_default();
+    let kind = format!("{name} {of}").to_ascii_lowercase();
+    let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
+    let differs = has_key(manager.get("route_config"), "typed_per_filter_config");
+    let config = filter.get("typed_config");
+    let result = match config {
+        Some(_) if is(&["jwt_authn", "jwtauthn", "basic_auth", "basicauth"]) && differs => {
+            Err("routes have settings of their own for filters".to_string())
+        }
+        Some(config) if is(&["jwt_authn", "jwtauthn"]) => tokens(config, routes, ledger),
+        Some(config) if is(&["basic_auth", "basicauth"]) => {
+            passwords(config, listener, routes, ledger);
+            Ok(())
+        }
+        _ if is(&["ext_authz", "extauthz"]) => {
+            Err("forward_auth asks by GET, with the method in X-Forwarded-Method, and Envoy by the method itself"
+                .into())
+        }
+        _ if is(&PROTECT) || is(&["jwt_authn", "basic_auth"]) => Err("the filter is not carried over".to_string()),
+        _ => return false,
+    };
+    if let Err(reason) = result {
+        routes.iter_mut().for_each(|route| close(&mut route.set));
+        ledger.changes(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
+    } else {
+        for key in ["name", "typed_config.@type"] {
+            filter.take(key, ledger);
+        }
+    }
+    filter.lost("there is no such setting here", "see jwt, basic_auth and forward_auth of a [[route]]", ledger);
+    true
+}
+
+/// True if a key is anywhere in a tree.
+fn has_key(node: Option<&Node>, key: &str) -> bool {
+    let Some(node) = node else { return false };
+    match &node.kind {
+        Kind::Text(_) => false,
+        Kind::List(list) => list.iter().any(|inner| has_key(Some(inner), key)),
+        Kind::Map(entries) => entries.iter().any(|(name, inner)| name == key || has_key(Some(inner), key)),
+    }
+}
+
+fn passwords(config: &Node, listener: &str, routes: &mut [Route], ledger: &mut Ledger) {
+    let file = match config.take("users.filename", ledger) {
+        Some(file) => {
+            let reason =
+                "hashes of SHA-1, which Envoy has, are refused: those of bcrypt, Argon2id and SHA-crypt are read";
+            ledger.changes(config.line, reason, "htpasswd -B FILE NAME for each user");
+            file.to_string()
+        }
+        None => format!("{listener}.htpasswd"),
+    };
+    if let Some(users) = config.at("users.inline_string").or_else(|| config.at("users.inline_bytes")) {
+        for line in users.text().unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
+            let (name, hash) = line.trim().split_once(':').unwrap_or((line, ""));
+            user(users.line, name, hash, &file, ledger);
+        }
+    }
+    // Envoy forwards the credentials too.
+    let mut set = Table::one("basic_auth", Table::one("file", file).with("keep", true));
+    if let Some(field) = config.take("forward_username_header", ledger) {
+        set.table("request_headers").table("set").set(field, "{user}".into());
+    }
+    routes.iter_mut().for_each(|route| route.set.merge(&set));
+}
+
+/// Gives each route the token that the first rule for its requests asks for.
+///
+/// # Errors
+/// The reason why some route cannot have what its rule asks for.
+fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<(), String> {
+    let mut rules = Vec::new();
+    for rule in config.get("rules").map_or(&[][..], Node::list) {
+        let matches = match rule.get("match") {
+            Some(matching) => conditions(matching, ledger)?,
+            None => vec![Match::default()],
+        };
+        let [matching] = matches.as_slice() else { return Err("a rule has several paths".to_string()) };
+        let jwt = match (rule.get("requires"), rule.get("requirement_name")) {
+            (None, None) => None,
+            (Some(requires), None) => {
+                let name = requires.take("provider_name", ledger).ok_or("a rule asks for more than one provider")?;
+                let provider = config.get("providers").and_then(|all| all.get(name));
+                Some(provider_of(provider.ok_or("a provider is not there")?, ledger)?)
+            }
+            _ => return Err("a rule asks for a requirement by name".to_string()),
+        };
+        rules.push((matching.clone(), jwt));
+    }
+    let mut found = Vec::new();
+    for route in routes.iter() {
+        found.push(first(&route.matching, &rules)?);
+    }
+    for (route, jwt) in routes.iter_mut().zip(found) {
+        if let Some(jwt) = jwt {
+            route.set.put("jwt", jwt);
+        }
+    }
+    let reason =
+        "tokens are read from one place: Authorization, unless `from` is set, and not from access_token of a query";
+    ledger.changes(config.line, reason, "from = \"cookie:NAME\" or \"header:NAME\" in jwt of the [[route]]");
+    Ok(())
+}
+
+/// What the first rule for the requests of a match asks for.
+fn first(matching: &Match, rules: &[(Match, Option<Table>)]) -> Result<Option<Table>, String> {
+    for (rule, jwt) in rules {
+        if matching.implies(rule) {
+            return Ok(jwt.clone());
+        }
+        if matching.and(rule) != Err(Apart::Never) {
+            return Err("a rule concerns a part of a route".to_string());
+        }
+    }
+    Ok(None)
+}
+
+fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
+    for key in ["forward_payload_header", "subjects", "max_lifetime", "from_params"] {
+        if provider.get(key).is_some() {
+            return Err(format!("`{key}` has no counterpart"));
+        }
+    }
+    let keys = match provider.take("remote_jwks.http_uri.uri", ledger) {
+        Some(url) => {
+            if let Some(remote) = provider.get("remote_jwks") {
+                remote.dropped("keys are fetched by evenkeel itself, not through a cluster", ledger);
+            }
+            url
+        }
+        None => provider.take("local_jwks.filename", ledger).ok_or("its keys are not in a file, and not at a URL")?,
+    };
+    let is_near = ["http://127.0.0.1", "http://localhost", "http://[::1]"].iter().any(|start| keys.starts_with(start));
+    if keys.starts_with("http://") && !is_near {
+        return Err("keys are not fetched in clear text".to_string());
+    }
+    let mut jwt = Table::one("keys", keys);
+    if let Some(issuer) = provider.take("issuer", ledger) {
+        jwt.put("issuer", issuer);
+    }
+    let audiences = provider.texts("audiences", ledger);
+    jwt.put("audience", if audiences.is_empty() { vec!["*".to_string()] } else { audiences });
+    let headers = provider.get("from_headers").map_or(&[][..], Node::list);
+    let cookies = provider.texts("from_cookies", ledger);
+    match (headers, cookies.as_slice()) {
+        ([], []) => {}
+        ([], [cookie]) => drop(jwt.put("from", format!("cookie:{cookie}"))),
+        ([header], []) => {
+            let name = header.take("name", ledger).unwrap_or_default().to_string();
+            match header.take("value_prefix", ledger).unwrap_or_default() {
+                "Bearer " if name.eq_ignore_ascii_case("authorization") => {}
+                "" if !name.is_empty() => drop(jwt.put("from", format!("header:{name}"))),
+                _ => return Err("tokens behind another prefix than `Bearer ` are not read".to_string()),
+            }
+        }
+        _ => return Err("tokens are read from one place".to_string()),
+    }
+    for claim in provider.get("claim_to_headers").map_or(&[][..], Node::list) {
+        let (field, name) = (claim.take("header_name", ledger), claim.take("claim_name", ledger));
+        let (Some(field), Some(name)) = (field, name) else { continue };
+        let name = if name.contains('.') { format!("/{}", name.replace('.', "/")) } else { name.to_string() };
+        jwt.table("claims_to").set(field, Value::Text(name));
+    }
+    if provider.take("forward", ledger) != Some("true") {
+        jwt.put("keep", false);
+    }
+    if provider.take("require_expiration", ledger) != Some("true") {
+        jwt.put("require_exp", false);
+    }
+    if let Some(seconds) = provider.take("clock_skew_seconds", ledger).and_then(|seconds| seconds.parse::<u64>().ok()) {
+        jwt.put("leeway", format!("{}s", seconds.min(600)));
+    }
+    Ok(jwt)
+}

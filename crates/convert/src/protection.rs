@@ -1,0 +1,64 @@
+//! Routes that asked for a password or a permission: they stay closed where that was not carried over. And users of
+//! passwords, whose lines are for a file.
+
+use crate::ledger::{Ledger, Line};
+use crate::model::{Table, Value};
+use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+
+/// Beginnings of hashes that `basic_auth` reads.
+const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
+
+/// Lets only clients on this machine use a route, whatever its address list was.
+pub(crate) fn close(set: &mut Table) {
+    set.put("access", Table::one("allow", THIS_MACHINE.to_vec()));
+}
+
+/// Closes a route, and notes why at the directive that protected it.
+pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut Ledger) {
+    close(set);
+    ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
+}
+
+/// True if a route asks for something that another protection would replace.
+pub(crate) fn would_replace(set: &Table, more: &Table) -> bool {
+    let replaces = |key: &str| more.get(key).is_some() && set.get(key).is_some_and(|own| more.get(key) != Some(own));
+    ["basic_auth", "forward_auth", "jwt"].into_iter().any(replaces)
+}
+
+/// True if a route is closed.
+pub(crate) fn is_closed(set: &Table) -> bool {
+    let allowed = match set.get("access") {
+        Some(Value::Table(access)) => access.get("allow"),
+        _ => None,
+    };
+    allowed == Some(&Value::from(THIS_MACHINE.to_vec()))
+}
+
+/// Notes a user of a list that was part of the configuration: the line for the file, if its hash is one that is read.
+pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut Ledger) {
+    let todo = match READ.iter().any(|start| hash.starts_with(start)) {
+        true => format!("write the line {name}:{hash} into {file}"),
+        false => format!("its hash is of a kind that is not read: htpasswd -B {file} {name}"),
+    };
+    ledger.changes(line, "users are in a file, which has to be there before evenkeel starts", todo);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_protection_of_the_same_kind_is_seen() {
+        let one = |file: &str| Table::one("basic_auth", Table::one("file", file));
+        assert!(would_replace(&one("a"), &one("b")));
+        assert!(!would_replace(&one("a"), &one("a")) && !would_replace(&Table::one("jwt", true), &one("a")));
+    }
+
+    #[test]
+    fn closing_replaces_an_address_list() {
+        let mut set = Table::one("access", Table::one("allow", vec!["0.0.0.0/0"]));
+        assert!(!is_closed(&set));
+        close(&mut set);
+        assert!(is_closed(&set));
+    }
+}

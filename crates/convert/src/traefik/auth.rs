@@ -1,0 +1,158 @@
+//! `basicAuth`, `digestAuth` and `forwardAuth`: passwords and permission of routes. Where they are not carried over,
+//! routes are closed.
+
+use super::middleware::Effect;
+use super::service;
+use crate::ledger::Ledger;
+use crate::model::{Pool, Table, Target, Value, name_of};
+use crate::protection::{user, would_replace};
+use crate::report::{OPEN, PROTECTED};
+use crate::tree::Node;
+
+/// Settings of `forwardAuth` that change what the service sees or what endpoints get.
+const DECISIVE: [&str; 2] = ["authResponseHeadersRegex", "forwardBody"];
+
+/// Closes the routes, and notes everything in the middleware that is not settled.
+pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut Ledger) {
+    effect.is_closed = true;
+    ledger.changes(node.line, format!("{reason}; {PROTECTED}"), OPEN);
+    node.lost(PROTECTED, OPEN, ledger);
+}
+
+/// Adds what two middlewares of one kind cannot both be.
+fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    match would_replace(&effect.set, &more) {
+        true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
+        false => effect.set.merge(&more),
+    }
+}
+
+/// Reads `basicAuth`. The users in it are lines of a file with the name of the middleware.
+pub(super) fn passwords(name: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    let file = match node.take("usersFile", ledger) {
+        Some(file) => {
+            ledger.changes(
+                node.line,
+                "hashes of MD5 and SHA-1 are refused: those of bcrypt, Argon2id and SHA-crypt are read",
+                "run `evenkeel check`, and `htpasswd -B FILE NAME` for the users that it names",
+            );
+            file.to_string()
+        }
+        None => format!("{}.htpasswd", name_of(name)),
+    };
+    if let Some(users) = node.get("users") {
+        for (line, text) in users.leaf_texts() {
+            // Dollars are doubled in compose files, and users separated by commas in labels.
+            for one in text.split(',') {
+                let one = one.trim().replace("$$", "$");
+                let (name, hash) = one.split_once(':').unwrap_or((&one, ""));
+                user(line, name, hash, &file, ledger);
+            }
+        }
+    }
+    let keeps = node.take("removeHeader", ledger) != Some("true");
+    let mut auth = Table::one("file", file);
+    if keeps {
+        auth.put("keep", true);
+    }
+    auth.put("realm", node.take("realm", ledger).filter(|realm| realm.is_ascii()).unwrap_or("traefik"));
+    if let Some(field) = node.take("headerField", ledger) {
+        effect.set.table("request_headers").table("set").set(field, "{user}".into());
+    }
+    add(Table::one("basic_auth", auth), node, effect, ledger);
+    node.lost("there is no such setting of passwords", "see basic_auth of the [[route]]", ledger);
+}
+
+/// Closes the routes of `digestAuth`, which has no counterpart.
+pub(super) fn digests(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    close(node, "digests of passwords are not verified", effect, ledger);
+}
+
+/// Reads `forwardAuth`. The pool of the service is made if it is not there.
+pub(super) fn service(name: &str, node: &Node, effect: &mut Effect, target: &mut Target, ledger: &mut Ledger) {
+    let address = node.take("address", ledger).unwrap_or_default();
+    let Some((scheme @ ("http" | "https"), rest)) = address.split_once("://") else {
+        return close(node, "the address of the service is not a URL", effect, ledger);
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~?=&%:[]".contains(&b));
+    if authority.is_empty() || !is_plain(authority) || !is_plain(path) {
+        return close(node, "the address of the service cannot be written", effect, ledger);
+    }
+    let decisive = DECISIVE.into_iter().find(|key| node.at(key).is_some_and(|node| node.text() != Some("false")));
+    if let Some(key) = decisive {
+        return close(node, &format!("`{key}` has no counterpart"), effect, ledger);
+    }
+    let mut pool = Pool { name: name_of(name), ..Pool::default() };
+    service::endpoint(&format!("{scheme}://{authority}"), node, &mut pool, ledger);
+    if scheme == "https" {
+        tls(node, &mut pool, ledger);
+    }
+    // Without a path, Traefik asks for `/`.
+    let mut auth = Table::one("pool", pool_of(pool, target)).with("path", if path.is_empty() { "/" } else { path });
+    for (key, list) in [("authResponseHeaders", "copy_headers"), ("authRequestHeaders", "request_headers")] {
+        let names = node.texts(key, ledger);
+        if !names.is_empty() {
+            auth.put(list, names);
+        }
+    }
+    if auth.get("request_headers").is_none() {
+        ledger.changes(
+            node.line,
+            "Traefik sends every field to the service; here it gets Cookie, Authorization and X-Forwarded-*",
+            "forward_auth.request_headers lists further fields that the service reads",
+        );
+    }
+    if node.take("trustForwardHeader", ledger) == Some("true") {
+        let reason = "X-Forwarded-* of clients never reach the service";
+        ledger.changes(node.line, reason, "trusted_proxies of the listener, if a proxy in front sends them");
+    }
+    add(Table::one("forward_auth", auth), node, effect, ledger);
+    node.lost("there is no such setting of the service", "see forward_auth of the [[route]]", ledger);
+}
+
+fn tls(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
+    let Some(tls) = node.get("tls") else { return };
+    if let Some(ca) = tls.take("ca", ledger) {
+        pool.set.put("tls", Table::one("ca", ca));
+    }
+    if tls.take("insecureSkipVerify", ledger) == Some("true") {
+        pool.set.put("tls", Table::one("verify", false));
+    }
+}
+
+/// The name of an equal pool, or of this one, which is added.
+fn pool_of(mut pool: Pool, target: &mut Target) -> String {
+    let base = pool.name.clone();
+    let names = [base.clone()].into_iter().chain((2..).map(|number| format!("{base}-{number}")));
+    for name in names {
+        match target.pools.iter().find(|other| other.name == name) {
+            Some(other) if other.endpoints == pool.endpoints && other.set == pool.set => return name,
+            Some(_) => {}
+            None => {
+                pool.name.clone_from(&name);
+                target.pools.push(pool);
+                return name;
+            }
+        }
+    }
+    base
+}
+
+/// Closes what asks for a password or a permission that is not carried over.
+pub(super) fn settle(effect: &mut Effect) {
+    if effect.is_closed {
+        for key in ["basic_auth", "forward_auth"] {
+            effect.set.entries.retain(|(own, _)| own != key);
+        }
+        crate::protection::close(&mut effect.set);
+    }
+}
+
+/// The share of requests of a percentage.
+pub(super) fn share(percent: u64) -> Value {
+    match percent {
+        100.. => Value::Int(1),
+        percent => Value::Fraction(format!("0.{percent:02}")),
+    }
+}
