@@ -13,8 +13,9 @@ use evenkeel_config::Files;
 use lexer::Directive;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use value::environment;
 
-/// An address of a site.
+/// Address of a site, from one of the words before its braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
     host: String,
@@ -22,7 +23,7 @@ struct Address {
     is_tls: bool,
 }
 
-/// TLS of a site.
+/// Source of the certificates of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Tls {
     Automatic,
@@ -273,24 +274,4 @@ impl Ports {
             target.listeners.push(listener);
         }
     }
-}
-
-/// The text with variables of the environment as evenkeel writes them: `{$NAME:default}` is `${NAME:-default}`.
-fn environment(text: &str) -> String {
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find("{$") {
-        out.push_str(&rest[..at]);
-        let found = &rest[at + 2..];
-        let Some(end) = found.find('}') else {
-            out.push_str(&rest[at..]);
-            return out;
-        };
-        let inner = &found[..end];
-        match inner.split_once(':') {
-            Some((name, default)) => out.push_str(&format!("${{{name}:-{default}}}")),
-            None => out.push_str(&format!("${{{inner}}}")),
-        }
-        rest = &found[end + 1..];
-    }
-    out + rest
 }

@@ -108,7 +108,7 @@ fn place(mut pool: Pool, target: &mut Target) -> String {
 }
 
 fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
-    let word = super::environment(word);
+    let word = value::environment(word);
     let (scheme, address) = word.split_once("://").unwrap_or(("", &word));
     match scheme {
         "https" => drop(pool.set.put("tls", true)),

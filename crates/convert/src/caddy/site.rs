@@ -2,13 +2,13 @@
 
 use super::lexer::Directive;
 use super::matcher::{self, Named};
-use super::{auth, environment, proxy, value};
+use super::{auth, proxy, value};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, parse_size, size};
 use crate::protection;
 use crate::rewriting::put_url;
 
-/// Most routes of a site.
+/// Most routes of a site; a site that needs more is reported.
 const ROUTES: usize = 300;
 
 /// A change of requests or responses under a condition.
@@ -444,5 +444,5 @@ fn respond(words: &[String], block: &[Directive], is_error: bool) -> Result<Acti
     if body.len() > 1024 {
         return Err("its text is longer than 1 KiB: write it into a file, and name it by `file`".to_string());
     }
-    Ok(Action::Respond(Table::one("status", status).with("body", environment(&body)).into()))
+    Ok(Action::Respond(Table::one("status", status).with("body", value::environment(&body)).into()))
 }

@@ -1,7 +1,5 @@
 //! Values with placeholders, `{remote_host}`, in the spelling of evenkeel.
 
-use super::environment;
-
 const PLACEHOLDERS: &[(&str, &str)] = &[
     ("host", "{host}"),
     ("http.request.host", "{host}"),
@@ -58,6 +56,26 @@ pub(super) fn read(text: &str) -> Result<String, String> {
         rest = &found[end + 1..];
     }
     Ok(out + &rest.replace('}', "}}"))
+}
+
+/// The text with variables of the environment as evenkeel writes them: `{$NAME:default}` is `${NAME:-default}`.
+pub(super) fn environment(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("{$") {
+        out.push_str(&rest[..at]);
+        let found = &rest[at + 2..];
+        let Some(end) = found.find('}') else {
+            out.push_str(&rest[at..]);
+            return out;
+        };
+        let inner = &found[..end];
+        match inner.split_once(':') {
+            Some((name, default)) => out.push_str(&format!("${{{name}:-{default}}}")),
+            None => out.push_str(&format!("${{{inner}}}")),
+        }
+        rest = &found[end + 1..];
+    }
+    out + rest
 }
 
 #[cfg(test)]

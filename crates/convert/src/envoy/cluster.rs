@@ -1,6 +1,6 @@
 //! Clusters: pools with their endpoints, checks, limits and ejection.
 
-use super::socket;
+use super::address::socket;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::timeout;

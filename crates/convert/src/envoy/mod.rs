@@ -1,12 +1,14 @@
 //! Envoy: listeners, virtual hosts, routes and clusters of `static_resources`, as YAML or JSON.
 
+mod address;
 mod auth;
 mod cluster;
 mod route;
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Target, Value, name_of};
+use crate::model::{Cond, Key, Listener, Match, Route, Table, Target, Value, name_of};
 use crate::tree::{self, Node};
+use address::socket;
 use std::sync::Arc;
 
 /// Reason and advice for keys that no part of the translation reads.
@@ -35,24 +37,6 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     }
     root.lost(UNKNOWN.0, UNKNOWN.1, ledger);
     target
-}
-
-/// The address of a socket, as evenkeel writes it.
-fn socket(node: &Node, ledger: &mut Ledger) -> Option<String> {
-    if let Some(path) = node.take("pipe.path", ledger) {
-        return Some(format!("unix:{path}"));
-    }
-    let socket = node.get("socket_address")?;
-    let host = socket.take("address", ledger)?;
-    let port = socket.take("port_value", ledger)?.parse::<u16>().ok()?;
-    if let Some(protocol) = socket.get("protocol") {
-        protocol.dropped("the protocol is that of the listener", ledger);
-    }
-    Some(if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    })
 }
 
 fn read_listener(node: &Node, index: usize, target: &mut Target, ledger: &mut Ledger) {
@@ -236,12 +220,4 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
         "see timeouts, limits and trusted_proxies of the listener",
         ledger,
     );
-}
-
-/// Filters and action of a route that leads to a cluster that was not carried over.
-fn has_pool(action: &Action, target: &Target) -> bool {
-    match action {
-        Action::Pool(pool) => target.pools.iter().any(|other| other.name == *pool),
-        _ => true,
-    }
 }

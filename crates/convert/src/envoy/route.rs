@@ -1,6 +1,5 @@
 //! Routes of virtual hosts: their match, their action, and changes of fields.
 
-use super::has_pool;
 use crate::durations::milliseconds;
 use crate::expression;
 use crate::ledger::Ledger;
@@ -364,5 +363,13 @@ fn variables(value: &str) -> Option<String> {
         (Some((_, variable)), _) => Some((*variable).to_string()),
         (None, true) => None,
         (None, false) => Some(braced(value)),
+    }
+}
+
+/// True unless the action leads to a cluster that was not carried over.
+pub(super) fn has_pool(action: &Action, target: &Target) -> bool {
+    match action {
+        Action::Pool(pool) => target.pools.iter().any(|other| other.name == *pool),
+        _ => true,
     }
 }

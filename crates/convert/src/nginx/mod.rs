@@ -3,6 +3,7 @@
 mod filters;
 mod known;
 mod lexer;
+mod listen;
 mod location;
 mod pass;
 mod server;

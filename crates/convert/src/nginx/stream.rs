@@ -1,7 +1,7 @@
 //! `stream`: TCP sessions and flows of datagrams.
 
 use super::lexer::Directive;
-use super::server::address;
+use super::listen::address;
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{World, group, single};

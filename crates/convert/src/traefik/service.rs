@@ -7,7 +7,7 @@ use crate::limits::timeout;
 use crate::model::{Action, Endpoint, Pool, Table, Target, Value, name_of};
 use crate::tree::{Kind, Node};
 
-/// Where requests of a service go, and the filters that come with it.
+/// Action for requests of a service, and the filters that come with it.
 pub(super) struct Service {
     pub action: Action,
     pub set: Table,

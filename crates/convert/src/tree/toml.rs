@@ -1,6 +1,6 @@
 //! TOML as a tree. Its reader bounds the nesting.
 
-use super::{DEPTH, Kind, NODES, Node};
+use super::node::{DEPTH, Kind, NODES, Node};
 use crate::ledger::Ledger;
 use std::sync::Arc;
 use toml::Spanned;

@@ -1,6 +1,6 @@
 //! YAML as a tree. Aliases are replaced by what they stand for, within the bound on nodes.
 
-use super::{DEPTH, Kind, NODES, Node};
+use super::node::{DEPTH, Kind, NODES, Node};
 use crate::ledger::{Ledger, Line};
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;

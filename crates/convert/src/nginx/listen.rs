@@ -1,0 +1,105 @@
+//! `listen` lines: addresses, and what their servers speak.
+
+use super::lexer::Directive;
+use super::world::World;
+
+/// A `listen` line that was read.
+#[derive(Clone, Debug)]
+pub(super) struct Listen {
+    pub address: String,
+    pub is_tls: bool,
+    pub is_default: bool,
+    pub takes_proxy: bool,
+    pub is_h2c: bool,
+}
+
+impl Listen {
+    pub fn key(&self) -> (String, bool) {
+        (self.address.clone(), self.is_tls)
+    }
+}
+
+/// Reads a `listen` line; `None` for one that cannot be carried over, which is reported.
+pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Listen> {
+    let text = directive.word(1);
+    let line = directive.line;
+    let has = |word: &str| directive.from(2).iter().any(|other| other == word);
+    if text.starts_with("unix:") {
+        world.ledger.changes(line, "listeners have no Unix sockets", "let clients connect over TCP");
+        return None;
+    }
+    if has("quic") || has("http3") {
+        world.ledger.changes(line, "HTTP/3 is not spoken", "leave it out: clients use HTTP/2 over TCP");
+        return None;
+    }
+    let Some(address) = address(text) else {
+        world.ledger.changes(
+            line,
+            format!("\"{text}\" is not an address to listen on"),
+            "add it to bind of a listener",
+        );
+        return None;
+    };
+    world.ledger.carried(line);
+    let machinery = ["reuseport", "deferred", "bind", "spdy", "multipath"];
+    let tuned = directive.from(2).iter().find(|w| {
+        machinery.contains(&w.as_str())
+            || ["backlog=", "rcvbuf=", "sndbuf=", "fastopen=", "so_keepalive=", "ipv6only="]
+                .iter()
+                .any(|p| w.starts_with(p))
+    });
+    if let Some(word) = tuned {
+        world.ledger.dropped(line, format!("`{word}` tunes NGINX's own sockets"));
+    }
+    Some(Listen {
+        address,
+        is_tls: has("ssl"),
+        is_default: has("default_server") || has("default"),
+        takes_proxy: has("proxy_protocol"),
+        is_h2c: has("http2") && !has("ssl"),
+    })
+}
+
+/// An address as evenkeel writes it: `80`, `*:80` and `[::]:80` are the same there.
+pub(super) fn address(text: &str) -> Option<String> {
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0) || port.starts_with("${");
+    let text = text.trim();
+    if is_port(text) {
+        return Some(format!("[::]:{text}"));
+    }
+    let after = text.rsplit(']').next().unwrap_or_default();
+    let (host, port) = match after.rsplit_once(':') {
+        Some((_, port)) if !port.is_empty() => (&text[..text.len() - port.len() - 1], port),
+        _ => (text, "80"),
+    };
+    let host = match host {
+        "*" | "0.0.0.0" | "[::]" | "" => "[::]".to_string(),
+        "localhost" => "127.0.0.1".to_string(),
+        host => host.to_string(),
+    };
+    let is_ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok() || host.starts_with("${");
+    (is_ip && is_port(port)).then(|| format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_in_one_way() {
+        for (text, written) in [
+            ("80", Some("[::]:80")),
+            ("*:8080", Some("[::]:8080")),
+            ("[::]:80", Some("[::]:80")),
+            ("127.0.0.1", Some("127.0.0.1:80")),
+            ("[::1]:443", Some("[::1]:443")),
+            ("[::1]", Some("[::1]:80")),
+            ("localhost:81", Some("127.0.0.1:81")),
+            ("${PORT}", Some("[::]:${PORT}")),
+            ("web.example:80", None),
+            ("0", None),
+        ] {
+            assert_eq!(address(text).as_deref(), written, "{text}");
+        }
+    }
+}
