@@ -221,7 +221,7 @@ mod tests {
         lines.sort();
         let want = [
             "route rest: body_max: (default) -> \"1MiB\"",
-            "route rest: match.header.x: (default) -> \"1\"",
+            "route rest: match.header.x: (default) -> [\"1\"]",
             "route rest: match.method: (default) -> [\"GET\"]",
             "route rest: split.key: (default) -> \"client-ip\"",
             "route rest: split.weights.shop: 1 -> 3",

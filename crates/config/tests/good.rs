@@ -6,7 +6,7 @@ use evenkeel_config::plan::{
     Address, Admin, AdminHttp, AdminSocket, Check, HostPattern, LineSink, PathPattern, Plan, Pool, Probe, ReportLoad,
     Retry, Secret, Subset, Workers,
 };
-use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
+use evenkeel_config::{Files, Outcome, load, load_from, parse_str, places, render_text};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -49,8 +49,10 @@ fn every_example_is_clean_and_survives_being_written() {
 #[test]
 fn every_whole_file_in_readme_and_guides_is_clean() {
     let root = Path::new(EXAMPLES).with_file_name("");
-    let guides = std::fs::read_dir(root.join("docs/guide")).expect("the guides are there");
+    let folders = ["docs/guide", "docs/guide/coming-from"].map(|folder| root.join(folder));
+    let guides = folders.into_iter().flat_map(|folder| std::fs::read_dir(folder).expect("the guides are there"));
     let pages = guides.map(|entry| entry.expect("an entry").path()).chain([root.join("README.md")]);
+    let pages = pages.filter(|page| page.extension().is_some_and(|e| e == "md"));
     let mut files = 0;
     for page in pages {
         let page = std::fs::read_to_string(page).expect("a text");
@@ -516,4 +518,78 @@ fn reports_may_be_switched_on_with_a_word() {
     assert_eq!(told("true"), Some(ReportLoad { header: true, udp: true, path }));
     let path = "/load".to_string();
     assert_eq!(told("{ udp = false, path = '/load' }"), Some(ReportLoad { header: true, udp: false, path }));
+}
+
+#[test]
+fn routes_have_the_filters_of_defaults_unless_they_or_their_sets_have_them() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/every_key/defaults.toml"));
+    let read = |text: &str| {
+        let outcome = parse_str("defaults.toml", text, &|_| None);
+        outcome.plan.unwrap_or_else(|| panic!("{}", render_text(&outcome.diagnostics, false)))
+    };
+    let plan = read(&text.expect("a text"));
+    let filters = |name: &str| {
+        let route = plan.routes.iter().find(|route| &*route.name == name).expect("a route");
+        (route.body_max, route.limits.len(), route.response_headers.security, route.filters())
+    };
+    let all = vec!["response_headers", "cookies", "limits", "body_max", "request_headers"];
+    assert_eq!(filters("plain"), (Some(10_000_000), 1, true, all.clone()));
+    assert_eq!(filters("uploads"), (Some(1_000_000_000), 1, true, all.clone()));
+    assert_eq!(filters("own"), (Some(1_000), 1, false, all.clone()));
+    assert_eq!(filters("web"), (Some(10_000_000), 1, true, all.clone()));
+    assert_eq!(filters("database"), (None, 0, false, Vec::new()));
+    assert_eq!(read(&plan.to_toml()), plan);
+
+    // The only route of a file without any.
+    let text = "[defaults.route]\nbody_max = '1KB'\n[listener.web]\nbind = ['127.0.0.1:1']\n\
+        [pool.web]\nendpoints = ['127.0.0.1:2']\n";
+    let plan = read(text);
+    assert_eq!((&*plan.routes[0].name, plan.routes[0].body_max), ("default", Some(1_000)));
+    assert_eq!(read(&plan.to_toml()), plan);
+}
+
+#[test]
+fn each_key_has_its_place_and_secrets_are_masked() {
+    let files = Memory(BTreeMap::from([
+        (
+            "main.toml",
+            "version = 1\n[include]\nfiles = ['more.toml']\n[defaults.route]\nbody_max = '1KB'\n[listener.web]\n\
+             bind = ['127.0.0.1:8080']\n[listener.tcp]\nmode = 'tcp'\nbind = ['127.0.0.1:8081']\n[[route]]\npool = 'a'\n\
+             use = ['set']\n[[route]]\npool = 'a'\nmatch = { listener = ['tcp'] }\n",
+        ),
+        (
+            "more.toml",
+            "[filters.set]\nrequest_headers = { set = { Authorization = 'hunter2', X-A = '${V:-v}' } }\n\
+             [pool.a]\nendpoints = ['127.0.0.1:1', { addr = '127.0.0.1:2', weight = 2 }]\n",
+        ),
+    ]));
+    let text = places(&files, Path::new("main.toml"), &nothing).expect("no error");
+    let want = "version = 1  # main.toml:1\n\n\
+        [defaults]\nroute.body_max = \"1KB\"  # main.toml:5\n\n\
+        [listener.web]\nbind = [\"127.0.0.1:8080\"]  # main.toml:7\n\n\
+        [listener.tcp]\nmode = \"tcp\"  # main.toml:9\nbind = [\"127.0.0.1:8081\"]  # main.toml:10\n\n\
+        [[route]]\npool = \"a\"  # main.toml:12\nuse = [\"set\"]  # main.toml:13\n\
+        request_headers.set.Authorization = \"***\"  # more.toml:2 in [filters.set]\n\
+        request_headers.set.X-A = \"v\"  # more.toml:2 in [filters.set]\n\
+        body_max = \"1KB\"  # main.toml:5 in [defaults.route]\n\n\
+        [[route]]\npool = \"a\"  # main.toml:15\nmatch.listener = [\"tcp\"]  # main.toml:16\n\n\
+        [filters.set]\nrequest_headers.set.Authorization = \"***\"  # more.toml:2\n\
+        request_headers.set.X-A = \"v\"  # more.toml:2\n\n\
+        [pool.a]\nendpoints = [\"127.0.0.1:1\", { addr = \"127.0.0.1:2\", weight = 2 }]  # more.toml:4\n";
+    assert_eq!(text, want);
+    clean(parse_str("merged", &text, &nothing));
+    let wrong = Memory(BTreeMap::from([("main.toml", "[listener.web]\nbind = ['x']\n")]));
+    assert!(!places(&wrong, Path::new("main.toml"), &nothing).expect_err("errors").is_empty());
+}
+
+#[test]
+fn values_of_fields_that_are_named_like_secrets_are_masked() {
+    let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[[route]]\npool = 'a'\n[route.request_headers]\n\
+        set = { Authorization = 'Bearer hunter2', X-Api-Key = '{header.X-Key}', X-A = 'shown' }\nadd = { Cookie = 'sid=hunter2' }\n\
+        [pool.a]\nendpoints = ['127.0.0.1:1']\n";
+    let plan = clean(parse_str("test.toml", text, &nothing));
+    let shown = plan.to_toml();
+    assert!(!shown.contains("hunter2") && shown.contains("{header.X-Key}") && shown.contains("\"shown\""), "{shown}");
+    assert!(shown.contains("Authorization = \"***\"") && shown.contains("Cookie = \"***\""), "{shown}");
+    assert_eq!(clean(parse_str("again.toml", &plan.to_toml_with_secrets(), &nothing)), plan);
 }
