@@ -171,7 +171,7 @@ mod tests {
         };
         let text = routes(&[route]);
         let line = text.lines().nth(1).expect("a row");
-        for part in ["api", "prefix /api", "redirect 301 to https://{host}/", "...", "limits,jwt", "8/s", "25%"] {
+        for part in ["api", "prefix /api", "redirect 301 to https://{host}/", "...", "limits,jwt", "8.0/s", "25%"] {
             assert!(line.contains(part), "no {part} in {line}");
         }
     }
