@@ -35,19 +35,17 @@ pub enum Action {
     Respond(Respond),
 }
 
-/// Redirect of clients.
+/// Redirect of clients to another URL, with a status from 301 to 308.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Redirect {
-    /// Status of the response.
     pub status: u16,
     /// URL or path as a template, as `https://{host}{path}`.
     pub to: String,
 }
 
-/// Fixed response.
+/// Response without an endpoint, with a status from 200 to 599.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Respond {
-    /// Status of the response.
     pub status: u16,
 }
 

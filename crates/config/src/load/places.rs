@@ -15,7 +15,6 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Text instead of secrets.
 const MASK: &str = "***";
 
 /// Tables whose entries have names, each a table of its own.
@@ -115,7 +114,7 @@ impl Writer<'_> {
     }
 }
 
-/// A value on one line.
+/// Formats a value on one line, with passwords of URLs and values of secret keys masked.
 fn value(node: &Node) -> String {
     match &node.tree {
         Tree::Text(text) => quote(&without_passwords(text)),
@@ -136,7 +135,6 @@ fn value(node: &Node) -> String {
     }
 }
 
-/// Texts of a list.
 fn texts(node: Option<&Node>) -> Vec<&str> {
     let Some(Node { tree: Tree::List(nodes), .. }) = node else { return Vec::new() };
     nodes.iter().filter_map(|node| if let Tree::Text(text) = &node.tree { Some(&**text) } else { None }).collect()
