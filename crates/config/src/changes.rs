@@ -12,6 +12,9 @@ const DEFAULT: &str = "(default)";
 /// Most characters of a value that are shown.
 const VALUE_MAX: usize = 120;
 
+/// Keys of which a route has exactly one.
+const ACTIONS: [&str; 4] = ["pool", "split", "redirect", "respond"];
+
 /// Tables whose keys are chosen by the user.
 const NAMED: [&str; 2] = ["listener", "pool"];
 
@@ -146,7 +149,20 @@ impl Differs<'_> {
         let none = DeTable::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
         let is_named = old.contains_key("name") && new.contains_key("name");
+        let action = |table: &DeTable<'_>| ACTIONS.into_iter().find(|key| table.contains_key(*key));
+        let is_route = of.starts_with("route ") && path.is_empty();
+        let actions = action(old).zip(action(new)).filter(|(old, new)| is_route && old != new);
+        if let Some((had, has)) = actions {
+            let shown = |key: &str, table: &DeTable<'_>, text: &str| {
+                format!("{key} {}", table.get(key).map(|value| shown(text, value)).unwrap_or_default())
+            };
+            let (had, has) = (shown(had, old, self.before), shown(has, new, self.after));
+            self.say(of, &format!("action: {had} -> {has}"));
+        }
         for key in keys(old, new) {
+            if actions.is_some() && ACTIONS.contains(&&*key) {
+                continue;
+            }
             let (old, new) = (old.get(&*key), new.get(&*key));
             match &*key {
                 "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
@@ -189,6 +205,28 @@ mod tests {
         let after = BEFORE.replace("127.0.0.1:4", "127.0.0.1:5");
         let lines = changes(&plan(BEFORE), &plan(&after));
         assert_eq!(lines, ["pool shop: endpoint b: addr: \"127.0.0.1:4\" -> \"127.0.0.1:5\""]);
+    }
+
+    #[test]
+    fn actions_and_criteria_of_routes_have_lines() {
+        let before =
+            BEFORE.replace("name = 'rest'\npool = 'shop'", "name = 'rest'\nsplit = { weights = { shop = 1 } }");
+        let lines = changes(&plan(BEFORE), &plan(&before));
+        assert_eq!(lines, ["route rest: action: pool \"shop\" -> split { weights = { shop = 1 } }"]);
+        let after = before.replace("weights = { shop = 1 }", "weights = { shop = 3 }, key = 'client-ip'").replace(
+            "name = 'rest'",
+            "name = 'rest'\nmatch = { method = ['GET'], header = { x = '1' } }\nbody_max = '1MiB'",
+        );
+        let mut lines = changes(&plan(&before), &plan(&after));
+        lines.sort();
+        let want = [
+            "route rest: body_max: (default) -> \"1MiB\"",
+            "route rest: match.header.x: (default) -> [\"1\"]",
+            "route rest: match.method: (default) -> [\"GET\"]",
+            "route rest: split.key: (default) -> \"client-ip\"",
+            "route rest: split.weights.shop: 1 -> 3",
+        ];
+        assert_eq!(lines, want);
     }
 
     #[test]

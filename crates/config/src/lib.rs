@@ -62,6 +62,7 @@ pub use form::{NETWORK_LIST_MAX, USER_LIST_MAX, network_list, user_list};
 pub use list::endpoint_list;
 pub use load::env::Env;
 pub use load::files::{Disk, Files, NoFiles};
+pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str};
 pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine, TlsFile};
 pub use plan::Plan;

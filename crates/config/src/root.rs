@@ -8,8 +8,8 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
-use crate::sections::filters::sets::FILTER_SET;
-use crate::sections::listener::{LISTENER, Listener, listeners};
+use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
+use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
 use crate::sections::retry::{self, DEFAULT_RETRY, Retry};
@@ -18,8 +18,9 @@ use crate::sections::runtime::{RUNTIME, Runtime};
 use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
 use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::source::Sources;
-use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
+use crate::table::{Absent, Declared, Key, Kind, Section, Table, is_secret_field, quote};
 use crate::tree::{self, Node, Tree};
+use std::sync::Arc;
 
 /// Top level of every configuration file.
 pub(crate) static ROOT: Table = Table {
@@ -68,7 +69,7 @@ pub(crate) static ROOT: Table = Table {
         table(
             "defaults",
             Kind::Table(&DEFAULTS),
-            "Timeouts and retries that listeners, pools and routes start from.",
+            "Timeouts, retries and filters that listeners, pools and routes start from.",
             "its defaults",
         ),
         table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
@@ -85,11 +86,12 @@ const fn table(name: &'static str, kind: Kind, help: &'static str, absent: &'sta
 
 static DEFAULTS: Table = Table {
     path: "[defaults]",
-    help: "Timeouts and retries that listeners, pools and routes start from.",
+    help: "Timeouts, retries and filters that listeners, pools and routes start from.",
     inherits: false,
     keys: &[
         table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "Time limits.", "its defaults"),
         table("retry", Kind::Table(&DEFAULT_RETRY), "Retries and hedging.", "its defaults"),
+        table("route", Kind::Table(&DEFAULT_ROUTE), "Filters of routes.", "none"),
     ],
 };
 
@@ -116,9 +118,15 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let (runtime, admin) = (Runtime::of(&root.section("runtime")), admin(root));
     let resolver = Resolver::of(&root.section("resolver"));
     resolver::check(&root.section("resolver"), findings);
-    let listeners = listeners(root, &defaults, admin.as_ref(), findings);
+    let mut listeners = listeners(root, &defaults, admin.as_ref(), findings);
     let pools = pools(root, &defaults, &resolver, findings);
     let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
+    if defaults.has("route") {
+        // Their routes have more than `pool` of a listener can say, and stand for themselves.
+        for listener in listeners.iter_mut().filter(|listener| listener.mode == Mode::Http) {
+            Arc::make_mut(listener).pool = None;
+        }
+    }
     let telemetry = Telemetry::of(&root.section("telemetry"));
     telemetry::check(&root.section("telemetry"), &runtime, &pools, findings);
     let acme = Acme::of(&root.section("acme"));
@@ -143,6 +151,11 @@ impl Plan {
     /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
     /// only what differs from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
+        masked_fields(self.to_toml_with_fields())
+    }
+
+    /// [`to_toml`](Self::to_toml) with values of fields that are named like secrets.
+    fn to_toml_with_fields(&self) -> String {
         let mut out = String::from("version = 1\n");
         self.runtime.lines(&Runtime::unset()).section("[runtime]", &mut out);
         if let Some(admin) = &self.admin {
@@ -174,7 +187,7 @@ impl Plan {
 impl Plan {
     /// [`to_toml`](Self::to_toml) with secrets in clear, so that the file gives an equal plan in every case.
     pub fn to_toml_with_secrets(&self) -> String {
-        let mut text = self.to_toml();
+        let mut text = self.to_toml_with_fields();
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
             Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
             Secret::File(_) => None,
@@ -194,6 +207,39 @@ impl Plan {
         }
         text
     }
+}
+
+/// The text of a plan with the values masked that routes set fields to whose names denote secrets. A value that is a variable
+/// holds none.
+fn masked_fields(mut text: String) -> String {
+    if !text.contains("_headers = ") {
+        return text;
+    }
+    let mut sources = Sources::default();
+    let file = sources.add("", &text);
+    let (Node { tree: Tree::Table(root), .. }, None) = tree::parse(&sources, file, &mut Findings::default()) else {
+        return text;
+    };
+    let Some(Node { tree: Tree::List(routes), .. }) = root.find(&["route"]) else { return text };
+    let mut at = Vec::new();
+    for route in routes {
+        let Tree::Table(route) = &route.tree else { continue };
+        for (headers, key) in [
+            ("request_headers", "set"),
+            ("request_headers", "add"),
+            ("response_headers", "set"),
+            ("response_headers", "add"),
+        ] {
+            let Some(Node { tree: Tree::Table(fields), .. }) = route.find(&[headers, key]) else { continue };
+            let is_variable = |node: &Node| matches!(&node.tree, Tree::Text(value) if value.starts_with('{') && value.find('}') == Some(value.len() - 1));
+            let secret = fields.entries.iter().filter(|e| is_secret_field(&e.key) && !is_variable(&e.node));
+            at.extend(secret.map(|entry| entry.node.span));
+        }
+    }
+    // Last span first, so that earlier spans stay valid.
+    at.sort_unstable_by_key(|span| std::cmp::Reverse(*span));
+    at.into_iter().for_each(|span| text.replace_range(span.start..span.end, "\"***\""));
+    text
 }
 
 /// A name as a TOML key: bare if possible, else quoted (a dot would split it).

@@ -102,7 +102,7 @@ fn the_files_that_are_built_again_set_every_key_of_every_table() {
     let of_algorithms = |key: &str| key.starts_with(".pool.balance.") || key.starts_with(".pool.shadow.");
     // Criteria are the same tables in each alternative and under `not`, and so are expected values.
     let same = |keys: BTreeSet<String>| -> BTreeSet<String> {
-        let set = |key: String| key.replace(".filters.", ".route.");
+        let set = |key: String| key.replace(".filters.", ".route.").replace(".defaults.route.", ".route.");
         let one = |key: String| set(key).replace(".match.any.", ".match.").replace(".match.not.", ".match.");
         let value =
             |key: String| key.replace(".match.query.", ".match.header.").replace(".match.cookie.", ".match.header.");

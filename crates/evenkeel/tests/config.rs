@@ -255,3 +255,15 @@ fn what_was_typed_can_be_changed_too() {
         assert!(text(&refused.stderr).contains("started without a "), "{}", text(&refused.stderr));
     }
 }
+
+#[test]
+fn a_file_is_shown_with_the_place_of_each_key_or_with_its_errors() {
+    let setup = Setup::new("config-places", "127.0.0.1:1");
+    let shown = evenkeel(&["config", "show", "--places", "-c", &setup.file]);
+    let out = text(&shown.stdout);
+    let place = format!("endpoints = [\"127.0.0.1:1\"]  # {}:2", setup.folder.0.join("conf.d/web.toml").display());
+    assert!(shown.status.success() && out.contains(&place), "{out} {}", text(&shown.stderr));
+    setup.include("127.0.0.1");
+    let wrong = evenkeel(&["config", "show", "--places", "-c", &setup.file]);
+    assert_eq!((wrong.status.code(), text(&wrong.stderr).contains("web.toml:2:")), (Some(78), true));
+}

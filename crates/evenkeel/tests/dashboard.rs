@@ -1,6 +1,7 @@
 //! Pages of the dashboard as sent: figures, filters, rights of callers. `make conformance` looks at them in a browser.
 
 use crate::support::{Endpoint, Folder, Running, address, ask, eventually, get};
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
@@ -125,6 +126,56 @@ fn figures_are_those_of_the_metrics() {
         let tries = sum("evenkeel_upstream_requests_total", &format!("endpoint=\"{endpoint}\""));
         assert!(tries > 0 && page.contains(&format!(">0</span> of {tries}</td>")), "{endpoint} had {tries}: {page}");
     }
+}
+
+#[test]
+fn routes_have_their_actions_criteria_and_filters_everywhere() {
+    let more = "[pool.canary]\nendpoints = ['127.0.0.1:1']\n\
+        [[route]]\nname = 'cart'\nmatch = { prefix = '/cart', method = ['GET'], not = { header = { x-bot = 'yes' } } }\n\
+        split = { weights = { shop = 3, canary = 1 } }\nbody_max = '1MiB'\nresponse_headers = { remove = ['server'] }\n\
+        [[route]]\nname = 'old'\nmatch = { path = '/old' }\nredirect = { path = '/new', status = 301 }\n\
+        [[route]]\nname = 'gone'\nmatch = { any = [{ path = '/a' }, { host = ['b.example'], starts_with = '/b' }] }\n\
+        respond = 410\n";
+    let site = Site::new("dashboard-actions", more);
+    let routes: Vec<Value> = serde_json::from_str(&site.page("/v1/routes")).expect("JSON");
+    let route = |name: &str| routes.iter().find(|route| route["name"] == name).expect("it is listed");
+    let cart = route("cart");
+    let pools: Vec<(&str, f64)> = cart["action"]["split"]["pools"]
+        .as_array()
+        .expect("pools")
+        .iter()
+        .map(|pool| (pool["pool"].as_str().expect("a name"), pool["share"].as_f64().expect("a share")))
+        .collect();
+    assert_eq!(pools, [("shop", 0.75), ("canary", 0.25)]);
+    let matching =
+        json!({ "hosts": [], "path": "prefix /cart", "criteria": ["method GET", "not header x-bot = yes"], "any": [] });
+    assert_eq!(cart["match"], matching);
+    assert_eq!(cart["filters"], json!(["response_headers", "body_max"]));
+    assert_eq!(route("old")["action"], json!({ "redirect": { "status": 301, "to": "/new" } }));
+    assert_eq!(route("gone")["action"], json!({ "respond": { "status": 410 } }));
+    assert_eq!(route("gone")["match"]["any"], json!(["path /a", "host b.example, starts_with /b"]));
+    assert_eq!((&route("web")["action"], &route("web")["pool"]), (&json!({ "pool": "shop" }), &json!("shop")));
+
+    let page = site.page("/ui/routes");
+    for part in
+        [">shop</a> 75 %", ">canary</a> 25 %", "redirect 301", "respond 410", "not header x-bot = yes", "body_max"]
+    {
+        assert!(page.contains(part), "no {part} in {page}");
+    }
+    let patched = site.send(
+        "PATCH",
+        "/v1/routes/cart/split",
+        &format!("{ANNA}Content-Type: application/json\r\n"),
+        r#"{"weights":{"canary":3}}"#,
+    );
+    assert!(patched.starts_with("HTTP/1.1 200"), "{patched}");
+    let page = site.page("/ui/routes");
+    assert!(page.contains(">canary</a> 50 %") && page.contains("weights by anna"), "{page}");
+    let get = "GET /old HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    eventually("a band to the redirect", || {
+        ask(&site.listen, get).expect("an answer");
+        site.page("/ui/flow").contains("redirect 301 to /new").then_some(())
+    });
 }
 
 #[test]

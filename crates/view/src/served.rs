@@ -7,17 +7,100 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Route {
     pub name: String,
-    /// The hosts that it takes; any, if there are none.
+    /// The hosts that it takes; any, if there are none. The same as in `match`.
     pub hosts: Vec<String>,
     /// Pattern of the paths that it takes.
     pub path: String,
     /// The pool, or another action in a few words.
     pub pool: String,
-    /// Pools that share the requests by weight, if several do.
     #[serde(default)]
-    pub split: Option<Split>,
+    pub action: Action,
+    #[serde(default, rename = "match")]
+    pub matching: Matching,
+    /// Keys of its filters, in the order in which requests pass them.
+    #[serde(default)]
+    pub filters: Vec<String>,
     /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
+}
+
+/// Effect of a route on its requests: an object with one of these keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Name of the pool that gets the requests.
+    Pool(String),
+    Split(Split),
+    Redirect(Redirect),
+    Respond(Respond),
+}
+
+/// Redirect of clients to another URL, with a status from 301 to 308.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Redirect {
+    pub status: u16,
+    /// URL or path as a template, as `https://{host}{path}`.
+    pub to: String,
+}
+
+/// Response without an endpoint, with a status from 200 to 599.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Respond {
+    pub status: u16,
+}
+
+/// Requests that a route takes. All parts must match.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Matching {
+    /// The hosts that it takes; any, if there are none.
+    pub hosts: Vec<String>,
+    /// The path as it is written, after its key unless that is `path`: `/cart`, `prefix /api`. Absent for any path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Criteria in words, as `method GET, HEAD`, `header x-beta = 1`, `not client 10.0.0.0/8` and `alpn h2`.
+    pub criteria: Vec<String>,
+    /// Alternatives in words, at least one of which must match too; none, if it is empty.
+    pub any: Vec<String>,
+}
+
+impl Default for Action {
+    fn default() -> Action {
+        Action::Pool(String::new())
+    }
+}
+
+impl Action {
+    /// The action in a few words: a pool by its name.
+    pub fn words(&self) -> String {
+        match self {
+            Action::Pool(pool) => pool.clone(),
+            Action::Split(split) => format!("split {}", split.words()),
+            Action::Redirect(redirect) => format!("redirect {} to {}", redirect.status, redirect.to),
+            Action::Respond(respond) => format!("respond {}", respond.status),
+        }
+    }
+
+    /// Pools that get requests, with their shares, 0 to 1.
+    pub fn pools(&self) -> Vec<(&str, f64)> {
+        match self {
+            Action::Pool(pool) => vec![(pool, 1.0)],
+            Action::Split(split) => split.pools.iter().map(|pool| (&*pool.pool, pool.share)).collect(),
+            Action::Redirect(_) | Action::Respond(_) => Vec::new(),
+        }
+    }
+}
+
+impl Matching {
+    /// The match in words: `shop.example, prefix /api, method GET`; `everything` if each request matches.
+    pub fn words(&self) -> String {
+        let any = (!self.any.is_empty()).then(|| format!("any of: {}", self.any.join(" | ")));
+        let all: Vec<&str> = [&self.hosts, self.path.as_slice(), &self.criteria, any.as_slice()]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        if all.is_empty() { "everything".to_owned() } else { all.join(", ") }
+    }
 }
 
 /// Pools that share the requests of a route by weight.
@@ -128,4 +211,44 @@ pub struct Record {
     pub name: String,
     /// The pool whose endpoints are named.
     pub pool: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_is_an_object_with_one_key_and_a_few_words() {
+        let share = |pool: &str, weight, share| Share { pool: pool.into(), weight, configured: weight, share };
+        let split = Split {
+            route: "shop".into(),
+            pools: vec![share("stable", 95, 0.95), share("canary", 5, 0.05)],
+            order: None,
+        };
+        for (action, key, words, pools) in [
+            (Action::Pool("shop".into()), "pool", "shop", 1),
+            (Action::Split(split), "split", "split stable 95, canary 5", 2),
+            (Action::Redirect(Redirect { status: 301, to: "/new".into() }), "redirect", "redirect 301 to /new", 0),
+            (Action::Respond(Respond { status: 404 }), "respond", "respond 404", 0),
+        ] {
+            let json = serde_json::to_value(&action).expect("JSON");
+            let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
+            assert_eq!(keys, [key]);
+            assert_eq!(serde_json::from_value::<Action>(json).expect("the same"), action);
+            assert_eq!((action.words().as_str(), action.pools().len()), (words, pools));
+        }
+    }
+
+    #[test]
+    fn a_match_has_all_its_parts_in_words() {
+        assert_eq!(Matching::default().words(), "everything");
+        let matching = Matching {
+            hosts: vec!["shop.example".into()],
+            path: Some("prefix /api".into()),
+            criteria: vec!["method GET".into()],
+            any: vec!["header a = 1".into(), "cookie b present".into()],
+        };
+        let words = "shop.example, prefix /api, method GET, any of: header a = 1 | cookie b present";
+        assert_eq!(matching.words(), words);
+    }
 }

@@ -131,7 +131,18 @@ fn passed(asked: &Asked, status: &Status) -> [Vec<Passed>; 3] {
             let from = at.listener.clone();
             routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate, state: None });
         }
-        pools.push(Passed { from: route.name, to: route.pool, rate, errors, state: None });
+        let to = |to: &str, share: f64| Passed {
+            from: route.name.clone(),
+            to: to.to_owned(),
+            rate: rate * share,
+            errors: errors * share,
+            state: None,
+        };
+        // Errors of the pools of a split are not counted apart by route, and are spread like its requests.
+        match route.action.pools().as_slice() {
+            [] => pools.push(to(&route.action.words(), 1.0)),
+            shares => pools.extend(shares.iter().map(|(pool, share)| to(pool, *share))),
+        }
     }
     for pool in &status.pools {
         endpoints.extend(pool.endpoints.iter().map(|endpoint| of_endpoint(asked, pool, endpoint)));

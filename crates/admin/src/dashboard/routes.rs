@@ -2,13 +2,13 @@
 
 use super::explain::pick;
 use super::page::{Asked, Content, Page};
-use super::shown::{or_dash, percent, percentile, rate};
+use super::shown::{cut, or_dash, percent, percentile, rate};
 use super::table::{Column, Row, table};
 use crate::api::problem::Problem;
 use evenkeel_view::Described;
 use evenkeel_view::picks::WouldGo;
-use evenkeel_view::served::Route;
-use evenkeel_view::words::grouped;
+use evenkeel_view::served::{Action, Route};
+use evenkeel_view::words::{escaped, grouped};
 use maud::{Markup, html};
 
 /// The page does not follow what happens, or text that was typed would be lost.
@@ -19,7 +19,7 @@ const ROWS: usize = 300;
 
 const COLUMNS: &[Column] = &[
     Column::text("Route"),
-    Column::text("Pool"),
+    Column::text("Action"),
     Column::text("Listener"),
     Column::number("Rate"),
     Column::number("Errors"),
@@ -83,13 +83,39 @@ fn page(asked: &Asked, tried: Option<&Result<WouldGo, Problem>>) -> Markup {
     }
 }
 
+/// Pools of a split that are shown, of many.
+const SHARES: usize = 4;
+
+/// The action of a route: a pool, pools with their shares, the target of a redirect, or a status.
+fn action(action: &Action) -> Markup {
+    let pool = |name: &str| html! { a href={ "/ui/pools?q=" (escaped(name)) } { (name) } };
+    match action {
+        Action::Pool(name) => pool(name),
+        Action::Split(split) => html! {
+            @for share in split.pools.iter().take(SHARES) { div { (pool(&share.pool)) " " (percent(share.share)) } }
+            @if split.pools.len() > SHARES {
+                div.dim title=(split.words()) { "and " (split.pools.len() - SHARES) " more" }
+            }
+            @if let Some(order) = &split.order { div.dim { "weights by " (order.by) } }
+        },
+        Action::Redirect(redirect) => {
+            html! { "redirect " (redirect.status) div.dim { "to " code { (cut(&redirect.to)) } } }
+        }
+        Action::Respond(respond) => html! { "respond " (respond.status) },
+    }
+}
+
 /// A row for each listener that the route belongs to.
 fn rows(route: &Route) -> impl Iterator<Item = Row> {
     route.at.iter().map(|passed| {
         let errors = (passed.rate > 0.0).then(|| passed.error_rate / passed.rate);
         Row::from(vec![
-            html! { (route.name) div.dim { @if route.hosts.is_empty() { "any host" } (route.hosts.join(", ")) " " code { (route.path) } } },
-            html! { a href={ "/ui/pools?q=" (route.pool) } { (route.pool) } },
+            html! {
+                (route.name)
+                div.dim { (cut(&route.matching.words())) }
+                @if !route.filters.is_empty() { div.dim { "filters: " (cut(&route.filters.join(", "))) } }
+            },
+            action(&route.action),
             html! { (passed.listener) },
             html! { (rate(passed.rate)) },
             html! { span.bad[errors > Some(0.0)] { (or_dash(errors, percent)) } },
@@ -120,5 +146,36 @@ fn would_go(would: &WouldGo) -> Markup {
             h3 { "Its pool would pick " (made.picked.as_deref().unwrap_or("none")) " now" }
             (pick(made))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_view::served::{Matching, Passed, Redirect, Respond, Share, Split};
+
+    fn first(action: Action) -> String {
+        let matching = Matching { criteria: vec!["header x-beta = 1".into()], ..Matching::default() };
+        let filters = vec!["limits".into(), "jwt".into()];
+        let at = vec![Passed { listener: "web".into(), ..Passed::default() }];
+        let route = Route { name: "shop".into(), action, matching, filters, at, ..Route::default() };
+        table("Routes", COLUMNS, rows(&route)).into_string()
+    }
+
+    #[test]
+    fn each_action_says_where_requests_go() {
+        let page = first(Action::Pool("a/b".into()));
+        assert!(page.contains("<a href=\"/ui/pools?q=a%2Fb\">a/b</a>"), "{page}");
+        assert!(page.contains("header x-beta = 1") && page.contains("filters: limits, jwt"), "{page}");
+        let share = |pool: String, share| Share { pool, weight: 1, configured: 1, share };
+        let pools = (0..6).map(|at| share(format!("pool-{at}"), 1.0 / 6.0)).collect();
+        let page = first(Action::Split(Split { route: "shop".into(), pools, order: None }));
+        assert!(page.contains(">pool-0</a> 17 %") && page.contains("pool-5 1\">and 2 more"), "{page}");
+        let to = format!("https://{{host}}/{}", "x".repeat(80));
+        let page = first(Action::Redirect(Redirect { status: 308, to: to.clone() }));
+        assert!(page.contains("redirect 308") && page.contains(&format!("title=\"{to}\"")), "{page}");
+        assert!(!page.contains(&format!(">{to}")), "{page}");
+        let page = first(Action::Respond(Respond { status: 410 }));
+        assert!(page.contains("respond 410"), "{page}");
     }
 }

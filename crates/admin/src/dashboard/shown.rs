@@ -40,6 +40,17 @@ pub fn or_dash<T>(figure: Option<T>, written: impl Fn(T) -> String) -> String {
     figure.map_or_else(|| "\u{2013}".to_owned(), written)
 }
 
+/// Most characters of a text that may be long.
+const TEXT_MAX: usize = 60;
+
+/// A text that may be long: cut, with the whole as its title.
+pub fn cut(text: &str) -> Markup {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => html! { span title=(text) { (text[..end].trim_end()) "\u{2026}" } },
+        None => html! { (text) },
+    }
+}
+
 /// Class of a grade of states, which gives it colour and sign.
 pub fn kind(standing: Standing) -> &'static str {
     match standing {
@@ -94,6 +105,9 @@ mod tests {
         let weight = Order { weight: Some(0), by: "user root".into(), at_ms: 1000, ..Order::default() };
         assert_eq!(order(&weight, Some("answered 500"), 3000), "weight 0: by user root, 2s ago");
         assert_eq!(order(&weight, Some("weight set to 0 by user root"), 3000), "weight 0: 2s ago");
+        let long = cut(&format!("{}<b>", "a".repeat(60))).into_string();
+        assert!(long.starts_with("<span title=\"aaa") && long.ends_with("a\u{2026}</span>"), "{long}");
+        assert_eq!(cut("short").into_string(), "short");
         assert_eq!(page_of("a b", "[::1]:80/x"), "/ui/pools/a%20b/%5B::1%5D:80%2Fx");
     }
 }

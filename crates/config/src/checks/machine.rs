@@ -69,8 +69,9 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         }
     }
     let (listeners, sets) = (root.named("listener"), root.named("filters"));
-    let routes: Vec<&Section> =
-        root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)).collect();
+    let defaults = root.section("defaults").section("route");
+    let sets = sets.iter().map(|named| &named.section).chain([&defaults]);
+    let routes: Vec<&Section> = root.sections("route").into_iter().chain(sets).collect();
     for owner in listeners.iter().map(|named| &named.section).chain(routes.iter().copied()) {
         for page in owner.sections("error_pages") {
             if let Some(path) = page.text("file") {
@@ -78,7 +79,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             }
         }
     }
-    for route in routes {
+    for route in &routes {
         let access = route.section("access");
         let files = ["allow_files", "deny_files"].map(|key| access.texts(key)).concat();
         files.iter().for_each(|(path, span)| check_networks(Path::new(path), *span, machine, findings));
@@ -87,8 +88,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             check_users(Path::new(&path), auth.span_of("file"), machine, findings);
         }
     }
-    let sets = root.named("filters");
-    for owner in root.sections("route").into_iter().chain(sets.iter().map(|named| &named.section)) {
+    for owner in routes {
         let jwt = owner.section("jwt");
         if let Some(Formed::KeySource(KeySource::File(path))) = jwt.formed("keys") {
             check_keys(&path, jwt.span_of("keys"), machine, findings);

@@ -16,7 +16,7 @@ use crate::sections::retry;
 use crate::sections::route::{self, Route};
 use crate::sections::timeouts::check_order;
 use crate::source::Span;
-use crate::table::{Named, Section};
+use crate::table::{Declared, Named, Section};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -30,7 +30,15 @@ pub(super) fn routes(
 ) -> Vec<Route> {
     let sections = root.sections("route");
     let pool_names = Names::new(pools.iter().map(|p| &*p.name));
-    let own = own_routes(root, pools, &pool_names, findings);
+    let filters = defaults.section("route");
+    let has_implied = root.set("route").is_none() || listeners.iter().any(|l| l.mode == Mode::Http && l.pool.is_some());
+    if has_implied && defaults.has("route") {
+        // Routes that are implied have no section of their own to be checked.
+        let implied = Route::blank(filters.span).over(&filters);
+        route::check_filters(&implied, findings);
+        check_pools_of_filters(&implied, |name| pools.iter().any(|pool| &*pool.name == name), &pool_names, findings);
+    }
+    let own = own_routes(root, pools, (&filters, &pool_names), findings);
     if root.set("route").is_none() {
         let mut own: Vec<Route> = own.into_iter().map(|p| p.route).collect();
         let leads = Leads::new(&own, listeners);
@@ -39,7 +47,7 @@ pub(super) fn routes(
             if let [only] = pools { vec![only] } else { pools.iter().filter(is_rest).collect() };
         let needs = |l: &Arc<Listener>| l.mode == Mode::Http && l.pool.is_none();
         let mut routes = match listeners.is_empty() || listeners.iter().any(needs) {
-            true => catch_all(root, &rest, findings),
+            true => catch_all(root, &rest, &filters, findings),
             false => Vec::new(),
         };
         routes.append(&mut own);
@@ -62,7 +70,11 @@ pub(super) fn routes(
     let listener_names = Names::new(listeners.iter().map(|l| &*l.name));
     let mut placed = Vec::new();
     for section in &sections {
-        let section = &with_sets(section, root.named("filters"), findings);
+        let mut section = with_sets(section, root.named("filters"), findings);
+        if takes_requests(&section, listeners) {
+            section = section.over(&filters);
+        }
+        let section = &section;
         let pool = section.text("pool").and_then(|name| pool_sections.get(&*name).copied());
         let mut route = Route::over(section, pool, defaults);
         if !section.has("name") {
@@ -79,11 +91,7 @@ pub(super) fn routes(
                 unknown_pool(&keyed.key, keyed.span, &pool_names, findings);
             }
         }
-        for filter in ["forward_auth", "mirror"].map(|key| section.section(key)) {
-            if let Some(name) = filter.text("pool").filter(|name| !pool_sections.contains_key(&**name)) {
-                unknown_pool(&name, filter.span_of("pool"), &pool_names, findings);
-            }
-        }
+        check_pools_of_filters(section, |name| pool_sections.contains_key(name), &pool_names, findings);
         check_references(section, &known, &listener_names, findings);
         route::check(section, findings);
         let whole = section.set("match").is_none_or(|m| !m.is_broken());
@@ -111,19 +119,27 @@ pub(super) fn routes(
 
 /// Builds the routes that `pool` of a listener stands for: everything that no other route of that listener
 /// matches.
-fn own_routes(root: &Section, pools: &[Arc<Pool>], names: &Names<'_>, findings: &mut Findings) -> Vec<Placed> {
+fn own_routes(
+    root: &Section,
+    pools: &[Arc<Pool>],
+    (filters, names): (&Section, &Names<'_>),
+    findings: &mut Findings,
+) -> Vec<Placed> {
     let mut routes = Vec::new();
     let by_name: HashMap<&str, &Pool> = pools.iter().map(|p| (&*p.name, &**p)).collect();
     for named in root.named("listener") {
         let Some(name) = named.section.text("pool") else { continue };
         let span = named.section.span_of("pool");
-        if named.section.word("mode") == Mode::Dns.name() {
+        let mode = named.section.word("mode");
+        if mode == Mode::Dns.name() {
             continue;
         }
         match by_name.get(&*name) {
             Some(pool) => {
                 let own = named.name.as_str();
-                let route = Route { name: own.into(), listeners: vec![own.into()], ..Route::catch_all(pool) };
+                let whole =
+                    if mode == Mode::Http.name() { Route::implied(pool, filters) } else { Route::catch_all(pool) };
+                let route = Route { name: own.into(), listeners: vec![own.into()], ..whole };
                 routes.push(Placed { route, span, whole: true });
             }
             None => unknown_pool(&name, span, names, findings),
@@ -132,11 +148,33 @@ fn own_routes(root: &Section, pools: &[Arc<Pool>], names: &Names<'_>, findings: 
     routes
 }
 
+/// True if no listener that the route names relays sessions.
+fn takes_requests(route: &Section, listeners: &[Arc<Listener>]) -> bool {
+    let named = route.section("match").texts("listener");
+    !listeners
+        .iter()
+        .any(|listener| listener.mode != Mode::Http && named.iter().any(|(name, _)| **name == *listener.name))
+}
+
+/// Reports pools of filters that do not exist.
+fn check_pools_of_filters(
+    route: &Section,
+    is_known: impl Fn(&str) -> bool,
+    names: &Names<'_>,
+    findings: &mut Findings,
+) {
+    for filter in ["forward_auth", "mirror"].map(|key| route.section(key)) {
+        if let Some(name) = filter.text("pool").filter(|name| !is_known(name)) {
+            unknown_pool(&name, filter.span_of("pool"), names, findings);
+        }
+    }
+}
+
 /// Builds the route of a file without any: all requests to the only pool.
-fn catch_all(root: &Section, pools: &[&Arc<Pool>], findings: &mut Findings) -> Vec<Route> {
+fn catch_all(root: &Section, pools: &[&Arc<Pool>], filters: &Section, findings: &mut Findings) -> Vec<Route> {
     match pools {
         [] => Vec::new(),
-        [pool] => vec![Route::catch_all(pool)],
+        [pool] => vec![Route::implied(pool, filters)],
         _ => {
             let names: Vec<&str> = pools.iter().map(|p| &*p.name).collect();
             findings

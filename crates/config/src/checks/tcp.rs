@@ -30,7 +30,8 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 21] = [
+const ROUTE_OF_REQUESTS: [&str; 22] = [
+    "use",
     "split",
     "redirect",
     "respond",

@@ -2,6 +2,7 @@
 
 pub mod env;
 pub mod files;
+pub mod places;
 mod slips;
 
 use crate::code::Code;
@@ -248,11 +249,16 @@ impl<'a> Loader<'a> {
 
     fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
         let joined = std::mem::take(&mut self.joined).finish();
-        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, &joined, Span::whole(0));
+        self.built(&joined, machine)
+    }
+
+    /// Builds the plan of the merged files.
+    fn built(mut self, joined: &TableNode, machine: Option<&dyn Machine>) -> Outcome {
+        let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, joined, Span::whole(0));
         // References into a file that could not be read are not errors.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));
         let is_foreign =
-            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree, &joined).is_some();
+            |e: &Entry| ROOT.key(&e.key).is_none() && foreign::key(ROOT.path, &e.key, &e.node.tree, joined).is_some();
         if joined.entries.iter().any(is_foreign) {
             // There may be listeners and pools under another proxy's names.
             self.findings.forget(Code::NothingToDo, Span::whole(0));

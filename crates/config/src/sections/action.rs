@@ -4,7 +4,7 @@ use super::matching::Scheme;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, HashKey, PathPattern, Template};
-use crate::table::{Absent, DAY, Declared, Key, Kind, Lines, S, Section, quote, table};
+use crate::table::{Absent, DAY, Declared, Key, Kind, Lines, S, Section, Words, quote, table};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -358,6 +358,25 @@ impl Action {
             Action::Respond(respond) => Some(respond.status..=respond.status),
             Action::Pool(_) | Action::Split(_) => None,
         }
+    }
+}
+
+impl Redirect {
+    /// URL that the redirect leads to, as a template; a prefix ends with `{*rest}`.
+    pub fn target(&self) -> String {
+        let Redirect { to, scheme, host, port, prefix, path, .. } = self;
+        if let Some(to) = to {
+            return to.to_string();
+        }
+        let rest = prefix.as_ref().map(|prefix| format!("{}/{{*rest}}", prefix.to_string().trim_end_matches('/')));
+        let path = path.as_ref().map(ToString::to_string).or(rest).unwrap_or_else(|| "{path}".to_owned());
+        if scheme.is_none() && host.is_none() && port.is_none() {
+            return path;
+        }
+        let scheme = scheme.map_or("{scheme}", Words::word);
+        let host = host.as_ref().map_or_else(|| "{host}".to_owned(), ToString::to_string);
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{scheme}://{host}{port}{path}")
     }
 }
 

@@ -181,15 +181,20 @@ fn matches(route: &Section) -> Matches {
     Matches::of(&route.section("match"))
 }
 
-/// Reports contradictory matches and ambiguous error pages.
+/// Reports contradictory matches, and what does not fit within a key or beside others.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
-    error_pages::check(route, findings);
     matching::check(&route.section("match"), findings);
-    headers::check(route, findings);
-    cookies::check(route, findings);
     let paths = paths(&matches(route));
     action::check(route, &paths, findings);
     rewrite::check(route, &paths, findings);
+    check_filters(route, findings);
+}
+
+/// Reports what does not fit within filters.
+pub(crate) fn check_filters(route: &Section, findings: &mut Findings) {
+    error_pages::check(route, findings);
+    headers::check(route, findings);
+    cookies::check(route, findings);
     access::check(route, findings);
     limits::check(route, findings);
     bandwidth::check(route, findings);
@@ -241,6 +246,14 @@ impl Route {
             retry: pool.retry.clone(),
             ..Route::unset()
         }
+    }
+
+    /// Route that `pool` of a listener stands for, or a file without routes: as [`catch_all`](Self::catch_all), with the
+    /// filters of `[defaults.route]`.
+    pub(crate) fn implied(pool: &Pool, filters: &Section) -> Route {
+        let Route { name, action, timeouts, retry, .. } = Route::catch_all(pool);
+        let filters = Route::of(&Route::blank(filters.span).over(filters));
+        Route { name, action, timeouts, retry, ..filters }
     }
 
     /// Matches of which one must hold: each alternative with the keys beside it.

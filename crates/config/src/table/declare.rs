@@ -19,7 +19,12 @@ pub(crate) trait Declared: PartialEq + Sized {
 
     /// The values of a table that sets nothing.
     fn unset() -> Self {
-        Self::of(&Section::new(Self::TABLE, Span::whole(0), default_of))
+        Self::of(&Self::blank(Span::whole(0)))
+    }
+
+    /// A table that sets nothing.
+    fn blank(span: Span) -> Section {
+        Section::new(Self::TABLE, span, default_of)
     }
 }
 

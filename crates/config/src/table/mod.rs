@@ -29,6 +29,6 @@ pub(crate) use field::{Field, Payload};
 pub(crate) use lines::{Lines, list};
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
-pub(crate) use secrets::is_secret;
+pub(crate) use secrets::{is_secret, is_secret_field};
 pub(crate) use section::{Located, Value};
 pub(crate) use words::{Words, words};

@@ -44,6 +44,10 @@ pub struct Status {
     #[arg(value_name = "POOL")]
     pub pool: Option<String>,
 
+    /// Show the routes instead: match, action and filters of each, and its traffic of the last five seconds
+    #[arg(long, conflicts_with = "pool")]
+    pub routes: bool,
+
     /// Refresh every second, until Ctrl-C
     #[arg(short, long, conflicts_with = "json")]
     pub watch: bool,

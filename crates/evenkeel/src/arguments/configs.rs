@@ -35,6 +35,10 @@ pub struct ConfigShow {
     #[arg(long)]
     pub source: bool,
 
+    /// Print the file as it is on the disk now, with what it includes, and behind each key the file and line that set it
+    #[arg(long, conflicts_with_all = ["generation", "source", "admin"])]
+    pub places: bool,
+
     #[command(flatten)]
     pub place: Where,
 }

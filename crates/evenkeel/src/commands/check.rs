@@ -83,7 +83,8 @@ pub fn read(file: &Path) -> Outcome {
     load(file, &environment)
 }
 
-fn environment(name: &str) -> Option<String> {
+/// Looks up a variable of the environment.
+pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

@@ -11,7 +11,7 @@ use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use evenkeel_view::config::Revision;
-use evenkeel_view::served::Route;
+use evenkeel_view::served::{Action, Route};
 use evenkeel_view::{Pool, Status};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -102,8 +102,8 @@ fn shares(client: &Client) -> Result<Vec<String>, Failure> {
     let named = routes.iter().any(|route| is_named(&route));
     let of = routes.iter().filter(|route| !named || is_named(route));
     let mut pools: Vec<String> = of
-        .flat_map(|route| &route.split)
-        .flat_map(|split| &split.pools)
+        .filter_map(|route| if let Action::Split(split) = &route.action { Some(&split.pools) } else { None })
+        .flatten()
         .map(|pool| format!("{}=", pool.pool))
         .collect();
     pools.sort();

@@ -1,17 +1,20 @@
 //! Commands that show the configuration of a running evenkeel, and compare it with a file.
 
 use crate::arguments::{ConfigDiff, ConfigShow};
-use crate::commands::check::read;
+use crate::commands::check::{DEFAULTS, default_file, environment, read};
 use crate::commands::client::Client;
 use crate::failure::{Failure, color};
 use crate::output::{print, print_as_it_is};
-use evenkeel_config::{Outcome, Plan, changes, parse_str, render_text};
+use evenkeel_config::{Disk, Outcome, Plan, changes, parse_str, places, render_text};
 use evenkeel_view::config::Config;
 use serde_json::json;
 use std::path::PathBuf;
 
 /// Runs `evenkeel config show`.
 pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
+    if arguments.places {
+        return with_places(arguments.place.config.as_ref());
+    }
     let path = arguments.generation.map_or("/v1/config".to_owned(), |number| format!("/v1/config/history/{number}"));
     let config: Config = Client::new(&arguments.place)?.get(&path)?;
     match arguments.source {
@@ -22,6 +25,18 @@ pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
                     .help("name the token of admin.http.write_token: --token-file FILE")
             };
             print_as_it_is(&config.source.ok_or_else(refused)?).map(drop)
+        }
+    }
+}
+
+/// Prints the keys of a file with their places.
+fn with_places(file: Option<&PathBuf>) -> Result<(), Failure> {
+    let file = file.cloned().map_or_else(|| default_file().ok_or_else(no_file), Ok)?;
+    match places(&Disk, &file, &environment) {
+        Ok(text) => print(&text),
+        Err(diagnostics) => {
+            eprint!("{}", render_text(&diagnostics, color()));
+            Err(Failure::config())
         }
     }
 }
@@ -46,6 +61,13 @@ pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
         print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     }
     if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
+}
+
+/// Failure of a command that found no file to take by itself.
+fn no_file() -> Failure {
+    let [here, installed] = DEFAULTS;
+    Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
+        .help("name it: -c FILE")
 }
 
 /// True if a line is only about an endpoint that is in no file, as discovered ones are.

@@ -4,7 +4,8 @@ use crate::arguments::{Ready, Status as Arguments};
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
-use evenkeel_view::words::{ago, escaped, milliseconds, weight};
+use evenkeel_view::served::{Passed, Route};
+use evenkeel_view::words::{self, ago, escaped, milliseconds, weight};
 use evenkeel_view::{Endpoint, LatencyOfLate, Pool, Status};
 use hyper::Method;
 use std::fmt::Write;
@@ -18,6 +19,8 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     let client = Client::new(&arguments.place)?;
     loop {
         let text = match (arguments.json, &arguments.pool) {
+            (true, _) if arguments.routes => client.text(&Method::GET, "/v1/routes", None)? + "\n",
+            (false, _) if arguments.routes => routes(&client.get::<Vec<Route>>("/v1/routes")?),
             (true, None) => client.text(&Method::GET, "/v1/status", None)? + "\n",
             (true, Some(pool)) => client.text(&Method::GET, &format!("/v1/pools/{}", escaped(pool)), None)? + "\n",
             (false, pool) => {
@@ -83,6 +86,32 @@ fn text(status: &Status) -> String {
     text
 }
 
+/// Most characters of a match or an action in the table of routes.
+const CELL_MAX: usize = 60;
+
+/// The routes as a table. What is cut there is whole in the JSON.
+fn routes(routes: &[Route]) -> String {
+    let cut = |text: String| match text.char_indices().nth(CELL_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    };
+    let row = |route: &Route| {
+        let sum = |of: fn(&Passed) -> f64| route.at.iter().map(of).sum::<f64>();
+        let (rate, errors) = (sum(|at| at.rate), sum(|at| at.error_rate));
+        let filters = if route.filters.is_empty() { "-".to_owned() } else { route.filters.join(",") };
+        vec![
+            route.name.clone(),
+            cut(route.matching.words()),
+            cut(route.action.words()),
+            cut(filters),
+            format!("{}/s", words::rate(rate)),
+            if rate > 0.0 { words::percent(errors / rate, "") } else { "-".to_owned() },
+        ]
+    };
+    let rows: Vec<Vec<String>> = routes.iter().map(row).collect();
+    table(&["ROUTE", "MATCH", "ACTION", "FILTERS", "RATE", "ERRORS"], &rows)
+}
+
 fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
     let percent = |part: f64| format!("{:.0}%", part * 100.0);
     let ms = |of: fn(&LatencyOfLate) -> f64| {
@@ -107,6 +136,7 @@ fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
 mod tests {
     use super::*;
     use evenkeel_view::Weights;
+    use evenkeel_view::served::{Action, Matching, Redirect};
 
     #[test]
     fn an_endpoint_that_is_down_says_since_when_and_why() {
@@ -124,5 +154,25 @@ mod tests {
         let row = row(&endpoint, 42_000);
         let want = ["shop-2", "down", "41s", "2 -> 0", "0", "-", "0%", "1.23ms", "2.3s", "3 of 7", "answered 500"];
         assert_eq!(row, want);
+    }
+
+    #[test]
+    fn a_route_has_its_match_its_action_and_its_filters() {
+        let redirect = Redirect { status: 301, to: format!("https://{{host}}/{}", "x".repeat(60)) };
+        let matching = Matching { path: Some("prefix /api".into()), ..Matching::default() };
+        let passed = |rate, error_rate| Passed { rate, error_rate, ..Passed::default() };
+        let route = Route {
+            name: "api".into(),
+            action: Action::Redirect(redirect),
+            matching,
+            filters: vec!["limits".into(), "jwt".into()],
+            at: vec![passed(6.0, 1.0), passed(2.0, 1.0)],
+            ..Route::default()
+        };
+        let text = routes(&[route]);
+        let line = text.lines().nth(1).expect("a row");
+        for part in ["api", "prefix /api", "redirect 301 to https://{host}/", "...", "limits,jwt", "8.0/s", "25%"] {
+            assert!(line.contains(part), "no {part} in {line}");
+        }
     }
 }

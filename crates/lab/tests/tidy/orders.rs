@@ -74,7 +74,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
-        "access_log", "explanations", "metrics", "request_id", "shown", "numbers", "taps", "traces", "finished", "summary", "tries",
+        "access_log", "explanations", "metrics", "request_id", "shown", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),

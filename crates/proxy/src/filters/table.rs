@@ -311,4 +311,31 @@ mod tests {
             assert!(row.summary.ends_with('.'), "{}", row.name);
         }
     }
+
+    #[test]
+    fn filters_of_a_route_are_listed_in_the_order_in_which_requests_pass_them() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.a]\nendpoints = ['127.0.0.1:1']\n[pool.b]\nendpoints = ['127.0.0.1:2']\n[[route]]\n\
+            pool = 'a'\nmatch = { prefix = '/x' }\nstrip_prefix = true\nrestore_prefix = true\nsend_host = 'a.example'\n\
+            cookies = { secure = true }\naccess = { allow = ['10.0.0.0/8'] }\nlimits = [{ requests = '9/s' }]\n\
+            jwt = { keys = 'k', algorithms = ['RS256'], issuer = 'i', audience = ['a'] }\nbody_max = '1MiB'\n\
+            bandwidth = { download = '1MiB' }\ncors = { origins = ['https://a.example'] }\n\
+            basic_auth = { file = 'u' }\nforward_auth = { pool = 'a', path = '/auth' }\nmaintenance = true\n\
+            mirror = { pool = 'b' }\nrequest_headers = { remove = ['x'] }\nresponse_headers = { remove = ['x'] }\n";
+        let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
+        let plan =
+            outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)));
+        let mut listed = plan.routes[0].filters();
+        let keys = |row: &Row| row.key.strip_suffix(" of [[route]]").map(|keys| keys.split(" or ").collect::<Vec<_>>());
+        let mut known: Vec<&str> = FILTERS.iter().filter_map(keys).flatten().collect();
+        // Actions are not filters to operators; `rewrite` and `strip_prefix` exclude each other.
+        known.retain(|key| !["redirect", "respond", "rewrite"].contains(key));
+        let mut once = Vec::new();
+        known.into_iter().for_each(|key| {
+            if !once.contains(&key) {
+                once.push(key)
+            }
+        });
+        listed.dedup();
+        assert_eq!(listed, once);
+    }
 }

@@ -4,12 +4,11 @@ use super::numbers::{Members, Numbers};
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, Histogram};
 use evenkeel_balance::Instant;
-use evenkeel_config::plan::{self, Mode};
+use evenkeel_config::plan;
 use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
-use evenkeel_view::served::{Passed, Route};
-use evenkeel_view::timeline::{Counts, RouteCounts, Timeline};
+use evenkeel_view::timeline::{Counts, RouteCounts};
 use evenkeel_view::{Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,41 +85,6 @@ impl Numbers {
             }
         };
         self.plan().listeners.iter().enumerate().map(one).collect()
-    }
-
-    /// The routes of the plan, with their traffic at each listener.
-    pub fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {
-        let belongs = |listener: &plan::Listener, route: &plan::Route| match route.listeners.is_empty() {
-            true => listener.mode == Mode::Http,
-            false => route.listeners.contains(&listener.name),
-        };
-        let passed = |listener: &plan::Listener, route: &plan::Route| {
-            let passed = timeline.passed(&listener.name, &route.name);
-            Passed {
-                listener: listener.name.to_string(),
-                requests: passed.so_far.requests,
-                errors: passed.so_far.errors,
-                rate: passed.per_second(passed.late.counts.requests),
-                error_rate: passed.per_second(passed.late.counts.errors),
-                mean_ms: passed.late.durations.mean_ms(),
-                p99_ms: passed.late.durations.within_ms(0.99),
-            }
-        };
-        let one = |route: &plan::Route| {
-            let split = self.generation.splits.shown(self.plan(), &route.name).ok();
-            let at = self.plan().listeners.iter().filter(|listener| belongs(listener, route));
-            Route {
-                name: route.name.to_string(),
-                hosts: route.matching.hosts.iter().map(ToString::to_string).collect(),
-                path: route.matching.path.to_string(),
-                pool: split
-                    .as_ref()
-                    .map_or_else(|| route.action.to_string(), |split| format!("split {}", split.words())),
-                split,
-                at: at.map(|listener| passed(listener, route)).collect(),
-            }
-        };
-        self.plan().routes.iter().map(one).collect()
     }
 
     /// Adds to a pool the latest load reports of its endpoints. `now` is on the workers' clock.

@@ -1,6 +1,7 @@
 //! Filters of routes: a file for each key, and sets of them that several routes share ([`sets`]).
 
 pub(crate) mod access;
+mod active;
 pub(crate) mod bandwidth;
 pub(crate) mod basic_auth;
 pub(crate) mod body_max;

@@ -1,4 +1,4 @@
-//! `[filters.NAME]`: filters that several routes share.
+//! `[filters.NAME]` and `[defaults.route]`: filters that several routes share.
 
 use super::access::ACCESS_KEY;
 use super::bandwidth::BANDWIDTH;
@@ -27,24 +27,35 @@ pub(crate) static FILTER_SET: Table = Table {
     help: "Filters that several routes share: each route that names the set in `use` has them. Their keys mean the same as \
         in `[[route]]`. A key of the route itself is preferred; two sets of one route cannot both have a key.",
     inherits: false,
-    keys: &[
-        REQUEST_HEADERS,
-        RESPONSE_HEADERS,
-        SEND_HOST,
-        COOKIES,
-        ACCESS_KEY,
-        LIMITS_KEY,
-        BASIC_AUTH_KEY,
-        JWT,
-        BODY_MAX,
-        BANDWIDTH,
-        CORS,
-        FORWARD_AUTH,
-        MIRROR,
-        MAINTENANCE,
-        ERROR_PAGES,
-    ],
+    keys: SHARED,
 };
+
+/// Filters of all routes that do not set them.
+pub(crate) static DEFAULT_ROUTE: Table = Table {
+    path: "[defaults.route]",
+    help: "Filters of every route for HTTP, also of those that `pool` of a listener stands for. Their keys mean the same as in \
+        `[[route]]`. A key that the route sets itself, or has by `use`, is preferred as a whole.",
+    inherits: false,
+    keys: SHARED,
+};
+
+const SHARED: &[Key] = &[
+    REQUEST_HEADERS,
+    RESPONSE_HEADERS,
+    SEND_HOST,
+    COOKIES,
+    ACCESS_KEY,
+    LIMITS_KEY,
+    BASIC_AUTH_KEY,
+    JWT,
+    BODY_MAX,
+    BANDWIDTH,
+    CORS,
+    FORWARD_AUTH,
+    MIRROR,
+    MAINTENANCE,
+    ERROR_PAGES,
+];
 
 /// The key `use` of routes.
 pub(in crate::sections) const USE: Key = Key {

@@ -2,6 +2,7 @@
 
 mod check;
 mod expected;
+mod texts;
 
 pub(crate) use check::check;
 pub use expected::Expected;

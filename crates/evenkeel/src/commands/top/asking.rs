@@ -5,6 +5,7 @@ use super::order::Order;
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use evenkeel_view::history::History;
+use evenkeel_view::served::Route;
 use evenkeel_view::tap::Tapped;
 use evenkeel_view::{Endpoint, Event, Status};
 use std::sync::Arc;
@@ -16,9 +17,15 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells how the process is every second, and gives the orders that come in between.
-pub fn ask(client: &Client, orders: &Receiver<Order>, tell: &Sender<Message>) {
+/// Tells how the process is every second, and gives the orders that come in between. Of many routes the answer is long, so
+/// they are asked for only while `routes` is set.
+pub fn ask(client: &Client, orders: &Receiver<Order>, routes: &AtomicBool, tell: &Sender<Message>) {
     loop {
+        if routes.load(Relaxed)
+            && let Ok(routes) = client.get::<Vec<Route>>("/v1/routes")
+        {
+            let _ = tell.send(Message::Routes(routes));
+        }
         let message = match seen(client) {
             Ok((status, history, events)) => Message::Seen(Box::new(status), history, events),
             Err(failure) => Message::Lost(said(&failure)),

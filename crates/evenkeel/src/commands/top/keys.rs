@@ -16,9 +16,9 @@ pub enum Wish {
 
 /// Every key and its effect, for the page of keys.
 pub const KEYS: &[(&str, &str)] = &[
-    ("1 2 3, Tab", "overview, pools, tap"),
+    ("1 2 3 4, Tab", "overview, pools, tap, routes"),
     ("\u{2191} \u{2193}, k j", "the row above, the row below; also PageUp, PageDown, Home, End"),
-    ("Enter", "all of an endpoint or a request; opens and closes a pool"),
+    ("Enter", "all of an endpoint, a request or a route; opens and closes a pool"),
     ("/", "only rows that have a text; Esc shows all again"),
     ("s", "sorts endpoints by the next column"),
     ("space", "stops the tap, and lets it go on"),
@@ -79,12 +79,14 @@ fn command(model: &mut Model, key: KeyCode) -> Option<Wish> {
         KeyCode::Char('1') => turn(model, Screen::Overview),
         KeyCode::Char('2') => turn(model, Screen::Pools),
         KeyCode::Char('3') => turn(model, Screen::Tap),
+        KeyCode::Char('4') => turn(model, Screen::Routes),
         KeyCode::Tab => turn(
             model,
             match model.screen {
                 Screen::Overview => Screen::Pools,
                 Screen::Pools => Screen::Tap,
-                Screen::Tap => Screen::Overview,
+                Screen::Tap => Screen::Routes,
+                Screen::Routes => Screen::Overview,
             },
         ),
         KeyCode::Up | KeyCode::Char('k') => model.go(-1),
@@ -110,12 +112,13 @@ fn command(model: &mut Model, key: KeyCode) -> Option<Wish> {
 }
 
 fn turn(model: &mut Model, screen: Screen) {
-    (model.screen, model.is_deep, model.request) = (screen, false, 0);
+    (model.screen, model.is_deep, model.request, model.route) = (screen, false, 0, 0);
 }
 
 fn enter(model: &mut Model) {
     match (model.screen, &model.selected) {
         (Screen::Tap, _) => model.is_deep = !model.is_deep && !model.requests().is_empty(),
+        (Screen::Routes, _) => model.is_deep = !model.is_deep && !model.routes().is_empty(),
         (Screen::Pools, Some((_, Some(_)))) => model.is_deep = !model.is_deep,
         (Screen::Pools, Some((pool, None))) => {
             let pool = pool.clone();

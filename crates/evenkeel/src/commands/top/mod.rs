@@ -20,7 +20,9 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rustix::process::{Signal, getpid, kill_process};
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Longest time until a key, or an answer of the process, takes effect.
@@ -40,7 +42,9 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let client = client.quiet();
     let open = client.opener();
     let (asks, signals) = (tell.clone(), tell.clone());
-    std::thread::spawn(move || asking::ask(&client, &ordered, &asks));
+    let routes = Arc::<AtomicBool>::default();
+    let wanted = routes.clone();
+    std::thread::spawn(move || asking::ask(&client, &ordered, &wanted, &asks));
     std::thread::spawn(move || asking::signals(&signals));
 
     let mut model = Model::default();
@@ -50,7 +54,7 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     // Also restores the terminal if it panics.
     let mut terminal =
         ratatui::try_init().map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))?;
-    let done = follow(&mut terminal, &mut model, &told, &tell, &orders, &open);
+    let done = follow(&mut terminal, &mut model, (&told, &tell), &orders, &routes, &open);
     ratatui::restore();
     done.map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))
 }
@@ -58,14 +62,15 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
 fn follow(
     terminal: &mut DefaultTerminal,
     model: &mut Model,
-    told: &std::sync::mpsc::Receiver<Message>,
-    tell: &Sender<Message>,
+    (told, tell): (&Receiver<Message>, &Sender<Message>),
     orders: &Sender<order::Order>,
+    routes: &AtomicBool,
     open: &(impl Fn() -> Result<Client, Failure> + Clone + Send + 'static),
 ) -> io::Result<()> {
     let mut tapping = None;
     let mut is_new = true;
     loop {
+        routes.store(model.screen == Screen::Routes, Relaxed);
         // Open only while it is looked at.
         match model.screen {
             Screen::Tap => _ = tapping.get_or_insert_with(|| Tapping::start(open.clone(), tell.clone())),

@@ -2,6 +2,7 @@
 
 use super::order::Order;
 use evenkeel_view::history::{History, Span};
+use evenkeel_view::served::Route;
 use evenkeel_view::tap::Tapped;
 use evenkeel_view::{Endpoint, Event, Pool, Status};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -15,6 +16,8 @@ const TAPPED: usize = 500;
 pub enum Message {
     /// State of the process, the history of all requests, and new events.
     Seen(Box<Status>, History, Vec<Event>),
+    /// The routes, while they are looked at.
+    Routes(Vec<Route>),
     /// Reason why the process does not answer.
     Lost(String),
     /// Outcome of an order: good news, or bad.
@@ -33,6 +36,7 @@ pub enum Screen {
     Overview,
     Pools,
     Tap,
+    Routes,
 }
 
 /// Purpose of the keys that are typed.
@@ -150,6 +154,10 @@ pub struct Model {
     pub is_paused: bool,
     /// Index of the selected request among those that are shown.
     pub request: usize,
+    /// Latest routes of the process.
+    known_routes: Vec<Route>,
+    /// Index of the selected route among those that are shown.
+    pub route: usize,
 }
 
 impl Model {
@@ -160,6 +168,10 @@ impl Model {
                 self.count(&status, now);
                 (self.status, self.spans, self.events, self.lost) = (Some(*status), history.spans, events, None);
                 self.keep_selected();
+            }
+            Message::Routes(routes) => {
+                self.known_routes = routes;
+                self.route = self.route.min(self.routes().len().saturating_sub(1));
             }
             Message::Lost(why) => self.lost = Some(why),
             Message::Done(said) => self.said = Some(said),
@@ -256,6 +268,15 @@ impl Model {
         self.tapped.iter().filter(has).collect()
     }
 
+    /// The routes that have what is filtered by.
+    pub fn routes(&self) -> Vec<&Route> {
+        let has = |route: &&Route| {
+            let filters = route.filters.join(" ");
+            self.has(&[&route.name, &route.matching.words(), &route.action.words(), &filters])
+        };
+        self.known_routes.iter().filter(has).collect()
+    }
+
     /// The endpoint that commands are about.
     pub fn endpoint(&self) -> Option<Row<'_>> {
         let selected = self.selected.as_ref()?;
@@ -275,6 +296,11 @@ impl Model {
             self.request = self.request.saturating_add_signed(by).min(last);
             return;
         }
+        if self.screen == Screen::Routes {
+            let last = self.routes().len().saturating_sub(1);
+            self.route = self.route.saturating_add_signed(by).min(last);
+            return;
+        }
         let keys: Vec<Key> = self.rows().iter().map(Row::key).collect();
         let at = match self.position() {
             Some(at) => at.saturating_add_signed(by).min(keys.len().saturating_sub(1)),
@@ -287,7 +313,7 @@ impl Model {
     fn keep_selected(&mut self) {
         if self.position().is_none() {
             self.selected = self.rows().first().map(Row::key);
-            self.is_deep &= self.screen == Screen::Tap;
+            self.is_deep &= self.screen != Screen::Pools;
         }
     }
 }
@@ -371,5 +397,26 @@ pub mod tests {
         model.filter = "/b".into();
         model.go(0);
         assert_eq!((model.requests().len(), model.request), (1, 0));
+    }
+
+    #[test]
+    fn routes_are_filtered_by_their_actions_and_filters() {
+        let mut model = Model { screen: Screen::Routes, ..Model::default() };
+        let route = |name: &str, pool: &str, filter: &str| Route {
+            name: name.into(),
+            action: evenkeel_view::served::Action::Pool(pool.into()),
+            filters: vec![filter.into()],
+            ..Route::default()
+        };
+        let routes = vec![route("a", "shop", "jwt"), route("b", "rest", "limits"), route("c", "shop", "limits")];
+        model.take(Message::Routes(routes), Instant::now());
+        model.go(9);
+        assert_eq!(model.route, 2);
+        model.filter = "limits".into();
+        model.go(0);
+        let names: Vec<&str> = model.routes().iter().map(|route| &*route.name).collect();
+        assert_eq!((names, model.route), (vec!["b", "c"], 1));
+        model.take(Message::Routes(Vec::new()), Instant::now());
+        assert_eq!(model.route, 0);
     }
 }

@@ -3,6 +3,7 @@
 mod colours;
 mod overview;
 mod pools;
+mod routes;
 mod tap;
 
 use super::keys::KEYS;
@@ -24,6 +25,7 @@ pub fn screen(frame: &mut Frame<'_>, model: &Model) {
         Screen::Overview => overview::draw(frame, model, page),
         Screen::Pools => pools::draw(frame, model, page),
         Screen::Tap => tap::draw(frame, model, page),
+        Screen::Routes => routes::draw(frame, model, page),
     }
     frame.render_widget(foot(model), bottom);
     if model.entry == Entry::Help {
@@ -32,7 +34,12 @@ pub fn screen(frame: &mut Frame<'_>, model: &Model) {
 }
 
 fn head(frame: &mut Frame<'_>, model: &Model, area: Rect) {
-    let pages = [(Screen::Overview, "1 Overview"), (Screen::Pools, "2 Pools"), (Screen::Tap, "3 Tap")];
+    let pages = [
+        (Screen::Overview, "1 Overview"),
+        (Screen::Pools, "2 Pools"),
+        (Screen::Tap, "3 Tap"),
+        (Screen::Routes, "4 Routes"),
+    ];
     let mut tabs = vec!["evenkeel ".bold()];
     for (screen, name) in pages {
         let style = if screen == model.screen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
@@ -84,11 +91,12 @@ fn foot(model: &Model) -> Line<'static> {
 fn hints(model: &Model) -> String {
     let filter = if model.filter.is_empty() { String::new() } else { format!("only \"{}\" (Esc)  ", model.filter) };
     let keys = match model.screen {
-        Screen::Overview => "2 pools  3 tap",
+        Screen::Overview => "2 pools  3 tap  4 routes",
         Screen::Pools => {
             "Enter all of it  / filter  s sort  d drain  u undrain  w weight  x down  o up  a auto  e eject  r restore"
         }
         Screen::Tap => "Enter all of it  / filter  space stop",
+        Screen::Routes => "Enter all of it  / filter",
     };
     filter + keys
 }
@@ -107,6 +115,7 @@ mod tests {
     use super::super::model::tests::seen;
     use super::super::model::{Message, Model};
     use super::*;
+    use evenkeel_view::served::{Action, Matching, Passed, Redirect, Route};
     use evenkeel_view::tap::{Tapped, TappedTry};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -188,8 +197,36 @@ mod tests {
     }
 
     #[test]
+    fn a_route_shows_its_action_and_all_of_it_when_it_is_opened() {
+        let mut model = model(Screen::Routes);
+        let redirect = Redirect { status: 301, to: "https://{host}{path}".into() };
+        let route = Route {
+            name: "old".into(),
+            action: Action::Redirect(redirect),
+            matching: Matching { criteria: vec!["header x-beta = 1".into()], ..Matching::default() },
+            filters: vec!["limits".into()],
+            at: vec![Passed {
+                listener: "web".into(),
+                requests: 1234,
+                rate: 2.0,
+                error_rate: 1.0,
+                ..Passed::default()
+            }],
+            ..Route::default()
+        };
+        model.take(Message::Routes(vec![route]), Instant::now());
+        let shown = drawn(&model, 100, 24);
+        assert!(["old", "redirect 301", "header x-beta", "50%"].iter().all(|text| shown.contains(text)), "{shown}");
+        assert!(!shown.contains("limits"), "{shown}");
+        model.is_deep = true;
+        let shown = drawn(&model, 100, 24);
+        let texts = ["to https://{host}{path}", "filters  limits", "listener web: 2.0/s"];
+        assert!(texts.iter().all(|text| shown.contains(text)), "{shown}");
+    }
+
+    #[test]
     fn any_size_will_do() {
-        for screen in [Screen::Overview, Screen::Pools, Screen::Tap] {
+        for screen in [Screen::Overview, Screen::Pools, Screen::Tap, Screen::Routes] {
             let mut model = model(screen);
             for (width, height) in [(80, 24), (200, 60), (20, 5), (3, 2), (1, 1)] {
                 for is_deep in [false, true] {
