@@ -9,7 +9,7 @@
 //! 5. [`orca`]: an endpoint's reports of its own load.
 //! 6. [`grpc`]: the HTTP fields of gRPC calls.
 //! 7. [`trace_context`]: the trace that a request belongs to.
-//! 8. [`path`]: checks of a path that this side has made.
+//! 8. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
 
 pub mod endpoint_head;
 pub mod grpc;
@@ -18,6 +18,7 @@ pub mod head;
 pub mod http1;
 pub mod orca;
 pub mod path;
+pub mod prefixes;
 pub mod proxy_protocol;
 pub mod tls_hello;
 pub mod trace_context;

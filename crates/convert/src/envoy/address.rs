@@ -1,4 +1,4 @@
-//! Addresses of sockets.
+//! Addresses of sockets and pipes, in the spelling of evenkeel.
 
 use crate::ledger::Ledger;
 use crate::tree::Node;

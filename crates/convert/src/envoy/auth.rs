@@ -133,7 +133,7 @@ fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<()
     Ok(())
 }
 
-/// What the first rule for the requests of a match asks for.
+/// Requirement of the first rule for the requests of a match.
 fn first(matching: &Match, rules: &[(Match, Option<Table>)]) -> Result<Option<Table>, String> {
     for (rule, jwt) in rules {
         if matching.implies(rule) {

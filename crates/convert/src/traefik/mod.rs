@@ -4,29 +4,21 @@ mod auth;
 mod labels;
 mod middleware;
 mod nested;
+mod router;
 mod rule;
 mod service;
 
-use crate::ledger::{Ledger, Line};
+use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Target, Test, Value, name_of};
 use crate::tree::{self, Node};
 use middleware::Effect;
+use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Reason and advice for keys that no part of the translation reads.
 const UNKNOWN: (&str, &str) =
     ("this key has no counterpart", "look it up in the manual of Traefik, and in the reference of keys here");
-
-/// A router with what its rule, its entry points and its priority say.
-pub(crate) struct Router<'n> {
-    name: &'n str,
-    line: Line,
-    node: &'n Node,
-    entry_points: Vec<String>,
-    priority: u64,
-    is_tls: bool,
-}
 
 /// An entry point that becomes a listener.
 #[derive(Default)]

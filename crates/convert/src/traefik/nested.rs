@@ -47,7 +47,7 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
     Some(service)
 }
 
-/// One pool of two services, of which the second one has the backups.
+/// Makes one pool of two services: the endpoints of the second are backups.
 pub(super) fn failover(
     node: &Node,
     name: &str,

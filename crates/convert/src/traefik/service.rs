@@ -1,6 +1,7 @@
 //! Services: pools, and splits between them.
 
-use super::{Router, nested};
+use super::nested;
+use super::router::Router;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::timeout;

@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Line};
 
-/// Deepest nesting.
+/// Deepest nesting that is read; a deeper text is an error.
 pub(super) const DEPTH: usize = 40;
 /// Most nodes of a tree, those that aliases repeat counted each time.
 pub(super) const NODES: usize = 100_000;
@@ -49,7 +49,7 @@ impl Node {
         }
     }
 
-    /// Text of a leaf.
+    /// Text of a leaf; `None` for lists and maps.
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
             Kind::Text(text) => Some(text),

@@ -23,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// Ending of its files.
+    /// Ending of the names of its configurations.
     pub fn end(self) -> &'static str {
         match self {
             Kind::Haproxy => "cfg",
@@ -66,7 +66,7 @@ impl Original {
         original
     }
 
-    /// Output so far.
+    /// Text that it has written to both outputs so far.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

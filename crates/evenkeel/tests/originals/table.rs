@@ -73,7 +73,7 @@ impl Table {
         self.names("listen").first().cloned().expect("a table names an address to listen at")
     }
 
-    /// Names of endpoints.
+    /// Names of the endpoints that rows of the table name.
     pub fn endpoints(&self) -> Vec<String> {
         self.names("to")
     }

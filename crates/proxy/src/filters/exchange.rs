@@ -1,6 +1,5 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
-use super::rewriting::restore::Prefixes;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
@@ -19,6 +18,7 @@ use evenkeel_balance::Clock;
 use evenkeel_config::plan::Scheme;
 use evenkeel_tokens::{Checked, Refused};
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::prefixes::Prefixes;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;

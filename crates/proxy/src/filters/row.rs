@@ -89,7 +89,7 @@ pub struct Route<'b> {
     pub(crate) instance: u64,
     /// Pools that filters of the route send requests of their own to, if there are any.
     pub(crate) services: Option<&'b Services>,
-    /// Sender of load probes.
+    /// Sender of load probes of the listener's worker.
     pub(crate) prober: &'b Rc<Prober>,
     /// Number of workers, to divide budgets of the process by.
     pub(crate) workers: usize,

@@ -345,7 +345,7 @@ impl MirrorDrop {
     /// Labels of the metrics, in the order of the variants.
     pub const NAMES: [&str; 5] = ["too_large", "in_flight_max", "incomplete", "no_endpoint", "came_back"];
 
-    /// Label of this reason.
+    /// Value of the label `reason` in metrics.
     pub fn name(self) -> &'static str {
         MirrorDrop::NAMES[self as usize]
     }

@@ -3,10 +3,10 @@
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, ResponseHead};
-use crate::filters::rewriting::restore::Prefixes;
 use crate::filters::row::Build;
 use evenkeel_config::plan::{CookieAttributes, SameSite};
 use evenkeel_wire::http1::fields::append;
+use evenkeel_wire::prefixes::Prefixes;
 use std::borrow::Cow;
 
 struct Cookies {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_path_of_a_cookie_gets_the_prefix_of_the_client() {
-        let prefixes = Prefixes::for_test("/shop", "/v2");
+        let prefixes = Prefixes::new("/shop", "/v2".into(), b"www.test");
         let none = CookieAttributes::default();
         for (cookie, wanted) in [
             ("a=1; path=/v2; Secure", Some("a=1; Path=/shop; Secure")),

@@ -1,6 +1,6 @@
-//! The same table beside HAProxy and NGINX, whose configurations have the routes that they can express, in front of the
-//! same endpoint: status, route, and the target that the endpoint gets or the `Location` have to be those of evenkeel.
-//! Differences are listed with their reasons, and have to be what is listed.
+//! Runs the same table beside HAProxy and NGINX, with the routes that each can express, in front of the same endpoint.
+//! Status, route, and the target that the endpoint gets or the `Location` have to be those of evenkeel. Differences are
+//! listed with their reasons, and have to be what is listed.
 
 use super::{CONFIG, Row, USERS, over_h1, over_h2, rows, target, with_users};
 use crate::filters::access::List;

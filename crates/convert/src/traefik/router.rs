@@ -1,0 +1,14 @@
+//! Routers: requests of some entry points, and the service that gets them.
+
+use crate::ledger::Line;
+use crate::tree::Node;
+
+/// A router with what its rule, its entry points and its priority say.
+pub(super) struct Router<'n> {
+    pub name: &'n str,
+    pub line: Line,
+    pub node: &'n Node,
+    pub entry_points: Vec<String>,
+    pub priority: u64,
+    pub is_tls: bool,
+}
