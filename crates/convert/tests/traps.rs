@@ -218,6 +218,12 @@ fn what_was_protected_is_never_open() {
         &haproxy(" http-request deny unless { http_auth(u) }\n http-request deny unless { src 10.0.0.0/8 }", ""),
         closed,
     );
+    // Clients of one list alone are refused there.
+    let both = " http-request deny unless { src 10.0.0.0/8 }\n http-request deny unless { src 10.1.0.0/16 }";
+    let both = haproxy(both, "");
+    has(&both, closed);
+    assert!(!both.toml.contains("10.0.0.0/8") && !both.toml.contains("10.1.0.0/16"), "{}", both.toml);
+    changes(&both.report, "several address lists");
     let lost = " @m expression `x`\n basic_auth @m {\n a $2a$10$x\n }\n reverse_proxy 10.0.0.1:80\n";
     has(&converted(&format!("a.test {{\n{lost}}}\n")), closed);
 }

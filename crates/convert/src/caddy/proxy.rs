@@ -72,7 +72,7 @@ pub(super) fn read(
         if check.get("http").is_none() {
             check.put("http.path", "/");
         }
-        // One check decides there, unless it is told otherwise.
+        // In Caddy one check decides, unless the file says otherwise.
         for key in ["fall", "rise"] {
             if check.get(key).is_none() {
                 check.put(key, 1);

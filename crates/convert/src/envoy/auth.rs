@@ -57,7 +57,7 @@ pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [
             filter.take(key, ledger);
         }
     }
-    filter.lost("there is no such setting here", "see jwt, basic_auth and forward_auth of a [[route]]", ledger);
+    filter.lost("no filter here has such a setting", "see jwt, basic_auth and forward_auth of a [[route]]", ledger);
     true
 }
 

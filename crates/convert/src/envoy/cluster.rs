@@ -64,7 +64,7 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
         if let Some(most) = number(breaker, "max_pending_requests", ledger) {
             pool.set.put("queue.max", most.min(1_000_000));
         }
-        breaker.lost("there is no limit of this kind", "limits and retry of the pool", ledger);
+        breaker.lost("pools have no limit of this kind", "limits and retry of the pool", ledger);
     }
     protocols(node, &mut pool, ledger);
     for key in [

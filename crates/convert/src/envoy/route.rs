@@ -272,7 +272,7 @@ fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
             "copies have the client's host, where Envoy adds -shadow; requests with bodies above 64 kB are not copied",
             "mirror.body_max of the [[route]]",
         );
-        policy.lost("there is no such setting of copies", "see mirror of the [[route]]", ledger);
+        policy.lost("copies have no such setting", "see mirror of the [[route]]", ledger);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
 use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
 use crate::protection::{close, is_closed, would_replace};
+use crate::report::{OPEN, PROTECTED};
 use std::collections::BTreeMap;
 
 /// Most routes that filters with conditions may add to a frontend.
@@ -329,11 +330,23 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
 
 /// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
 fn merge_filter(into: &mut Table, from: &Table) {
-    let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || both_allow(into, from);
     merge_lists(into, from);
     if closed {
         close(into);
     }
+}
+
+/// True if clients have to be in a list of each: joined, one of them would be enough.
+fn both_allow(one: &Table, other: &Table) -> bool {
+    let allowed = |set: &Table| match set.get("access") {
+        Some(Value::Table(access)) => {
+            let lists = ["allow", "allow_files"].map(|key| access.get(key).cloned());
+            lists.iter().any(Option::is_some).then_some(lists)
+        }
+        _ => None,
+    };
+    allowed(one).zip(allowed(other)).is_some_and(|(one, other)| one != other)
 }
 
 /// Merges settings; lists are joined.
@@ -415,6 +428,10 @@ fn only_forwards(set: &Table) -> bool {
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
+    if both_allow(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
+        let reason = format!("clients have to be in several address lists at once; {PROTECTED}");
+        ledger.changes(filter.line, reason, OPEN);
+    }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
     // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
     let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);

@@ -60,7 +60,7 @@ pub(super) fn passwords(name: &str, node: &Node, effect: &mut Effect, ledger: &m
         effect.set.table("request_headers").table("set").set(field, "{user}".into());
     }
     add(Table::one("basic_auth", auth), node, effect, ledger);
-    node.lost("there is no such setting of passwords", "see basic_auth of the [[route]]", ledger);
+    node.lost("passwords have no such setting", "see basic_auth of the [[route]]", ledger);
 }
 
 /// Closes the routes of `digestAuth`, which has no counterpart.

@@ -43,7 +43,7 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
         let reason = "requests with bodies above mirror.body_max, 64 kB unless set, are not copied";
         ledger.changes(node.line, reason, "mirror.body_max of the [[route]]");
     }
-    node.lost("there is no such setting of copies", "see mirror of the [[route]]", ledger);
+    node.lost("copies have no such setting", "see mirror of the [[route]]", ledger);
     Some(service)
 }
 

@@ -27,7 +27,7 @@ table! {
     static FORWARD_AUTH_TABLE = "forward_auth of [[route]]",
         "Asks a service about each request before an endpoint gets it: a GET without a body, with `X-Forwarded-Method`, \
         `-Proto`, `-Host`, `-Uri` and `-For`. If the answer is 2xx, the request passes; any other answer goes to the \
-        client. If there is no answer in time, the client gets 503: no request passes unasked.";
+        client. If there is no answer in time, the client gets 503: no request passes without an answer.";
 
     /// `forward_auth` of a route.
     #[derive(Clone, Debug, PartialEq)]
