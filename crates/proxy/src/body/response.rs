@@ -1,5 +1,6 @@
 //! Responses of the proxy itself: errors, redirects, pages, answers to ACME challenges.
 
+use bytes::Bytes;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
 use std::borrow::Cow;
@@ -30,7 +31,7 @@ pub enum Content {
     Page {
         /// Value of `Content-Type`; empty if there is none.
         media_type: Cow<'static, str>,
-        body: Vec<u8>,
+        body: Bytes,
     },
 }
 
@@ -41,11 +42,11 @@ impl Response {
     }
 
     /// Creates the 200 response to a request that the proxy itself serves.
-    pub fn page(media_type: impl Into<Cow<'static, str>>, body: Vec<u8>) -> Response {
+    pub fn page(media_type: impl Into<Cow<'static, str>>, body: impl Into<Bytes>) -> Response {
         Response {
             status: 200,
             fields: Table::default(),
-            content: Content::Page { media_type: media_type.into(), body },
+            content: Content::Page { media_type: media_type.into(), body: body.into() },
         }
     }
 

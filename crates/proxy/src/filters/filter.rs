@@ -15,7 +15,7 @@ pub trait Filter {
         Verdict::Next
     }
 
-    /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it.
+    /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it, or replace the response.
     fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
     /// Returns a filter for the request body. Called once the route is known, and only if a body follows the head.
@@ -69,4 +69,6 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.
     pub outcome: Option<Outcome>,
+    /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
+    pub instead: Option<Box<Response>>,
 }

@@ -67,10 +67,15 @@ impl Filters {
         Verdict::Next
     }
 
-    /// Passes the head of a response through the filters, last one first.
+    /// Passes the head of a response through the filters, last one first, until one replaces the response.
     #[inline]
     pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        self.of_responses.iter().for_each(|&at| self.all[at].1.response(cx, head));
+        for &at in &self.of_responses {
+            if head.instead.is_some() {
+                return;
+            }
+            self.all[at].1.response(cx, head);
+        }
     }
 
     /// Returns the filters for the body of a request, in order.

@@ -10,6 +10,7 @@ use crate::peer::bandwidth::Bandwidth;
 use crate::peer::limits::RouteLimits;
 use crate::peer::passwords::users::UserList;
 use crate::upstream::target::{Services, Target};
+use bytes::Bytes;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
 use evenkeel_tokens::Verifier;
@@ -82,7 +83,7 @@ pub struct Route<'b> {
     /// Verifier of tokens, if requests need one.
     pub(crate) tokens: Option<&'b Arc<Verifier>>,
     /// Body of the route's own response, if that is in a file.
-    pub(crate) body: Option<&'b Arc<[u8]>>,
+    pub(crate) body: Option<&'b Bytes>,
     /// Statistics of the listener.
     pub(crate) stats: &'b Arc<ListenerStats>,
     /// Random id of this process, for loop detection.

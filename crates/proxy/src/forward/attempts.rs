@@ -73,7 +73,7 @@ pub async fn send<'r, D: Downstream>(
             return Err(Some(last.unwrap_or_else(|| Response::new(400, why))));
         }
         let failed = match attempt::run(client, down, record, opened, out, &tries, ticket).await {
-            Ok(answered) => return Ok(answered),
+            Ok(answered) => return record.instead.take().map_or(Ok(answered), |instead| Err(Some(*instead))),
             Err(failed) => failed,
         };
         record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());

@@ -2,6 +2,7 @@
 //! the client gets a line of text.
 
 use crate::listener::route::RouteId;
+use bytes::Bytes;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ pub struct ErrorPage {
     statuses: RangeInclusive<u16>,
     /// Value of `Content-Type`.
     pub media_type: Box<str>,
-    pub body: Arc<[u8]>,
+    pub body: Bytes,
 }
 
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ pub struct ErrorPages {
     /// Pages by route, in the same order.
     routes: HashMap<RouteId, Vec<ErrorPage>>,
     /// Bodies of routes that answer with a file.
-    bodies: HashMap<RouteId, Arc<[u8]>>,
+    bodies: HashMap<RouteId, Bytes>,
 }
 
 impl ErrorPages {
@@ -53,7 +54,7 @@ impl ErrorPages {
     }
 
     /// Body of a route that answers with a file.
-    pub fn body_of(&self, route: RouteId) -> Option<&Arc<[u8]>> {
+    pub fn body_of(&self, route: RouteId) -> Option<&Bytes> {
         self.bodies.get(&route)
     }
 
@@ -66,7 +67,7 @@ impl ErrorPages {
 
 fn read_all<'p>(
     pages: &'p [plan::ErrorPage],
-    files: &mut HashMap<&'p Path, Arc<[u8]>>,
+    files: &mut HashMap<&'p Path, Bytes>,
 ) -> Result<Vec<ErrorPage>, (PathBuf, io::Error)> {
     let mut all = Vec::new();
     for page in pages {
@@ -86,7 +87,7 @@ fn read_all<'p>(
     Ok(all)
 }
 
-fn read(path: &Path) -> io::Result<Arc<[u8]>> {
+fn read(path: &Path) -> io::Result<Bytes> {
     let mut page = Vec::new();
     File::open(path)?.take(ERROR_PAGE_MAX as u64 + 1).read_to_end(&mut page)?;
     match page.len() <= ERROR_PAGE_MAX {

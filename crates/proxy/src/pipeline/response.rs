@@ -7,6 +7,7 @@ use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
+use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
@@ -19,6 +20,8 @@ pub struct Filtered {
     pub added: Option<Vec<u8>>,
     /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
+    /// Response of the proxy that the client gets instead, if a filter replaces the response.
+    pub instead: Option<Box<Response>>,
 }
 
 /// Runs the filters on the head of a final response. `outcome` is that of the endpoint it came from, if it did.
@@ -30,15 +33,16 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, out
         return Filtered::default();
     }
     let mut added = record.core.scratch();
-    let mut head = ResponseHead { status, fields, added: &mut added, outcome };
+    let mut head = ResponseHead { status, fields, added: &mut added, outcome, instead: None };
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
-    let body_chain = if look_at_bodies { body_chain(record, &mut head) } else { None };
-    if added.is_empty() {
+    let instead = head.instead.take();
+    let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
+    if added.is_empty() || instead.is_some() {
         record.core.give_back(added);
-        return Filtered { added: None, body_chain };
+        return Filtered { added: None, body_chain, instead };
     }
-    Filtered { added: Some(added), body_chain }
+    Filtered { added: Some(added), body_chain, instead }
 }
 
 /// The filters for the body of a response. Removes `Content-Length` if they may change the length.
@@ -55,20 +59,20 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
 }
 
 /// A response that this proxy generates, ready to be sent.
-pub struct Own<'r> {
+pub struct Own {
     /// Status of the head; 200 for a gRPC call, whose status is among the fields.
     pub status: u16,
     /// All fields but `Content-Length`.
     pub fields: Table,
     /// The body; empty for a gRPC call.
-    pub body: Cow<'r, [u8]>,
+    pub body: Bytes,
     /// True if the head ends a gRPC call (trailers-only), so that there is no body.
     pub ends_call: bool,
 }
 
 /// Builds the response: an error page or a line of text for a request, a status for a gRPC call. Then runs the filters.
 #[cold]
-pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
+pub fn own(record: &Record<'_>, response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
@@ -82,36 +86,39 @@ pub fn own<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
     let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
     let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
     record.status.set(own.status);
-    let Filtered { added, body_chain } = filter(record, own.status, &mut own.fields.fields(), None);
+    let Filtered { added, body_chain, instead } = filter(record, own.status, &mut own.fields.fields(), None);
+    if let Some(instead) = instead {
+        return self::own(record, *instead);
+    }
     if let Some(added) = added {
         own.fields.push_lines(&added);
         record.core.give_back(added);
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.is_empty()) {
         // A filter that rejects the body leaves the head alone.
-        own.body = Cow::Owned(chain.pass(&own.body).unwrap_or_default());
+        own.body = chain.pass(&own.body).unwrap_or_default().into();
     }
     own
 }
 
-fn of_call<'r>(record: &Record<'_>, response: &Response) -> Own<'r> {
+fn of_call(record: &Record<'_>, response: &Response) -> Own {
     let status = of_http(response.status);
     let fields = grpc::answer(status, &record.text_of(response), response);
     record.call.set(Call::Ended(status));
-    Own { status: 200, fields, body: Cow::Borrowed(b""), ends_call: true }
+    Own { status: 200, fields, body: Bytes::new(), ends_call: true }
 }
 
-fn of_request<'r>(record: &'r Record<'_>, response: Response) -> Own<'r> {
+fn of_request(record: &Record<'_>, response: Response) -> Own {
     let status = response.status;
     let error = |response: &Response| {
         let text = record.text_of(response);
         match record.rules.compiled.error_pages.find(&record.rules.plan.name, record.route, status) {
-            Some(page) => (Cow::Borrowed(&*page.media_type), Cow::Borrowed(&*page.body)),
-            None => (Cow::Borrowed(TEXT), Cow::Owned(text.into_bytes())),
+            Some(page) => (Cow::Owned(page.media_type.to_string()), page.body.clone()),
+            None => (Cow::Borrowed(TEXT), text.into_bytes().into()),
         }
     };
     let (media_type, body) = match response.content {
-        Content::Page { media_type, body } => (media_type, Cow::Owned(body)),
+        Content::Page { media_type, body } => (media_type, body),
         _ => error(&response),
     };
     let mut fields = Table::default();

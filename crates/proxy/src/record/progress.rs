@@ -58,6 +58,8 @@ pub struct Progress<'c> {
     pub reason: OnceCell<Box<str>>,
     /// Status and response with which to end a gRPC call that was cut short after its response began.
     pub cut: Cell<Option<Box<(Status, Response)>>>,
+    /// Response of this proxy that the client gets instead of the endpoint's.
+    pub instead: Cell<Option<Box<Response>>>,
 }
 
 impl<'c> Deref for Progress<'c> {
@@ -98,6 +100,7 @@ impl<'c> Progress<'c> {
             broken: Cell::new(None),
             reason: OnceCell::new(),
             cut: Cell::new(None),
+            instead: Cell::new(None),
         }
     }
 

@@ -7,7 +7,6 @@ use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
 use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
-use crate::core::linger::LINGER;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
@@ -18,7 +17,7 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{until_gone, websocket};
+use crate::serve::{patience_for, until_gone, websocket};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
@@ -32,8 +31,11 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::translate::write_response;
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version};
 use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Units of the turn's budget that a request costs: its head is read and routed, and it is logged.
 const HEAD: u32 = 2;
@@ -395,26 +397,59 @@ impl H1 {
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let towards = Towards { version: Version::V11, keep_alive };
-        let mut bytes = Vec::new();
-        // 204 has no length (RFC 9110 section 8.6).
-        let framing = if status == 204 { Stated::Nothing } else { Stated::Length(body.len() as u64) };
-        write_response(status, &fields, framing, towards, &mut bytes);
-        if !head_only {
-            bytes.extend_from_slice(&body);
-        }
-        for part in bytes.chunks(CAPACITY) {
-            let mut buf = Buf::take();
-            if !buf.extend(part) {
-                return After::Linger;
+        // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+        let framing = if matches!(status, 204 | 304) { Stated::Nothing } else { Stated::Length(body.len() as u64) };
+        let mut head = record.core.scratch();
+        write_response(status, &fields, framing, towards, &mut head);
+        let body = if head_only || framing == Stated::Nothing { &[][..] } else { &body };
+        let is_written = self.write_out(record, &head, body).await;
+        record.core.give_back(head);
+        if is_written && keep_alive { After::Next(rest) } else { After::Linger }
+    }
+
+    /// Writes a head and its body: the head with as much of the body as fits into one buffer, then the rest from where
+    /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
+    async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
+        let patience = patience_for(record, body);
+        let mut parts = head.chunks(CAPACITY).peekable();
+        let mut sent = 0;
+        while let Some(part) = parts.next() {
+            let mut buf = Buf::holding(part);
+            if parts.peek().is_none() {
+                sent = buf.extend_some(body);
             }
-            self.timer.set(self.timer.tick_after(LINGER));
-            let written = self.timer.limit(pin!(self.transport.write_all(&mut buf))).await;
-            if !matches!(written, Ok(Ok(()))) {
-                return After::Linger;
+            record.count_out(buf.len());
+            if !self.is_taken(record, patience, self.transport.write_all(&mut buf)).await {
+                return false;
             }
         }
-        record.count_out(bytes.len());
-        if keep_alive { After::Next(rest) } else { After::Linger }
+        while sent < body.len() {
+            let mut n = 0;
+            let writing = async { self.transport.write_some(&body[sent..]).await.map(|taken| n = taken) };
+            if !self.is_taken(record, patience, writing).await {
+                return false;
+            }
+            record.count_out(n);
+            sent += n;
+        }
+        self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
+    }
+
+    /// Waits for the client to take bytes. Returns false, and notes the cause, if it does not.
+    async fn is_taken(
+        &self,
+        record: &Record<'_>,
+        patience: Duration,
+        writing: impl Future<Output = io::Result<()>>,
+    ) -> bool {
+        self.timer.set(self.timer.tick_after(patience));
+        let taken = self.timer.limit(pin!(writing)).await;
+        match taken {
+            Ok(Ok(())) => return true,
+            Ok(Err(_)) => record.blame(Cause::Client),
+            Err(Elapsed) => record.blame(Cause::ClientSlow),
+        }
+        false
     }
 }
 

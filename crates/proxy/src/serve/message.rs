@@ -5,7 +5,6 @@ use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::body::response::Response;
-use crate::core::linger::LINGER;
 use crate::filters::filter::RequestHead;
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outgoing};
@@ -16,7 +15,7 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::until_gone;
+use crate::serve::{patience_for, until_gone};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -213,9 +212,10 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         down.send_head(status, fields, true);
         return;
     }
-    // 204 has no length (RFC 9110 section 8.6).
-    let ends = head_only || status == 204;
-    if status != 204 {
+    // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+    let is_bare = matches!(status, 204 | 304);
+    let ends = head_only || is_bare;
+    if !is_bare {
         fields.push(b"content-length", body.len().to_string().as_bytes());
     }
     record.count_out(fields.size());
@@ -223,10 +223,10 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
     if ends {
         return;
     }
-    let timer = down.timer();
+    let (timer, patience) = (down.timer(), patience_for(record, &body));
     for part in body.chunks(CAPACITY) {
         let mut buf = Buf::take();
-        timer.set(timer.tick_after(LINGER));
+        timer.set(timer.tick_after(patience));
         let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
         if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
             return down.reset();

@@ -11,10 +11,14 @@ mod open;
 mod websocket;
 
 use crate::body::downstream::Downstream;
+use crate::core::linger::LINGER;
 use crate::filters::filter::Resume;
+use crate::record::Record;
+use evenkeel_net::buffer::CAPACITY;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 /// Waits for a filter's result; `None` if the client leaves before.
 async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Output = Resume>>) -> Option<Resume> {
@@ -23,4 +27,11 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
         Poll::Pending => down.poll_gone(cx).map(|()| None),
     })
     .await
+}
+
+/// Longest time in which a client may take nothing of a response of this proxy: short for what any socket buffer holds,
+/// as for responses of endpoints otherwise.
+fn patience_for(record: &Record<'_>, body: &[u8]) -> Duration {
+    let planned = record.rules.routes.planned.get(record.route).filter(|_| body.len() > CAPACITY);
+    planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
 }

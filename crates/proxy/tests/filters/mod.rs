@@ -19,6 +19,7 @@ mod limits;
 mod mirror;
 mod page;
 mod parts;
+mod replaced;
 mod rewrites;
 mod routing;
 
@@ -75,7 +76,9 @@ async fn ask_h2(proxy: &Proxy, path: &str, fields: &[(&str, &str)], body: &str) 
     let mut body = response.into_body();
     let mut content = Vec::new();
     while let Some(part) = body.data().await {
-        content.extend_from_slice(&part.expect("it goes on"));
+        let part = part.expect("it goes on");
+        body.flow_control().release_capacity(part.len()).expect("it was taken");
+        content.extend_from_slice(&part);
     }
     (status, fields, String::from_utf8(content).expect("text"))
 }

@@ -7,6 +7,7 @@ use evenkeel_proxy::{
     BodyFilter, Ended, Exchange, Filter, RequestHead, Response, ResponseHead, Resume, Unfit, Verdict,
 };
 use evenkeel_wire::head::{Request, Table};
+use std::cell::Cell;
 
 const HEADS: LooksAt = LooksAt { responses: true, bodies: false, open_bodies: false, copied_bodies: false };
 const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: false, copied_bodies: false };
@@ -16,6 +17,7 @@ pub static FILTERS: &[Row] = &[
     Row { name: "waits", stage: Stage::Listener, key: "", summary: "Waits.", looks_at: HEADS, build: waits },
     Row { name: "heads", stage: Stage::Route, key: "", summary: "Changes heads.", looks_at: HEADS, build: heads },
     Row { name: "bodies", stage: Stage::Route, key: "", summary: "Changes bodies.", looks_at: BODIES, build: bodies },
+    Row { name: "replaces", stage: Stage::Route, key: "", summary: "Replaces.", looks_at: HEADS, build: replaces },
     Row { name: "parts", stage: Stage::Route, key: "", summary: "Wants bodies.", looks_at: BODIES, build: parts },
 ];
 
@@ -87,11 +89,33 @@ fn number(value: &[u8]) -> Option<usize> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// Replaces 304, 404 and 502 by a response of as many bytes as the request asks for.
+struct Replaces(Cell<usize>);
+
+fn replaces(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+    is_for(build, "replaces").then(|| Box::new(Replaces(Cell::new(0))) as _)
+}
+
+impl Filter for Replaces {
+    fn request<'c>(&'c self, _: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.0.set(head.request.field("x-size").and_then(number).unwrap_or(0));
+        Verdict::Next
+    }
+
+    fn response(&self, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        if matches!(head.status, 304 | 404 | 502) {
+            let page = Response::page("text/plain", vec![b'x'; self.0.get()]);
+            head.instead = Some(page.with("X-Instead-Of", &head.status.to_string()).into());
+        }
+        head.added.extend_from_slice(format!("X-Of: {}\r\n", head.status).as_bytes());
+    }
+}
+
 /// Makes bodies pass in parts, unchanged.
 struct Parts;
 
 fn parts(build: &Build<'_>) -> Option<Box<dyn Filter>> {
-    is_for(build, "parts").then(|| Box::new(Parts) as _)
+    build.listener.name.ends_with("parts").then(|| Box::new(Parts) as _)
 }
 
 impl Filter for Parts {}

@@ -43,7 +43,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 impl Filter for Redirect {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         Verdict::Answer(match self.location(cx, head) {
-            Ok(location) => Response::page("", Vec::new()).status(self.plan.status).with("Location", &location),
+            Ok(location) => Response::page("", "").status(self.plan.status).with("Location", &location),
             Err(why) => Response::new(400, format!("the request cannot be redirected: {why}")),
         })
     }

@@ -4,6 +4,7 @@ use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
+use bytes::Bytes;
 use evenkeel_config::plan::Action;
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ const HTML: &str = "text/html; charset=utf-8";
 struct Respond {
     status: u16,
     /// The body and its media type; `None` for an error page or an empty body.
-    page: Option<(Arc<[u8]>, Arc<str>)>,
+    page: Option<(Bytes, Arc<str>)>,
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let Action::Respond(respond) = &route.plan.action else { return None };
-    let text = respond.body.as_ref().map(|body| (Arc::from(body.as_bytes()), TEXT));
+    let text = respond.body.as_ref().map(|body| (Bytes::copy_from_slice(body.as_bytes()), TEXT));
     let body = text.or_else(|| route.body.map(|body| (body.clone(), HTML)));
     let page = body.map(|(body, media_type)| (body, respond.media_type.clone().unwrap_or_else(|| media_type.into())));
     Some(Box::new(Respond { status: respond.status, page }))
@@ -28,8 +29,8 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 impl Filter for Respond {
     fn request<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         Verdict::Answer(match &self.page {
-            Some((body, media_type)) => Response::page(media_type.to_string(), body.to_vec()).status(self.status),
-            None if self.status < 400 => Response::page("", Vec::new()).status(self.status),
+            Some((body, media_type)) => Response::page(media_type.to_string(), body.clone()).status(self.status),
+            None if self.status < 400 => Response::page("", "").status(self.status),
             None => Response::new(self.status, "the route answers with this status"),
         })
     }

@@ -64,7 +64,7 @@ impl Filter for Preflights {
 
 impl Preflights {
     fn answer(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Response {
-        let response = Response { status: 204, ..Response::page(TEXT, Vec::new()) };
+        let response = Response { status: 204, ..Response::page(TEXT, "") };
         if !matches!(cx.page, Page::Any | Page::Allowed(_)) {
             return response;
         }

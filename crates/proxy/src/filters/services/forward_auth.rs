@@ -203,6 +203,6 @@ impl Auth {
             OF_ANSWER.iter().any(|left| name.eq_ignore_ascii_case(left.as_bytes())) || (self.has_cors && is_cors())
         };
         let fields = fields.iter().filter(|(name, _)| !is_left_out(name)).collect();
-        Response { status, fields, content: Content::Page { media_type: media_type.into(), body } }
+        Response { status, fields, content: Content::Page { media_type: media_type.into(), body: body.into() } }
     }
 }

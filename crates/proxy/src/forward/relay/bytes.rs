@@ -32,6 +32,8 @@ struct Ready {
     answered: Answered,
     interim: bool,
     switch: bool,
+    /// True if the client gets a response of this proxy instead.
+    is_replaced: bool,
     /// `Content` for HTTP/1.0 clients, which cannot read chunks.
     keep: Keep,
     /// Bytes at the front of the buffer that go to the client.
@@ -172,6 +174,10 @@ impl Relay<'_, '_> {
                     return Err(Fault::CutShort);
                 }
             };
+            if ready.is_replaced {
+                self.begin_response(ticket);
+                return Ok(ResponseEnd::Answered(ready.answered));
+            }
             if !ready.interim {
                 return self.relay_final(down, up, ticket, buf, &mut ready).await;
             }
@@ -296,12 +302,18 @@ impl Relay<'_, '_> {
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 return Err(refusal.fault(Kept { reusable: reusable && !strip && whole, secs: kept_secs }));
             }
+            Decision::Replace(outcome) => {
+                let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
+                let whole = body.is_done() && head_len + rest.used == buf.len();
+                let answered = Answered { reusable: reusable && !strip && whole, kept_secs, keep_alive, outcome };
+                return Ok(Some(Ready { body, answered, interim, switch, is_replaced: true, keep, send: 0 }));
+            }
         };
         let answered = Answered { reusable: reusable && !strip, kept_secs, keep_alive, outcome };
         let mut new_len = head_len;
         if interim && self.towards.version == Version::V10 {
             buf.consume(head_len);
-            return Ok(Some(Ready { body, answered, interim, switch, keep, send: 0 }));
+            return Ok(Some(Ready { body, answered, interim, switch, is_replaced: false, keep, send: 0 }));
         }
         if let Some(stretch) = response.all_but(towards).filter(|_| added.is_none()) {
             new_len -= stretch.len();
@@ -321,7 +333,7 @@ impl Relay<'_, '_> {
         if !interim && !switch {
             send += buf.take_body(new_len, &mut body, keep).map_err(Fault::Response)?.kept;
         }
-        Ok(Some(Ready { body, answered, interim, switch, keep, send }))
+        Ok(Some(Ready { body, answered, interim, switch, is_replaced: false, keep, send }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Decision about a response: forward it, or discard it and retry at another endpoint.
+//! Decision about a response: forward it, discard it and retry at another endpoint, or replace it.
 
 use super::Relay;
 use crate::body::fault::Fault;
@@ -33,6 +33,9 @@ pub(super) enum Decision {
     Final(Accepted),
     /// Forward it; a tunnel follows.
     Switch(Accepted),
+    /// Discard it, with this outcome for the balancer: the client gets a response of this proxy instead, which the
+    /// record holds.
+    Replace(Outcome),
 }
 
 /// A response that is discarded for a retry.
@@ -90,7 +93,11 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let filtered = filter(self.record, status, fields, Some(outcome));
+        let mut filtered = filter(self.record, status, fields, Some(outcome));
+        if let Some(instead) = filtered.instead.take() {
+            self.record.instead.set(Some(instead));
+            return Ok(Decision::Replace(outcome));
+        }
         let accepted = Accepted { outcome, hears_trailers, filtered };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })
     }

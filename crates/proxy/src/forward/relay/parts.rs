@@ -190,6 +190,11 @@ impl Relay<'_, '_> {
                     self.flush(down).await?;
                 }
                 Decision::Retry(refusal) => return Err(refusal.fault(up.kept())),
+                Decision::Replace(outcome) => {
+                    self.begin_response(ticket);
+                    let Kept { reusable, secs } = up.kept();
+                    return Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome });
+                }
                 Decision::Final(accepted) => return self.take_final(down, up, ticket, head, accepted).await,
                 Decision::Switch(accepted) => {
                     self.switched.set(true);
@@ -212,7 +217,7 @@ impl Relay<'_, '_> {
         accepted: Accepted,
     ) -> Result<Answered, Fault> {
         let Head { status, mut fields, ends, .. } = head;
-        let Filtered { added, body_chain } = accepted.filtered;
+        let Filtered { added, body_chain, .. } = accepted.filtered;
         if let Some(added) = added {
             fields.push_lines(&added);
             self.client.core.give_back(added);
