@@ -12,10 +12,12 @@ pub use crate::sections::access_log::{
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
+pub use crate::sections::cache::CacheMemory;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;
 pub use crate::sections::filters::basic_auth::BasicAuth;
+pub use crate::sections::filters::cache::{Cache, CacheQuery, StatusTimes};
 pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::forward_auth::ForwardAuth;
@@ -62,6 +64,8 @@ pub struct Plan {
     pub resolver: Resolver,
     /// Authority that issues certificates.
     pub acme: Acme,
+    /// Memory for the responses that routes store.
+    pub cache: CacheMemory,
     /// Listeners in the order of the file, at least one. Shared like routes and pools, so copying a plan does
     /// not copy them.
     pub listeners: Vec<Arc<Listener>>,

@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
+use crate::sections::cache::{self, CACHE, CacheMemory};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
@@ -66,6 +67,7 @@ pub(crate) static ROOT: Table = Table {
             "The certificate authority for certificates obtained over ACME.",
             "its defaults",
         ),
+        table("cache", Kind::Table(&CACHE), "Memory for the responses that routes store.", "its defaults"),
         table(
             "defaults",
             Kind::Table(&DEFAULTS),
@@ -130,7 +132,9 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let telemetry = Telemetry::of(&root.section("telemetry"));
     telemetry::check(&root.section("telemetry"), &runtime, &pools, findings);
     let acme = Acme::of(&root.section("acme"));
-    let plan = Plan { runtime, admin, telemetry, resolver, acme, listeners, routes: routes.into(), pools };
+    let cache = CacheMemory::of(&root.section("cache"));
+    cache::check(&root.section("cache"), findings);
+    let plan = Plan { runtime, admin, telemetry, resolver, acme, cache, listeners, routes: routes.into(), pools };
     checks::acme(root, &plan, findings);
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
@@ -164,6 +168,7 @@ impl Plan {
         self.telemetry.lines(&Telemetry::unset()).section("[telemetry]", &mut out);
         self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
+        self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
         for listener in &self.listeners {
             let header = format!("[listener.{}]", key(&listener.name));
             listener.lines(&Listener::unset()).section(&header, &mut out);

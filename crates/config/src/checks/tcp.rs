@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 22] = [
+const ROUTE_OF_REQUESTS: [&str; 23] = [
     "use",
     "split",
     "redirect",
@@ -49,6 +49,7 @@ const ROUTE_OF_REQUESTS: [&str; 22] = [
     "jwt",
     "body_max",
     "bandwidth",
+    "cache",
     "cors",
     "basic_auth",
     "forward_auth",

@@ -46,7 +46,7 @@ pub(crate) use misfit::Misfit;
 pub(crate) use name::is_domain;
 pub(crate) use payload::written as payload_text;
 pub(crate) use retry::{RetryOn, percentile_text};
-pub(crate) use status::written as status_text;
+pub(crate) use status::{range as read_statuses, written as status_text};
 
 use crate::code::Code;
 use crate::printable::is_hidden;

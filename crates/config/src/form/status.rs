@@ -31,6 +31,11 @@ pub(super) fn read(text: &str, within: RangeInclusive<u16>) -> Result<RangeInclu
     Ok(first..=last)
 }
 
+/// Parses a status or range of final responses; `None` if it is not one.
+pub(crate) fn range(text: &str) -> Option<RangeInclusive<u16>> {
+    read(text, 200..=599).ok()
+}
+
 fn number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|_| text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -5,6 +5,7 @@ pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod action;
 pub(crate) mod admin;
+pub(crate) mod cache;
 pub(crate) mod error_pages;
 pub(crate) mod filters;
 pub(crate) mod listener;

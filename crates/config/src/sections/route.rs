@@ -6,6 +6,7 @@ use super::filters::access::{self, ACCESS_KEY, Access};
 use super::filters::bandwidth::{self, BANDWIDTH, Bandwidth};
 use super::filters::basic_auth::{self, BASIC_AUTH_KEY, BasicAuth};
 use super::filters::body_max::BODY_MAX;
+use super::filters::cache::{self, CACHE_KEY, Cache};
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
@@ -117,6 +118,8 @@ table! {
         body_max: Option<u64> = BODY_MAX;
         /// Most bytes of bodies in a second.
         bandwidth: Bandwidth = BANDWIDTH;
+        /// Stored responses; `None` = none are stored.
+        cache: Option<Cache> = CACHE_KEY;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
         cors: Option<Cors> = CORS;
         /// Users, one of which a request must name with its password; `None` = all requests pass.
@@ -198,6 +201,7 @@ pub(crate) fn check_filters(route: &Section, findings: &mut Findings) {
     access::check(route, findings);
     limits::check(route, findings);
     bandwidth::check(route, findings);
+    cache::check(route, findings);
     jwt::check(route, findings);
     cors::check(route, findings);
     basic_auth::check(route, findings);

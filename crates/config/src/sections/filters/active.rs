@@ -21,6 +21,7 @@ impl Route {
             ("maintenance", self.maintenance.is_some()),
             ("body_max", self.body_max.is_some()),
             ("bandwidth", self.bandwidth != unset.bandwidth),
+            ("cache", self.cache.is_some()),
             ("strip_prefix", self.strip_prefix),
             ("rewrite", self.rewrite.is_some()),
             ("restore_prefix", self.restore_prefix),

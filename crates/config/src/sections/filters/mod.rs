@@ -5,6 +5,7 @@ mod active;
 pub(crate) mod bandwidth;
 pub(crate) mod basic_auth;
 pub(crate) mod body_max;
+pub(crate) mod cache;
 pub(crate) mod cookies;
 pub(crate) mod cors;
 pub(crate) mod forward_auth;

@@ -4,6 +4,7 @@ use super::access::ACCESS_KEY;
 use super::bandwidth::BANDWIDTH;
 use super::basic_auth::BASIC_AUTH_KEY;
 use super::body_max::BODY_MAX;
+use super::cache::CACHE_KEY;
 use super::cookies::COOKIES;
 use super::cors::CORS;
 use super::forward_auth::FORWARD_AUTH;
@@ -50,6 +51,7 @@ const SHARED: &[Key] = &[
     JWT,
     BODY_MAX,
     BANDWIDTH,
+    CACHE_KEY,
     CORS,
     FORWARD_AUTH,
     MIRROR,

@@ -1,0 +1,44 @@
+//! `[cache]`: memory for the responses that routes with `cache` store. See [`CacheMemory`].
+
+use crate::diagnostic::Findings;
+use crate::table::{Absent, Declared, Key, Kind, Section, table};
+
+table! {
+    pub(crate) static CACHE = "[cache]",
+        "Memory for the responses that routes with `cache` store. All routes and workers share it, and a reload keeps what \
+        is stored.";
+
+    /// `[cache]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CacheMemory {
+        /// Most bytes of responses in memory, with all that is kept for them.
+        memory: u64 = Key {
+            name: "memory",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44, off: false },
+            absent: Absent::Default("\"256MiB\""),
+            help: "Most memory for stored responses. Of more, those that are asked for least are dropped.",
+            why: "Room for some ten thousand files of a site, and small beside the memory of a server.",
+        };
+        /// Largest body that is stored, in bytes.
+        object_max: u64 = Key {
+            name: "object_max",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 36, off: false },
+            absent: Absent::Default("\"8MiB\""),
+            help: "Largest body that is stored. At most an eighth of `memory`.",
+            why: "One download must not drop a thousand pages.",
+        };
+    }
+}
+
+/// Reports a largest body that takes too much of the memory.
+pub(crate) fn check(cache: &Section, findings: &mut Findings) {
+    let set = CacheMemory::of(cache);
+    if set.object_max > set.memory / 8 {
+        let (key, other) = if cache.has("object_max") { ("object_max", "memory") } else { ("memory", "object_max") };
+        let message = "\"object_max\" is more than an eighth of \"memory\"";
+        cache.contradiction(cache.span_of(key), message, other, findings).help(format!(
+            "set object_max = \"{}KiB\" or less, or memory to eight times as much",
+            set.memory / 8 / 1024
+        ));
+    }
+}
