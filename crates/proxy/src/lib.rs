@@ -11,9 +11,10 @@
 //! 7. [`http2`]: HTTP/2 connections, on either side; [`body`]: the interface between both sides of a request.
 //! 8. [`core`]: state of a worker that does not depend on the plan.
 //! 9. [`observe`]: counters, metrics, the access log.
-//! 10. [`peer`]: identity and limits of clients.
+//! 10. [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
 
 mod body;
+mod cache;
 mod core;
 mod filters;
 mod forward;

@@ -5,6 +5,7 @@
 //! `cargo test -p evenkeel-proxy --test all SUBJECT::`
 
 mod announced;
+mod cached;
 #[path = "../../config/tests/support/committed.rs"]
 mod committed;
 mod dead_tier;

@@ -9,7 +9,7 @@ table! {
         is stored.";
 
     /// `[cache]`.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CacheMemory {
         /// Most bytes of responses in memory, with all that is kept for them.
         memory: u64 = Key {

@@ -1,5 +1,7 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
+use super::caching::fill::Filling;
+use super::caching::state::CacheState;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
@@ -60,6 +62,10 @@ pub struct Exchange<'c> {
     pub(crate) asked: Asked,
     /// True if the request asks for a switch of protocols.
     pub(crate) switches: bool,
+    /// State of the request at the cache of its route; `None` if it has none.
+    pub(super) cached: Cell<Option<Box<CacheState>>>,
+    /// Response that is to be stored once its body is complete.
+    pub(super) filling: Cell<Option<Box<Filling>>>,
     /// Copy of the request for `mirror` of the route, while its body is still to come.
     pub(crate) copying: Cell<Option<Box<RequestCopy>>>,
     /// Decision of `mirror` of the route.
@@ -103,6 +109,8 @@ impl<'c> Exchange<'c> {
             auth: "",
             asked: Asked::Not,
             switches: false,
+            cached: Cell::new(None),
+            filling: Cell::new(None),
             copying: Cell::new(None),
             copied: Copied::No,
             token: None,

@@ -65,6 +65,8 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub status: u16,
     /// Fields as received. Those left out are not forwarded.
     pub fields: &'a mut Fields<'h, 'b>,
+    /// True if no body follows.
+    pub ends: bool,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.

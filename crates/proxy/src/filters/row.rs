@@ -1,6 +1,7 @@
 //! Row of the table of filters, and the input of their builders.
 
 use super::filter::Filter;
+use crate::cache::SharedCache;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
 use crate::observe::stats::ListenerStats;
@@ -76,6 +77,8 @@ pub struct Route<'b> {
     pub(crate) access: Option<&'b Arc<AccessList>>,
     /// Limits of the route, if it has any.
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
+    /// Stored responses of all routes.
+    pub(crate) cache: &'b Arc<SharedCache>,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
     /// Users that may use the route, if it asks for passwords.

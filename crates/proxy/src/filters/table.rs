@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, client, forwarded, headers, hsts, https_redirect, limits, load_field,
-    load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits,
+    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -273,6 +273,14 @@ pub static FILTERS: &[Row] = &[
         build: headers::request::build,
     },
     Row {
+        name: "cache",
+        stage: Stage::Route,
+        key: "cache of [[route]]",
+        summary: "Answers requests with stored responses, and stores those of endpoints.",
+        looks_at: LooksAt { responses: true, ..BODIES },
+        build: caching::cache::build,
+    },
+    Row {
         name: "mirror",
         stage: Stage::Route,
         key: "mirror of [[route]]",
@@ -318,7 +326,7 @@ mod tests {
             pool = 'a'\nmatch = { prefix = '/x' }\nstrip_prefix = true\nrestore_prefix = true\nsend_host = 'a.example'\n\
             cookies = { secure = true }\naccess = { allow = ['10.0.0.0/8'] }\nlimits = [{ requests = '9/s' }]\n\
             jwt = { keys = 'k', algorithms = ['RS256'], issuer = 'i', audience = ['a'] }\nbody_max = '1MiB'\n\
-            bandwidth = { download = '1MiB' }\ncors = { origins = ['https://a.example'] }\n\
+            bandwidth = { download = '1MiB' }\ncache = true\ncors = { origins = ['https://a.example'] }\n\
             basic_auth = { file = 'u' }\nforward_auth = { pool = 'a', path = '/auth' }\nmaintenance = true\n\
             mirror = { pool = 'b' }\nrequest_headers = { remove = ['x'] }\nresponse_headers = { remove = ['x'] }\n";
         let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);

@@ -6,6 +6,7 @@ use super::route::Router;
 use super::rules::Shared;
 use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
+use crate::cache::SharedCache;
 use crate::peer::admission::Admission;
 use crate::peer::limits::Limits as RouteLimits;
 use crate::peer::route_files::RouteFiles;
@@ -36,6 +37,8 @@ pub struct Compiled {
     pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
+    /// Stored responses of all routes.
+    pub cache: Arc<SharedCache>,
     /// Verifiers of tokens by the name of their route.
     pub tokens: Arc<Tokens>,
 }
@@ -52,6 +55,8 @@ pub struct Prepared<'p> {
     pub files: RouteFiles,
     /// Limits of requests by the name of their route.
     pub route_limits: Arc<RouteLimits>,
+    /// Stored responses of all routes.
+    pub cache: Arc<SharedCache>,
     /// Verifiers of tokens by the name of their route.
     pub tokens: Arc<Tokens>,
 }
@@ -81,6 +86,7 @@ impl Compiled {
             error_pages: prepared.error_pages.clone(),
             files: prepared.files.clone(),
             route_limits: prepared.route_limits.clone(),
+            cache: prepared.cache.clone(),
             tokens: prepared.tokens.clone(),
         }
     }

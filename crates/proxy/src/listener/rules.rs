@@ -182,6 +182,7 @@ impl Rules {
             users,
             tokens,
             bandwidth,
+            cache: &compiled.cache,
             body,
             stats: &self.noted.of_listener,
             instance,

@@ -1,6 +1,7 @@
 //! Statistics of the workers under the running plan. Replaced as a whole with the plan; when the endpoints of a pool
 //! change, only that pool's are replaced.
 
+use crate::cache::SharedCache;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::peer::limits::Limits;
 use evenkeel_config::Plan;
@@ -20,6 +21,8 @@ pub struct Numbers {
     pub workers: Vec<Arc<WorkerStats>>,
     /// Limits of routes, with their counts.
     pub(crate) limits: Arc<Limits>,
+    /// Stored responses of all routes.
+    pub(crate) cache: Arc<SharedCache>,
     tallies: Vec<Tally<EndpointStats>>,
 }
 
@@ -29,7 +32,8 @@ impl Numbers {
         let tallies = generation.pools().map(|(_, endpoints)| Tally::first(endpoints, workers)).collect();
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
         let limits = Limits::default().next(&generation.plan).into();
-        Numbers { generation, workers, limits, tallies }
+        let cache = SharedCache::new(generation.plan.cache).into();
+        Numbers { generation, workers, limits, cache, tallies }
     }
 
     /// Creates the statistics for the next plan. Entries named in both plans keep their counts.
@@ -42,7 +46,8 @@ impl Numbers {
         });
         let tallies = tallies.collect();
         let limits = self.limits.next(&generation.plan).into();
-        Numbers { generation, workers, limits, tallies }
+        let cache = self.cache.next(generation.plan.cache);
+        Numbers { generation, workers, limits, cache, tallies }
     }
 
     pub fn plan(&self) -> &Plan {

@@ -24,16 +24,23 @@ pub struct Filtered {
     pub instead: Option<Box<Response>>,
 }
 
-/// Runs the filters on the head of a final response. `outcome` is that of the endpoint it came from, if it did.
+/// Runs the filters on the head of a final response. `ends`: no body follows. `outcome` is that of the endpoint it came
+/// from, if it did.
 #[inline]
-pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, outcome: Option<Outcome>) -> Filtered {
+pub fn filter(
+    record: &Record<'_>,
+    status: u16,
+    fields: &mut Fields<'_, '_>,
+    ends: bool,
+    outcome: Option<Outcome>,
+) -> Filtered {
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
     let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
     let mut added = record.core.scratch();
-    let mut head = ResponseHead { status, fields, added: &mut added, outcome, instead: None };
+    let mut head = ResponseHead { status, fields, ends, added: &mut added, outcome, instead: None };
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
     let instead = head.instead.take();
@@ -86,7 +93,8 @@ pub fn own(record: &Record<'_>, response: Response) -> Own {
     let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
     let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
     record.status.set(own.status);
-    let Filtered { added, body_chain, instead } = filter(record, own.status, &mut own.fields.fields(), None);
+    let Filtered { added, body_chain, instead } =
+        filter(record, own.status, &mut own.fields.fields(), own.body.is_empty(), None);
     if let Some(instead) = instead {
         return self::own(record, *instead);
     }

@@ -205,6 +205,7 @@ impl Plane for Proxy {
             error_pages,
             files: self.files.clone(),
             route_limits: next.limits.clone(),
+            cache: next.cache.clone(),
             tokens: self.tokens.clone(),
         };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);

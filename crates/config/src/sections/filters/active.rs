@@ -21,12 +21,12 @@ impl Route {
             ("maintenance", self.maintenance.is_some()),
             ("body_max", self.body_max.is_some()),
             ("bandwidth", self.bandwidth != unset.bandwidth),
-            ("cache", self.cache.is_some()),
             ("strip_prefix", self.strip_prefix),
             ("rewrite", self.rewrite.is_some()),
             ("restore_prefix", self.restore_prefix),
             ("send_host", self.send_host != unset.send_host),
             ("request_headers", self.request_headers != unset.request_headers),
+            ("cache", self.cache.is_some()),
             ("mirror", self.mirror.is_some()),
         ];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()

@@ -184,10 +184,11 @@ words! {
 pub struct StatusTimes(Vec<(RangeInclusive<u16>, Duration)>);
 
 impl StatusTimes {
-    /// The time for a status.
-    pub fn of(&self, status: u16) -> Option<Duration> {
-        let with = self.0.iter().filter(|(statuses, _)| statuses.contains(&status));
-        with.min_by_key(|(statuses, _)| statuses.end() - statuses.start()).map(|(_, time)| *time)
+    /// Times with their statuses, those for the fewest statuses first.
+    pub fn by_precedence(&self) -> Vec<(RangeInclusive<u16>, Duration)> {
+        let mut times = self.0.clone();
+        times.sort_by_key(|(statuses, _)| statuses.end() - statuses.start());
+        times
     }
 }
 

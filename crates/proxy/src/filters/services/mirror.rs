@@ -3,13 +3,13 @@
 
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
+use crate::filters::copied::copied;
 use crate::filters::exchange::{Copied, Exchange};
 use crate::filters::filter::{Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
 use crate::side::copy::{Mirror, RequestCopy};
-use crate::side::request::SideRequest;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::{Stated, append};
@@ -82,17 +82,9 @@ impl Filter for Mirroring {
 impl Mirroring {
     /// A copy of the head with all changes to it.
     fn copy(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Box<RequestCopy> {
-        let (request, edits) = (&*head.request, &*head.edits);
-        let host = edits.host().unwrap_or(request.host);
-        let mut copy = SideRequest {
-            method: request.method.into(),
-            host: (!cx.sends_host_of_endpoint && !host.is_empty()).then(|| host.into()),
-            fields: request.fields.kept().collect::<Table>(),
-            has_body: cx.framing != Stated::Nothing,
-            ..SideRequest::get(edits.target().unwrap_or(request.target))
-        };
-        append(&[edits.added(), MARK.as_bytes(), b": 1\r\n"], &mut copy.lines);
-        let key = self.to.pool.plan().key().and_then(|key| hash_key::hash(key, request, cx.client()));
+        let mut copy = copied(cx, head);
+        append(&[MARK.as_bytes(), b": 1\r\n"], &mut copy.lines);
+        let key = self.to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
         self.to.copy(copy, key)
     }
 }

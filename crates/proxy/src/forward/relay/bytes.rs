@@ -288,7 +288,7 @@ impl Relay<'_, '_> {
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
-        let known = Known { status, closes: !reusable, switches: switch };
+        let known = Known { status, closes: !reusable, switches: switch, ends: body.is_done() };
         let (outcome, added) = match self.decide(known, &mut response.fields, here)? {
             Decision::Interim => (Outcome::Success, None),
             Decision::Final(accepted) | Decision::Switch(accepted) => {

@@ -22,6 +22,8 @@ pub(super) struct Known {
     pub(super) closes: bool,
     /// A tunnel follows the head.
     pub(super) switches: bool,
+    /// No body follows the head.
+    pub(super) ends: bool,
 }
 
 /// Decision about a response head.
@@ -71,7 +73,7 @@ impl Relay<'_, '_> {
     /// The response is not one to this request: an unrequested 101, or a stray 408.
     #[inline]
     pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
-        let Known { status, closes, switches } = known;
+        let Known { status, closes, switches, ends } = known;
         if status < 200 && !switches {
             return if status == 101 { Err(Fault::Response(Reject::SwitchNotAsked)) } else { Ok(Decision::Interim) };
         }
@@ -93,7 +95,7 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let mut filtered = filter(self.record, status, fields, Some(outcome));
+        let mut filtered = filter(self.record, status, fields, ends, Some(outcome));
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
             return Ok(Decision::Replace(outcome));

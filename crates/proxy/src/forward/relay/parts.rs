@@ -178,7 +178,7 @@ impl Relay<'_, '_> {
                 Some(_) => head.status == 101,
                 None => self.asked.upgrade && (200..300).contains(&head.status),
             };
-            let known = Known { status: head.status, closes: head.closes, switches };
+            let known = Known { status: head.status, closes: head.closes, switches, ends: head.ends };
             match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
                 Decision::Interim => {
                     interim += 1;

@@ -1,0 +1,90 @@
+//! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
+//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`.
+
+pub mod flights;
+pub mod store;
+
+use evenkeel_balance::Instant;
+use evenkeel_balance::time::MILLISECOND_NS;
+use evenkeel_config::plan::CacheMemory;
+use flights::Flights;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use store::Store;
+
+/// Share of the memory that bodies may take while they come, before they are stored.
+const COMING_SHARE: u64 = 4;
+
+/// Stored responses of all routes.
+pub struct SharedCache {
+    pub store: Store,
+    pub flights: Arc<Flights>,
+    pub plan: CacheMemory,
+    /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
+    origin_ms: AtomicI64,
+    /// Bytes of bodies that are to be stored and have come so far.
+    coming: AtomicU64,
+}
+
+/// Room for a body that comes, given back when this is dropped.
+pub struct Room {
+    shared: Arc<SharedCache>,
+    bytes: u64,
+}
+
+impl SharedCache {
+    /// Creates an empty cache.
+    pub fn new(plan: CacheMemory) -> SharedCache {
+        SharedCache {
+            store: Store::new(plan.memory),
+            flights: Arc::default(),
+            plan,
+            coming: AtomicU64::new(0),
+            origin_ms: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// Cache of the next plan: the same, unless its size has changed.
+    pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
+        if plan == self.plan { self.clone() } else { SharedCache::new(plan).into() }
+    }
+
+    /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall
+    /// clock would make stored responses fresh again.
+    pub fn unix_ms(&self, now: Instant, wall_ms: u64) -> u64 {
+        let since = (now.0 / MILLISECOND_NS) as i64;
+        let by_wall = wall_ms as i64 - since;
+        let mut origin = self.origin_ms.load(Ordering::Relaxed);
+        if by_wall > origin {
+            origin = self.origin_ms.fetch_max(by_wall, Ordering::Relaxed).max(by_wall);
+        }
+        (origin + since).max(0) as u64
+    }
+
+    /// Room for a body of which nothing has come.
+    pub fn room(self: &Arc<SharedCache>) -> Room {
+        Room { shared: self.clone(), bytes: 0 }
+    }
+}
+
+impl Room {
+    /// Takes room for more bytes. Returns false if there is none: the body is too large, or too many come at once.
+    pub fn take(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        let coming = self.shared.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes <= self.shared.plan.object_max && coming <= self.shared.plan.memory / COMING_SHARE
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shared.coming.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for SharedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedCache").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}

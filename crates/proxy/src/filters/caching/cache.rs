@@ -1,0 +1,403 @@
+//! Filter that answers requests with stored responses, and stores those of endpoints. It comes after all filters that change
+//! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
+//! as the endpoint sent it.
+
+use super::asked::Asked;
+use super::behind::{Behind, Due};
+use super::fill::{Filling, Kept};
+use super::rules;
+use super::state::{CacheState, Fetch, Outcome, Why};
+use crate::body::filter::BodyFilter;
+use crate::body::response::Response;
+use crate::cache::SharedCache;
+use crate::cache::flights::{End, Follow, Role};
+use crate::cache::store::Entry;
+use crate::core::Core;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
+use crate::filters::row::Build;
+use evenkeel_balance::Clock;
+use evenkeel_cache::answer::Answer;
+use evenkeel_cache::decide::{self, Cause, Decision, decide};
+use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
+use evenkeel_cache::invalidate;
+use evenkeel_cache::key::{Key, KeyRules, Place};
+use evenkeel_cache::lookup::{Lookup, REPLACED, Reply};
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::policy::Policy;
+use evenkeel_cache::refusal::Bypass;
+use evenkeel_cache::status::Forward;
+use evenkeel_cache::storable::storable;
+use evenkeel_cache::vary;
+use evenkeel_config::plan::Scheme;
+use evenkeel_net::event_loop::alarm::sleep;
+use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::fields::Stated;
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Claim of tokens that names their user.
+const USER: &str = "sub";
+
+/// Filter of a route with `cache`.
+struct Caching(Rc<Cache>);
+
+/// Cache of a route on one worker.
+pub struct Cache {
+    pub shared: Arc<SharedCache>,
+    pub policy: Policy,
+    keys: KeyRules,
+    route: Arc<str>,
+    collapse: Option<Duration>,
+    is_by_user: bool,
+    has_status_field: bool,
+    behind: Behind,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let route = from.route.as_ref()?;
+    let plan = route.plan.cache.as_ref()?;
+    let shared = route.cache.clone();
+    Some(Box::new(Caching(Rc::new(Cache {
+        policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
+        keys: rules::keys(plan),
+        route: route.plan.name.clone(),
+        collapse: plan.collapse,
+        is_by_user: plan.by_user,
+        has_status_field: plan.status_field,
+        behind: Behind::new(route, shared.plan.object_max),
+        shared,
+    }))))
+}
+
+/// What a request asks of the cache, while it waits for that of another client.
+struct Wish {
+    lookup: Lookup,
+    key: Key,
+    asked: Asked,
+    is_collapsed: bool,
+}
+
+impl Filter for Caching {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let cache = &self.0;
+        match cache.wish(cx, head) {
+            Ok(wish) => cache.look(cx, head, wish, cache.collapse),
+            Err(bypass) => {
+                let is_unsafe = invalidate::is_unsafe(head.request.method);
+                let asked = is_unsafe.then(|| Asked::of(head.request, head.edits, cache.is_by_user));
+                cx.cached.set(Some(Box::new(CacheState::Bypassed(bypass, asked))));
+                Verdict::Next
+            }
+        }
+    }
+
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let cache = &self.0;
+        let Some(progress) = cx.cached.take() else { return };
+        let outcome = match *progress {
+            CacheState::Answered(outcome) => outcome,
+            CacheState::Bypassed(bypass, asked) => {
+                if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
+                    cache.invalidate(cx, &asked.request(), head);
+                }
+                Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
+            }
+            CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
+        };
+        if !cache.policy.sends_tags {
+            for field in ["surrogate-key", "cache-tag"] {
+                head.fields.leave_out(field);
+            }
+        }
+        if cache.has_status_field {
+            outcome.write(head.added);
+        }
+        cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+    }
+
+    fn response_body(&self, cx: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+        Some(Box::new(Kept::new(*cx.filling.take()?)))
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        let progress = cx.cached.take();
+        let did = match progress.as_deref() {
+            Some(CacheState::Answered(outcome)) => outcome.text(),
+            _ => String::new(),
+        };
+        cx.cached.set(progress);
+        did.into()
+    }
+}
+
+impl Cache {
+    /// What a request asks of the cache.
+    fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+        if cx.switches {
+            return Err(Bypass::Upgrade);
+        }
+        let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
+        let lookup = Lookup::of(head.request, has_body, &self.policy)?;
+        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
+        let mut asked = Asked::of(head.request, head.edits, self.is_by_user);
+        let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
+        let key = self.keys.key(&asked.request(), &place)?;
+        Ok(Wish { lookup, key, asked, is_collapsed: false })
+    }
+
+    /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
+    /// the endpoint. `wait`: the longest time that it may still wait.
+    fn look(
+        self: &Rc<Cache>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+        mut wish: Wish,
+        wait: Option<Duration>,
+    ) -> Verdict {
+        let now = moment(&self.shared, cx.core);
+        let purges = self.shared.store.now();
+        let (is_known, entry) = {
+            let request = wish.asked.request();
+            self.shared.store.get(wish.key.bytes(), |entry| vary::serves(&entry.stored, &request, &self.policy))
+        };
+        let decision = entry.as_ref().map(|entry| decide(&entry.stored, &wish.lookup, now));
+        let forward = match (&entry, decision) {
+            (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => return answer(cx, &mut wish, entry, now),
+            (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
+                let verdict = answer(cx, &mut wish, entry, now);
+                if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                    let Wish { key, asked, .. } = wish;
+                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), purges, lead });
+                }
+                return verdict;
+            }
+            (_, Some(Decision::OnlyIfCached)) => return only_if_cached(cx),
+            (None, _) if decide::is_only_if_cached(&wish.lookup) => return only_if_cached(cx),
+            (_, Some(Decision::Validate(Cause::Request))) => Forward::Request,
+            (_, Some(Decision::Validate(_))) => Forward::Stale,
+            _ if is_known => Forward::VaryMiss,
+            _ => Forward::UriMiss,
+        };
+        let is_part = head.request.field("range").is_some() && !wish.lookup.is_head;
+        let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
+        let mut lead = None;
+        if fills && let Some(wait) = wait {
+            match self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                Role::Leads(leads) => lead = Some(leads),
+                Role::Alone => {}
+                Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
+            }
+        }
+        if fills {
+            for field in REPLACED {
+                head.request.fields.leave_out(field);
+            }
+            let validators = entry.iter().flat_map(|entry| decide::validators(&entry.stored));
+            validators.for_each(|(name, value)| head.edits.add(name, &value));
+        }
+        let target = head.edits.target().unwrap_or(head.request.target);
+        if let Cow::Owned(counting) = self.keys.target(target) {
+            // With what the key lacks, one client could choose what others get.
+            head.edits.set_target(&counting);
+        }
+        let Wish { lookup, key, asked, is_collapsed } = wish;
+        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed };
+        cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
+        Verdict::Next
+    }
+
+    /// Waits for the response that another request fetches.
+    fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, mut follow: Follow, wait: Duration) -> Verdict {
+        let (cache, began) = (self.clone(), cx.core.clock.now());
+        Verdict::Wait(Box::pin(async move {
+            let end = {
+                let mut asleep = pin!(sleep(wait));
+                poll_fn(|cx| match std::pin::Pin::new(&mut follow).poll(cx) {
+                    Poll::Ready(end) => Poll::Ready(Some(end)),
+                    Poll::Pending => asleep.as_mut().poll(cx).map(|()| None),
+                })
+                .await
+            };
+            let resume: Resume = Box::new(move |cx, head| {
+                // After a failure another request leads. A request that has waited for a response does not wait again.
+                let waited = Duration::from_nanos(cx.core.clock.now().since(began));
+                let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
+                cache.look(cx, head, Wish { is_collapsed: true, ..wish }, left)
+            });
+            resume
+        }))
+    }
+
+    /// Decides on the response to a request of this cache.
+    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
+        let now = moment(&self.shared, cx.core);
+        let (status, forward) = (head.status, Some(fetch.forward));
+        let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
+        let has_failed = head.outcome.is_none() || decide::is_error(status);
+        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(&entry.stored, now)) {
+            let forward_status = head.outcome.map(|_| status);
+            let ttl = Some(entry.stored.terms.ttl(now));
+            head.instead = Some(stored_response(entry, &fetch.asked.request(), now).into());
+            return Outcome { forward_status, ttl, why: Some(Why::Stale), ..asked };
+        }
+        if head.outcome.is_none() {
+            return asked;
+        }
+        let request = fetch.asked.request();
+        let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
+            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.purges);
+            if let Some(lead) = fetch.lead {
+                lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
+            }
+            let ttl = Some(renewed.stored.terms.ttl(now));
+            head.instead = Some(stored_response(&renewed, &request, now).into());
+            return Outcome { forward_status: Some(304), ttl, is_stored: why.is_none(), why, ..asked };
+        }
+        if fetch.lookup.is_head {
+            if let Some(entry) = &fetch.entry {
+                self.compare(entry, &fetch.key, &request, &reply, fetch.purges);
+            }
+            return asked;
+        }
+        match storable(&request, &fetch.lookup, &reply, &self.policy) {
+            Ok(stored) => {
+                let ttl = Some(stored.terms.ttl(now));
+                let Fetch { key, purges, lead, .. } = fetch;
+                let (shared, now) = (self.shared.clone(), cx.core.clock.now());
+                let filling = Filling { shared, key, stored, purges, lead, now };
+                if head.ends {
+                    filling.store(Vec::new());
+                } else {
+                    cx.filling.set(Some(filling.into()));
+                }
+                Outcome { ttl, is_stored: true, ..asked }
+            }
+            Err(refusal) => {
+                if let Some(lead) = fetch.lead {
+                    lead.end(End::Apart, cx.core.clock.now());
+                }
+                Outcome { why: Some(Why::Refusal(refusal)), ..asked }
+            }
+        }
+    }
+
+    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
+    pub fn renewed(
+        &self,
+        entry: &Arc<Entry>,
+        key: &Key,
+        request: &Request<'_, '_>,
+        reply: &Reply<'_, '_, '_>,
+        purges: u64,
+    ) -> (Arc<Entry>, Option<Why>) {
+        let store = &self.shared.store;
+        match freshen(&entry.stored, request, reply, &self.policy) {
+            Freshened::Kept(stored) => {
+                let body = entry.body.clone();
+                store.put(key.bytes(), Entry { stored: stored.clone(), body: body.clone() }, purges);
+                (Arc::new(Entry { stored, body }), None)
+            }
+            Freshened::Once(refusal) => {
+                if !refusal.is_of_request() {
+                    self.drop_variant(key, entry);
+                }
+                (entry.clone(), Some(Why::Refusal(refusal)))
+            }
+            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
+            // this request, and no other one.
+            Freshened::Mismatch => {
+                self.drop_variant(key, entry);
+                (entry.clone(), Some(Why::Mismatch))
+            }
+        }
+    }
+
+    /// Renews or drops a stored response by the response to a HEAD.
+    fn compare(
+        &self,
+        entry: &Arc<Entry>,
+        key: &Key,
+        request: &Request<'_, '_>,
+        reply: &Reply<'_, '_, '_>,
+        purges: u64,
+    ) {
+        let store = &self.shared.store;
+        match by_head(&entry.stored, entry.body.len() as u64, request, reply, &self.policy) {
+            OfHead::Kept(stored) => store.put(key.bytes(), Entry { stored, body: entry.body.clone() }, purges),
+            OfHead::Changed => self.drop_variant(key, entry),
+            OfHead::Untouched => {}
+        }
+    }
+
+    /// Drops one of the stored responses of a key.
+    pub fn drop_variant(&self, key: &Key, entry: &Entry) {
+        self.shared.store.remove(key.bytes(), |other| other.stored.varying() == entry.stored.varying());
+    }
+
+    /// Target with the parameters that count.
+    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
+        self.keys.target(target)
+    }
+
+    /// Drops what a request with an unsafe method has changed.
+    fn invalidate(&self, cx: &Exchange<'_>, request: &Request<'_, '_>, head: &ResponseHead<'_, '_, '_>) {
+        let is_https = cx.sender().scheme == Scheme::Https;
+        for target in invalidate::invalidated(request, is_https, head.status, head.fields) {
+            if let Ok(url) = self.keys.url(is_https, request.host, &target) {
+                self.shared.store.remove_url(&url);
+            }
+        }
+    }
+}
+
+/// Answers a request with a stored response.
+fn answer(cx: &mut Exchange<'_>, wish: &mut Wish, entry: &Entry, now: Moment) -> Verdict {
+    let ttl = Some(entry.stored.terms.ttl(now));
+    let outcome = Outcome { ttl, is_collapsed: wish.is_collapsed, ..Outcome::default() };
+    cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+    Verdict::Answer(stored_response(entry, &wish.asked.request(), now))
+}
+
+/// Stored response as the answer to a request: whole, a part of it, or a 304.
+fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+    let answer = Answer::new(&entry.stored, request, entry.body.len() as u64);
+    let body = match (&answer.body, answer.status) {
+        (Some(part), _) => entry.body.slice(part.start as usize..part.end as usize),
+        // Of a HEAD, the length counts.
+        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body.clone(),
+        (None, _) => bytes::Bytes::new(),
+    };
+    let mut response = Response::page("", body).status(answer.status);
+    answer.fields(&entry.stored, now, |name, value| {
+        if !name.eq_ignore_ascii_case(b"content-length") {
+            response.fields.push(name, value);
+        }
+    });
+    response
+}
+
+#[cold]
+fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
+    let outcome = Outcome { why: Some(Why::OnlyIfCached), ..Outcome::default() };
+    cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+    Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
+}
+
+/// User whose password or token the request has.
+fn user<'c>(cx: &'c Exchange<'_>) -> Option<&'c [u8]> {
+    let claim = || Some(cx.token.as_ref()?.as_ref().ok()?.token.claim(USER)?.as_bytes());
+    cx.user.as_deref().or_else(claim)
+}
+
+/// The present time, for lifetimes and ages.
+pub fn moment(shared: &SharedCache, core: &Core) -> Moment {
+    let now = core.clock.now();
+    Moment(shared.unix_ms(now, core.clock.unix_ms(now)))
+}

@@ -1,0 +1,100 @@
+//! State of a request at the cache of its route, from its head to the end of its response.
+
+use super::asked::Asked;
+use crate::cache::flights::Lead;
+use crate::cache::store::Entry;
+use evenkeel_cache::key::Key;
+use evenkeel_cache::lookup::Lookup;
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::refusal::{Bypass, Refusal};
+use evenkeel_cache::status::{CacheStatus, Forward};
+use std::sync::Arc;
+
+/// State of a request at the cache of its route.
+pub enum CacheState {
+    /// It passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
+    Bypassed(Bypass, Option<Asked>),
+    /// It asks the endpoint.
+    Fetching(Box<Fetch>),
+    /// It was answered.
+    Answered(Outcome),
+}
+
+/// Request to an endpoint whose response may be stored.
+pub struct Fetch {
+    pub asked: Asked,
+    pub lookup: Lookup,
+    pub key: Key,
+    /// Stored response that is to be validated, or served if the endpoint fails.
+    pub entry: Option<Arc<Entry>>,
+    pub forward: Forward,
+    pub sent: Moment,
+    /// Number of purges before the request was sent.
+    pub purges: u64,
+    /// Duty to tell the requests that wait for the response.
+    pub lead: Option<Lead>,
+    /// True if the request has waited for that of another client.
+    pub is_collapsed: bool,
+}
+
+/// What the cache did for a response.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Reason why the endpoint was asked; `None` for a hit.
+    pub forward: Option<Forward>,
+    /// Status of the endpoint, if the client gets another one.
+    pub forward_status: Option<u16>,
+    /// Seconds of freshness that are left, negative if it is stale.
+    pub ttl: Option<i64>,
+    pub is_stored: bool,
+    pub is_collapsed: bool,
+    /// Reason why nothing was stored or looked up.
+    pub why: Option<Why>,
+}
+
+/// Reason why a response was not stored, or not looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Bypass(Bypass),
+    Refusal(Refusal),
+    /// The request wants a stored response, and there is none.
+    OnlyIfCached,
+    /// The endpoint has failed, and a stale response is served.
+    Stale,
+    /// The request is for a part, and the whole is not stored.
+    Part,
+    /// The endpoint validates another response than the stored one.
+    Mismatch,
+}
+
+impl Why {
+    pub fn text(self) -> &'static str {
+        match self {
+            Why::Bypass(bypass) => bypass.text(),
+            Why::Refusal(refusal) => refusal.text(),
+            Why::OnlyIfCached => "nothing stored for only-if-cached",
+            Why::Stale => "stale, as the endpoint failed",
+            Why::Part => "part of what is not stored",
+            Why::Mismatch => "the endpoint validated another response",
+        }
+    }
+}
+
+impl Outcome {
+    /// Adds the line `Cache-Status` (RFC 9211).
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why } = self;
+        let detail = why.map(Why::text);
+        out.extend_from_slice(b"Cache-Status: ");
+        CacheStatus { forward, forward_status, ttl, is_stored, is_collapsed, key: None, detail }.write("evenkeel", out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds to a text what the cache did, for explanations.
+    pub fn text(&self) -> String {
+        let mut line = Vec::new();
+        self.write(&mut line);
+        let text = String::from_utf8_lossy(&line);
+        text.trim_end().trim_start_matches("Cache-Status: evenkeel; ").to_string()
+    }
+}

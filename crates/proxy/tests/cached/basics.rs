@@ -1,0 +1,76 @@
+//! Hits and misses, validation, and requests that wait for each other.
+
+use crate::support::{Client, Endpoint, Proxy, SOON};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// A proxy with a cached route.
+fn cached(endpoint: SocketAddr, cache: &str) -> Proxy {
+    Proxy::with(&[endpoint], "h2c = true", "", &format!("[[route]]\npool = 'web'\ncache = {cache}\n"))
+}
+
+/// Response of an endpoint with these fields.
+fn with(status: &str, fields: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len()).into_bytes()
+}
+
+/// Status, `Cache-Status` and body of the response to a GET.
+fn get(client: &mut Client, path: &str, fields: &str) -> (u16, String, String) {
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    let response = client.response();
+    let status = response.field("cache-status").unwrap_or_default().replace("evenkeel; ", "");
+    (response.status(), status, response.body_text())
+}
+
+#[test]
+fn a_response_is_stored_and_answers_later_requests() {
+    let endpoint = Endpoint::answering(|_| with("200 OK", "Cache-Control: max-age=60\r\nETag: \"a\"\r\n", "hello"));
+    let proxy = cached(endpoint.addr, "true");
+    let mut client = proxy.client();
+    assert_eq!(get(&mut client, "/a", ""), (200, "fwd=uri-miss; ttl=60; stored".into(), "hello".into()));
+    assert_eq!(get(&mut client, "/a", ""), (200, "hit; ttl=60".into(), "hello".into()));
+    assert_eq!(get(&mut client, "/a", "If-None-Match: \"a\"\r\n"), (304, "hit; ttl=60".into(), "".into()));
+    assert_eq!(get(&mut client, "/a", "Range: bytes=1-2\r\n"), (206, "hit; ttl=60".into(), "el".into()));
+    client.send("HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.head().to_lowercase().contains("content-length: 5"));
+    assert_eq!(endpoint.seen().len(), 1);
+}
+
+#[test]
+fn a_stale_response_is_validated_and_renewed() {
+    let endpoint = Endpoint::answering(|request| match request.field("if-none-match") {
+        Some("\"a\"") => b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\n\r\n".to_vec(),
+        _ => with("200 OK", "Cache-Control: max-age=0\r\nETag: \"a\"\r\n", "hello"),
+    });
+    let proxy = cached(endpoint.addr, "true");
+    let mut client = proxy.client();
+    assert_eq!(get(&mut client, "/a", "").1, "fwd=uri-miss; ttl=0; stored");
+    let renewed = (200, "fwd=stale; fwd-status=304; ttl=60; stored".into(), "hello".into());
+    assert_eq!(get(&mut client, "/a", ""), renewed);
+    assert_eq!(get(&mut client, "/a", ""), (200, "hit; ttl=60".into(), "hello".into()));
+}
+
+#[test]
+fn requests_for_the_same_response_are_one_for_the_endpoint() {
+    let (go, gone) = mpsc::channel::<()>();
+    let (gone, came) = (std::sync::Mutex::new(gone), Arc::new(AtomicUsize::new(0)));
+    let count = came.clone();
+    let endpoint = Endpoint::answering(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        gone.lock().expect("no panic").recv_timeout(SOON).expect("the test lets it go");
+        with("200 OK", "Cache-Control: max-age=60\r\n", "hello")
+    });
+    let proxy = cached(endpoint.addr, "true");
+    let mut clients: Vec<Client> = (0..50).map(|_| proxy.client()).collect();
+    for client in &mut clients {
+        client.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    proxy.has_heard();
+    go.send(()).expect("the endpoint waits");
+    for client in &mut clients {
+        assert_eq!(client.response().body_text(), "hello");
+    }
+    assert_eq!(came.load(Ordering::Relaxed), 1);
+}

@@ -1,0 +1,3 @@
+//! The cache of routes, over real connections of both protocols.
+
+mod basics;
