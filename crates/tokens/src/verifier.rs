@@ -10,6 +10,9 @@ use evenkeel_config::plan::{self, Jwt, LimitKey};
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Claim that names the user of a token (RFC 7519 section 4.1.2).
+pub const USER: &str = "sub";
+
 /// Longest time for which a verified token is remembered, in milliseconds. A key that an issuer takes back is of no use
 /// as soon as it is gone from the set; this bounds what clocks that jump can do.
 const REMEMBERED_MS: i64 = 5 * 60 * 1000;
@@ -22,7 +25,7 @@ const TIME_MAX: f64 = 1e12;
 pub struct Verifier {
     pub rules: Jwt,
     pub(crate) source: Arc<Source>,
-    /// Claims that are kept as text, for the keys of limits.
+    /// Claims that are kept as text, for the keys of limits and of the cache.
     kept: Vec<Arc<str>>,
 }
 
@@ -51,7 +54,8 @@ impl Verifier {
             LimitKey::Claim(name) => Some(name.as_str().into()),
             _ => None,
         };
-        let kept = route.limits.iter().filter_map(claim).collect();
+        let user = route.cache.as_ref().filter(|cache| cache.by_user).map(|_| USER.into());
+        let kept = route.limits.iter().filter_map(claim).chain(user).collect();
         Verifier { rules: rules.clone(), source, kept }
     }
 

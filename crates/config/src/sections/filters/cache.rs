@@ -86,16 +86,16 @@ table! {
             kind: Kind::Choice(CacheQuery::WORDS),
             absent: Absent::Default("\"all\""),
             help: "Part of the query that tells responses apart: `all` of it byte for byte, `sorted` (parameters in any \
-                order are the same), or `none`.",
+                order are the same), or `none`. The endpoint gets just that part.",
             why: "Two queries that differ may have different responses.",
         };
-        /// Parameters that do not tell responses apart; a name may end in `*`.
+        /// Parameters that do not tell responses apart, which the endpoint does not get.
         query_ignore: Vec<Arc<str>> = Key {
             name: "query_ignore",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Parameters that do not tell responses apart, such as `utm_*`. The endpoint gets them all the same.",
-            why: "",
+            help: "Parameters that do not tell responses apart, such as `utm_source`. The endpoint does not get them.",
+            why: "What the endpoint gets and the key lacks, one client could choose for all.",
         };
         /// Fields of requests that tell responses apart.
         headers: Vec<Arc<str>> = Key {
@@ -105,21 +105,23 @@ table! {
             help: "Fields of requests that tell responses apart, in addition to those that responses name in `Vary`.",
             why: "",
         };
-        /// True if each user of `basic_auth`, `jwt` or client certificates has responses of their own.
+        /// True if each user of `basic_auth` or `jwt` has responses of their own.
         by_user: bool = Key {
             name: "by_user",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Keeps responses apart for each user that `basic_auth`, `jwt` or `client_auth` has identified. Without \
-                it, such a route stores only responses that say `public`, `s-maxage` or `must-revalidate`.",
+            help: "Keeps responses apart for each user of `basic_auth`, or of the claim `sub` of `jwt`. Without it, a route \
+                with `basic_auth`, `jwt`, `forward_auth` or `client_auth` stores only responses that say `public`, \
+                `s-maxage` or `must-revalidate`.",
             why: "Most files are the same for all users, and the response says so.",
         };
-        /// True if responses that set cookies are stored, without them.
-        set_cookie: bool = Key {
+        /// Handling of responses that set cookies.
+        set_cookie: CookieRule = Key {
             name: "set_cookie",
-            kind: Kind::Bool,
-            absent: Absent::Default("false"),
-            help: "Stores responses that set cookies, without their cookies. Otherwise they are not stored.",
+            kind: Kind::Choice(CookieRule::WORDS),
+            absent: Absent::Default("\"refuse\""),
+            help: "Responses that set cookies: `refuse` to store them, `strip` their cookies from what is stored, or `store` \
+                the cookies too, so that every client gets them.",
             why: "A page that sets a cookie is often for one visitor.",
         };
         /// True if `no-cache`, `max-age` and the like of requests are obeyed.
@@ -179,6 +181,19 @@ words! {
     }
 }
 
+words! {
+    /// Handling of responses that set cookies.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum CookieRule {
+        /// They are not stored.
+        Refuse = "refuse",
+        /// They are stored without their cookies.
+        Strip = "strip",
+        /// They are stored with their cookies.
+        Store = "store",
+    }
+}
+
 /// Times by status. Of several ranges with a status, the one with the fewest statuses counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatusTimes(Vec<(RangeInclusive<u16>, Duration)>);
@@ -219,11 +234,10 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
         let message = "\"query_ignore\" has no effect, as no part of the query tells responses apart";
         cache.contradiction(cache.span_of("query_ignore"), message, "query", findings).help("leave one of them out");
     }
-    let identifies = ["basic_auth", "jwt"].iter().any(|key| route.has(key));
-    if set.by_user && route.has("forward_auth") && !identifies {
-        let message = "\"by_user\" does not know the users of \"forward_auth\"";
-        findings
-            .add(Code::Missing, cache.span_of("by_user"), message)
-            .help("use `headers` with the field that the service sets, or `basic_auth` or `jwt`");
+    if set.by_user && !["basic_auth", "jwt"].iter().any(|key| route.has(key)) {
+        let message = "\"by_user\" is for users of \"basic_auth\" or \"jwt\", and the route has neither";
+        let help =
+            "add one of them; for the users of \"forward_auth\", set `headers` to the field that the service sets";
+        findings.add(Code::Missing, cache.span_of("by_user"), message).help(help);
     }
 }

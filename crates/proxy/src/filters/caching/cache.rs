@@ -31,6 +31,7 @@ use evenkeel_cache::storable::storable;
 use evenkeel_cache::vary;
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
+use evenkeel_tokens::USER;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
@@ -40,9 +41,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-
-/// Claim of tokens that names their user.
-const USER: &str = "sub";
 
 /// Filter of a route with `cache`.
 struct Caching(Rc<Cache>);
@@ -207,7 +205,8 @@ impl Cache {
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, asked, is_collapsed } = wish;
-        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed };
+        let is_part = is_part && !fills;
+        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed, is_part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
     }
@@ -280,10 +279,14 @@ impl Cache {
                 Outcome { ttl, is_stored: true, ..asked }
             }
             Err(refusal) => {
+                let is_over = !refusal.is_of_request() && !decide::is_error(status);
+                if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
+                    self.drop_variant(&fetch.key, entry);
+                }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::Apart, cx.core.clock.now());
                 }
-                Outcome { why: Some(Why::Refusal(refusal)), ..asked }
+                Outcome { why: Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) }), ..asked }
             }
         }
     }

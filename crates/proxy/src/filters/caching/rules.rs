@@ -3,7 +3,7 @@
 use crate::filters::row::Build;
 use evenkeel_cache::key::{KeyRules, Query};
 use evenkeel_cache::policy::{Heuristic, Policy, SetCookie};
-use evenkeel_config::plan::{self, CacheQuery};
+use evenkeel_config::plan::{self, CacheQuery, CookieRule};
 use std::time::Duration;
 
 /// Guessed lifetimes are a tenth of the age of the content (RFC 9111 section 4.2.2), and at most a day.
@@ -30,7 +30,11 @@ pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_
         heuristic: plan.heuristics.then_some(HEURISTIC),
         stale_while_revalidate: seconds(plan.stale_while_revalidate),
         stale_if_error: seconds(plan.stale_if_error),
-        set_cookie: if plan.set_cookie { SetCookie::Strip } else { SetCookie::Refuse },
+        set_cookie: match plan.set_cookie {
+            CookieRule::Refuse => SetCookie::Refuse,
+            CookieRule::Strip => SetCookie::Strip,
+            CookieRule::Store => SetCookie::Store,
+        },
         request_directives: plan.client_directives,
         is_guarded: is_guarded && !plan.by_user,
         sends_tags: plan.pass_tags,

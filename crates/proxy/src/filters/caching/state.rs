@@ -35,6 +35,8 @@ pub struct Fetch {
     pub lead: Option<Lead>,
     /// True if the request has waited for that of another client.
     pub is_collapsed: bool,
+    /// True if the request asks for a part of what is not stored.
+    pub is_part: bool,
 }
 
 /// What the cache did for a response.
