@@ -9,7 +9,7 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served.
+    /// Served, as it is fresh.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,
@@ -21,14 +21,14 @@ pub enum Decision {
     OnlyIfCached,
 }
 
-/// Cause of a validation.
+/// Cause of a validation, for `Cache-Status` and `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The response is stale.
+    /// The end of freshness has come.
     Stale,
-    /// The response has `no-cache`.
+    /// Directive `no-cache` of the response.
     NoCache,
-    /// The request has `no-cache`, or a `max-age` or `min-fresh` that the response does not meet.
+    /// Directive `no-cache` of the request, or a `max-age` or `min-fresh` of it that the response does not meet.
     Request,
 }
 

@@ -1,12 +1,12 @@
 //! Stored responses that an endpoint renews: by a 304 (RFC 9111 sections 4.3.3 and 4.3.4) or by its response to HEAD
 //! (section 4.3.5).
 
-use crate::lookup::Reply;
 use crate::policy::{Policy, SetCookie};
 use crate::refusal::Refusal;
+use crate::reply::Reply;
 use crate::storable::build;
-use crate::stored::{Stored, only_date};
-use crate::syntax::entity_tag;
+use crate::stored::Stored;
+use crate::syntax::{date, entity_tag};
 use evenkeel_wire::head::{Fields, Request, Table};
 
 /// Result of a 304 for a stored response.
@@ -97,7 +97,7 @@ fn renewed(
     policy: &Policy,
 ) -> Result<Stored, Refusal> {
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-    let has_date = only_date(reply.fields.values("date")).is_some();
+    let has_date = date::read_lines(reply.fields.values("date")).is_some();
     // A tag is new only where there was none.
     let stays = |name: &[u8]| {
         OF_BYTES.iter().any(|known| is(name, known)) && stored.fields().any(|(n, _)| n.eq_ignore_ascii_case(name))

@@ -2,7 +2,6 @@
 
 use crate::moment::{Moment, SECONDS_MAX, whole_seconds};
 use crate::policy::Policy;
-use crate::stored::only_date;
 use crate::syntax::date;
 use crate::syntax::directives::Directives;
 use evenkeel_wire::head::Fields;
@@ -78,7 +77,7 @@ pub fn lifetime(status: u16, fields: &Fields<'_, '_>, control: &Control, date: M
     }
     if !control.is_targeted && fields.first("expires").is_some() {
         // Not a date, or several of them: it has expired (RFC 9111 section 5.3).
-        let expires = only_date(fields.values("expires"));
+        let expires = date::read_lines(fields.values("expires"));
         return limited(expires.map_or(0, |expires| whole_seconds(expires.since(date))), Source::Expires);
     }
     let by_status = policy.lifetime_by_status.iter().find(|(statuses, _)| statuses.contains(&status));

@@ -19,9 +19,9 @@ pub struct KeyRules {
 pub enum Query {
     #[default]
     All,
-    /// No parameter counts.
+    /// No parameter of the query counts.
     None,
-    /// Only those with these names.
+    /// Only parameters with these names.
     Only(Vec<Box<str>>),
     /// All but those with these names.
     Except(Vec<Box<str>>),
@@ -36,7 +36,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// All of it.
+    /// Whole key, by which a response is found.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -56,7 +56,7 @@ pub struct Place<'p> {
     /// Name of the route, or of another thing that decides on the endpoint: two routes with one URL, told apart by a
     /// field, have different responses.
     pub route: &'p str,
-    /// User of the request, if responses are stored for each. Different from `Some("")`, none is nobody's.
+    /// User of the request, if responses are stored for each user apart. `None` and an empty name are different.
     pub user: Option<&'p [u8]>,
 }
 
@@ -109,7 +109,7 @@ impl KeyRules {
     /// Makes the [`Key::url`] of a host, and of a path with its query.
     ///
     /// # Errors
-    /// As [`KeyRules::key`].
+    /// If host or target could be read in two ways, see [`KeyRules::key`].
     pub fn url(&self, is_https: bool, host: &[u8], target: &str) -> Result<Vec<u8>, Bypass> {
         let is_plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'?' | b'#' | b'\\');
         let host = normal_host(is_https, host);

@@ -1,6 +1,6 @@
-//! What a request asks of a cache.
+//! Wishes of a request to a cache: plain reads, and what they accept.
 
-use crate::moment::{Moment, SECONDS_MAX};
+use crate::moment::SECONDS_MAX;
 use crate::policy::Policy;
 use crate::refusal::Bypass;
 use crate::syntax::directives::Directives;
@@ -65,18 +65,6 @@ impl Lookup {
     pub(crate) fn stale_max(&self) -> Option<u32> {
         self.directives.max_stale.map(|max| max.min(SECONDS_MAX))
     }
-}
-
-/// Request and response of an endpoint, as the rules read them. `Fields` may have dropped rows: these are not stored.
-#[derive(Clone, Copy, Debug)]
-pub struct Reply<'r, 'h, 'b> {
-    /// Final status.
-    pub status: u16,
-    pub fields: &'r evenkeel_wire::head::Fields<'h, 'b>,
-    /// When the request was sent.
-    pub sent: Moment,
-    /// When the head of the response was received.
-    pub received: Moment,
 }
 
 #[cfg(test)]

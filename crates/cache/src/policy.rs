@@ -36,7 +36,7 @@ pub struct Policy {
     pub selects_language: bool,
     /// True if the fields with tags are sent to clients.
     pub sends_tags: bool,
-    /// Largest body in bytes.
+    /// Largest body that is stored, in bytes.
     pub body_max: u64,
     /// Most bytes of a stored head: fields, values of varying fields, and tags.
     pub head_max: u32,
@@ -54,12 +54,12 @@ pub struct Heuristic {
 /// Handling of responses with `Set-Cookie`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetCookie {
-    /// They are not stored.
+    /// Such responses are not stored.
     #[default]
     Refuse,
-    /// They are stored without their cookies. The client of the request gets them.
+    /// They are stored without their cookies, which only the client of the request gets.
     Strip,
-    /// They are stored as they are, and every client gets the cookies.
+    /// They are stored with their cookies, which every client gets.
     Store,
 }
 

@@ -11,9 +11,9 @@ pub enum Forward {
     Method,
     /// Nothing is stored under the key.
     UriMiss,
-    /// What is stored under the key is for other requests.
+    /// All that is stored under the key is for other requests.
     VaryMiss,
-    /// What is stored is stale, or validated before each use.
+    /// The stored response is stale, or validated before each use.
     Stale,
     /// Directives of the request made it so.
     Request,
@@ -56,7 +56,7 @@ pub struct CacheStatus<'s> {
     pub is_collapsed: bool,
     /// Key of the response, for debugging. Bytes that are not printable ASCII are shown as dots.
     pub key: Option<&'s [u8]>,
-    /// Reason in a few words, as [`Refusal::text`].
+    /// Reason in a few words, as those of [`Refusal::text`].
     pub detail: Option<&'s str>,
 }
 

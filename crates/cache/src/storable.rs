@@ -1,11 +1,12 @@
 //! The decision to store a response (RFC 9111 section 3), and what of it.
 
 use crate::freshness::{Control, is_heuristic, lifetime};
-use crate::lookup::{Lookup, Reply};
+use crate::lookup::Lookup;
 use crate::moment::Moment;
 use crate::policy::{Policy, SetCookie};
 use crate::refusal::Refusal;
-use crate::stored::{Stored, Terms, only_date, push_line};
+use crate::reply::Reply;
+use crate::stored::{Stored, Terms, push_line};
 use crate::syntax::{date, list};
 use crate::{age, tags, vary};
 use evenkeel_wire::head::{Fields, Request};
@@ -59,7 +60,7 @@ pub fn storable(
 pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Result<Stored, Refusal> {
     let control = Control::of(reply.fields, policy);
     permitted(request, reply, &control, policy)?;
-    let own_date = only_date(reply.fields.values("date"));
+    let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
     if !is_useful(reply, &control, &terms) {
         return Err(Refusal::NeverUsable);

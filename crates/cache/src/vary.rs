@@ -98,7 +98,7 @@ fn unquoted_comma(bytes: &[u8]) -> Option<usize> {
 
 /// True if the stored response is the right one for this request. It may still be stale.
 ///
-/// Of several that serve a request, the one with the latest [`crate::stored::Terms::date`] should (RFC 9111 section 4).
+/// If several serve a request, the one with the latest [`crate::stored::Terms::date`] is to be used (RFC 9111 section 4).
 pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bool {
     let mut line = Vec::new();
     let lines = stored.varying().split(|b| *b == b'\n').filter(|line| !line.is_empty());
