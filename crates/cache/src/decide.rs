@@ -32,6 +32,17 @@ pub enum Cause {
     Request,
 }
 
+impl Cause {
+    /// Short text of the cause, for `explain`: lower case, ASCII, no quotes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Cause::Stale => "stale",
+            Cause::NoCache => "no-cache in the response",
+            Cause::Request => "the request accepts no stored response of this age",
+        }
+    }
+}
+
 /// Decides on a stored response that [`crate::vary::serves`] the request.
 pub fn decide(stored: &Stored, lookup: &Lookup, now: Moment) -> Decision {
     let cause = match served(stored, lookup, now) {

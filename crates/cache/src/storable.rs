@@ -101,7 +101,9 @@ fn permitted(
     if policy.is_guarded && !is_shared {
         return Err(Refusal::Guarded);
     }
-    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some());
+    // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
+    let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
+    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some() && !is_listed(name));
     if has_cookie && policy.set_cookie == SetCookie::Refuse {
         return Err(Refusal::SetCookie);
     }
@@ -313,6 +315,8 @@ mod tests {
         assert_eq!(stored.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
         let policy = Policy { set_cookie: SetCookie::Store, ..Policy::default() };
         assert!(Case { policy, ..plain() }.of(&[FRESH, ("Set-Cookie", "a")]).unwrap().field("set-cookie").is_some());
+        let listed = [(CC, "max-age=60, no-cache=\"Set-Cookie\""), ("Set-Cookie", "a")];
+        assert_eq!(names(&plain().of(&listed).unwrap()), ["date", CC]);
     }
 
     #[test]

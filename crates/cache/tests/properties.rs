@@ -326,7 +326,8 @@ fn meaning(parts: &Parts) -> Parts {
     let port = if parts.is_https { ":443" } else { ":80" };
     let host = parts.host.to_lowercase();
     let host = host.strip_suffix(port).unwrap_or(&host);
-    Parts { host: host.strip_suffix('.').unwrap_or(host).to_owned(), ..parts.clone() }
+    // No name here has a dot but at its end.
+    Parts { host: host.replace('.', ""), ..parts.clone() }
 }
 
 fn key(parts: &Parts) -> Option<Key> {
