@@ -9,7 +9,7 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served, as it is fresh.
+    /// Served, as the end of freshness has not come.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,

@@ -31,7 +31,7 @@ const VALUES: [&str; 34] = [
     "s-maxage=5, stale-while-revalidate=7",
     "max-age=60, stale-if-error=99999999999",
     "no-cache",
-    "no-cache=\"a, etag\", max-age=4294967296",
+    "no-cache=\"a, content-language\", max-age=4294967296",
     "no-store",
     "private",
     "public",
