@@ -118,13 +118,7 @@ fn client(bytes: &[u8]) -> Vec<u8> {
                 frame(9, 4, if how & 2 == 0 { id } else { id + 2 }, second, &mut out);
             }
             7 => frame(1, 5, id, &block(&[("x-sum", "1")]), &mut out),
-            8 => frame(
-                1,
-                5 | 8 | 32,
-                id,
-                &[&[how & 3, 0, 0, 0, 0, 9][..], &block(&fields), &[0; 3][..usize::from(how & 3)]].concat(),
-                &mut out,
-            ),
+            8 => frame(1, 5 | 8 | 32, id, &[&[how & 3, 0, 0, 0, 0, 9][..], &block(&fields), &[0; 3][..usize::from(how & 3)]].concat(), &mut out),
             9..=12 => frame(0, end, id, &bytes[..usize::from(how >> 4).min(bytes.len())], &mut out),
             13 => frame(0, end | 8, id, &[&[how >> 5][..], &[7; 5]].concat(), &mut out),
             14 => frame(3, 0, id, &[0, 0, 0, 8][..4 - usize::from(how & 8 > 0)], &mut out),
@@ -208,11 +202,7 @@ struct Sent<'s> {
 }
 
 impl AsyncRead for Sent<'_> {
-    fn poll_read(
-        mut self: std::pin::Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
+    fn poll_read(mut self: std::pin::Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let n = self.left.len().min(buf.remaining());
         if n == 0 {
             return Poll::Pending;
@@ -247,10 +237,7 @@ fn heard_by_theirs(sent: Sent<'_>) -> Heard {
     let cx = &mut Context::from_waker(Waker::noop());
     let refused = || Heard { refused: true, ..Heard::default() };
     let mut handshake = pin!(
-        h2::server::Builder::new()
-            .max_concurrent_streams(100)
-            .initial_window_size(256 << 10)
-            .handshake::<_, bytes::Bytes>(sent)
+        h2::server::Builder::new().max_concurrent_streams(100).initial_window_size(256 << 10).handshake::<_, bytes::Bytes>(sent)
     );
     let Poll::Ready(connection) = handshake.as_mut().poll(cx) else { return refused() };
     let Ok(mut connection) = connection else { return refused() };

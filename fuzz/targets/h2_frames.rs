@@ -49,8 +49,7 @@ struct Heard {
 
 fn hear(is_server: bool, frames: &[u8], cut: usize) -> Heard {
     // Small enough for inputs to reach the limits.
-    let config =
-        Config { max_streams: 4, max_header_list: 512, max_fields: 12, header_table: 256, ..Config::default() };
+    let config = Config { max_streams: 4, max_header_list: 512, max_fields: 12, header_table: 256, ..Config::default() };
     let mut side;
     let mut bytes = Vec::new();
     if is_server {

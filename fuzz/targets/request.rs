@@ -107,7 +107,8 @@ fn target(line: &[u8]) -> Target<'_> {
 /// The head that must be forwarded.
 fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: Option<&[u8]>) -> Vec<u8> {
     let line = |name: &str, value: &[u8]| [name.as_bytes(), b": ", value].concat();
-    let hop_by_hop = "connection keep-alive te proxy-connection http2-settings forwarded x-forwarded-for x-forwarded-proto x-forwarded-host \
+    let hop_by_hop =
+        "connection keep-alive te proxy-connection http2-settings forwarded x-forwarded-for x-forwarded-proto x-forwarded-host \
          client-cert client-cert-chain x-client-cert-issuer x-client-cert-serial x-client-cert-subject x-client-cert-verified \
          x-client-cert-fingerprint";
     let mut dropped: Vec<String> = hop_by_hop.split(' ').map(String::from).collect();

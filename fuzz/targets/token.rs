@@ -6,7 +6,8 @@ use evenkeel_tokens::{Claims, KeySet, Token};
 use libfuzzer_sys::fuzz_target;
 
 /// A key of RFC 8037, appendix A, with which no input is signed.
-const KEYS: &[u8] = br#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+const KEYS: &[u8] =
+    br#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Claims::read(bytes);

@@ -38,7 +38,7 @@ impl Answer {
     /// Passes name and value of each field to `push`: those stored, as far as this status has them, and `Age`,
     /// `Content-Length` and `Content-Range`. Fields of the connection and `Cache-Status` are the caller's.
     pub fn fields(&self, stored: &Stored, now: Moment, mut push: impl FnMut(&[u8], &[u8])) {
-        let has_etag = stored.etag().is_some();
+        let has_etag = self.status == 304 && stored.etag().is_some();
         for (name, value) in stored.fields() {
             let is_kept = match self.status {
                 304 => conditional::is_in_304(name, has_etag),

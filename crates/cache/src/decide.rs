@@ -9,7 +9,7 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served, as it is fresh.
+    /// Served, as the end of freshness has not come.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,
@@ -30,6 +30,17 @@ pub enum Cause {
     NoCache,
     /// Directive `no-cache` of the request, or a `max-age` or `min-fresh` of it that the response does not meet.
     Request,
+}
+
+impl Cause {
+    /// Short text of the cause, for `explain`: lower case, ASCII, no quotes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Cause::Stale => "stale",
+            Cause::NoCache => "no-cache in the response",
+            Cause::Request => "the request accepts no stored response of this age",
+        }
+    }
 }
 
 /// Decides on a stored response that [`crate::vary::serves`] the request.

@@ -41,7 +41,7 @@ pub fn freshen(stored: &Stored, request: &Request<'_, '_>, reply: &Reply<'_, '_,
 pub enum OfHead {
     /// Renewed: it replaces the stored one, over the same body.
     Kept(Stored),
-    /// The content has changed: the stored one is dropped.
+    /// The content has changed, or may not be stored any longer: the stored one is dropped.
     Changed,
     /// The response says nothing about the stored one.
     Untouched,
@@ -70,6 +70,7 @@ pub fn by_head(
     }
     match renewed(stored, request, reply, policy) {
         Ok(renewed) => OfHead::Kept(renewed),
+        Err(refusal) if refusal.is_of_request() => OfHead::Untouched,
         Err(_) => OfHead::Changed,
     }
 }

@@ -17,9 +17,8 @@ pub struct Control {
 impl Control {
     /// Reads the first targeted field of the policy that is valid, or else `Cache-Control`.
     pub fn of(fields: &Fields<'_, '_>, policy: &Policy) -> Control {
-        let present = |name: &&Box<str>| fields.first(name).is_some();
-        let targeted = policy.targeted.iter().filter(present);
-        match targeted.filter_map(|name| Directives::of_targeted(fields.values(name))).next() {
+        let present = policy.targeted.iter().filter(|name| fields.first(name).is_some());
+        match present.filter_map(|name| Directives::of_targeted(fields.values(name))).next() {
             Some(directives) => Control { directives, is_targeted: true },
             None => {
                 let directives = Directives::of_response(fields.values("cache-control"));

@@ -27,6 +27,22 @@ pub enum Query {
     Except(Vec<Box<str>>),
 }
 
+/// Fields by which a client may make an endpoint answer for another host, path or method than those of the key. The shell
+/// drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what others
+/// get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
+pub const UNKEYED: [&str; 10] = [
+    "forwarded",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-host",
+    "x-http-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// Key of a stored response: the URL, then everything else. Two requests have the same bytes only if they have the same
 /// parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +103,12 @@ impl KeyRules {
             query if query.is_empty() => Cow::Borrowed(path),
             query => Cow::Owned(format!("{path}?{query}")),
         }
+    }
+
+    /// True if a request that fills the cache goes to the endpoint without this field, see [`UNKEYED`].
+    pub fn drops(&self, name: &[u8]) -> bool {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        UNKEYED.into_iter().any(is) && !self.fields.iter().any(|known| is(known))
     }
 
     /// Makes the key of a request. GET and HEAD have the same one.
@@ -224,6 +246,12 @@ mod tests {
         ] {
             assert_eq!(rules.target(target), expected, "{target}");
         }
+    }
+
+    #[test]
+    fn fields_that_name_another_url_are_part_of_the_key_or_dropped() {
+        let rules = KeyRules { fields: vec!["X-Host".into()], ..KeyRules::default() };
+        assert!(rules.drops(b"X-Forwarded-Host") && !rules.drops(b"x-host") && !rules.drops(b"x-forwarded-for"));
     }
 
     #[test]

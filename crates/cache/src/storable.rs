@@ -1,12 +1,12 @@
 //! The decision to store a response (RFC 9111 section 3), and what of it.
 
-use crate::freshness::{Control, is_heuristic, lifetime};
+use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
 use crate::moment::Moment;
 use crate::policy::{Policy, SetCookie};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
-use crate::stored::{Stored, Terms, push_line};
+use crate::stored::{Stored, Terms, fields_of, push_line};
 use crate::syntax::{date, list};
 use crate::{age, tags, vary};
 use evenkeel_wire::head::{Fields, Request};
@@ -62,12 +62,12 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
     permitted(request, reply, &control, policy)?;
     let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
-    if !is_useful(reply, &control, &terms) {
+    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
+    if !is_useful(reply.status, &control, &terms, &lines) {
         return Err(Refusal::NeverUsable);
     }
     let varying = vary::write(request, reply.fields).ok_or(Refusal::Vary)?;
     let tags = tags::read(reply.fields).ok_or(Refusal::Tags)?;
-    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
     if lines.len() + varying.len() + tags.len() > policy.head_max as usize {
         return Err(Refusal::HeadTooLarge);
     }
@@ -101,7 +101,9 @@ fn permitted(
     if policy.is_guarded && !is_shared {
         return Err(Refusal::Guarded);
     }
-    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some());
+    // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
+    let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
+    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some() && !is_listed(name));
     if has_cookie && policy.set_cookie == SetCookie::Refuse {
         return Err(Refusal::SetCookie);
     }
@@ -145,13 +147,12 @@ fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>,
     }
 }
 
-/// True if the stored response could ever be served.
-fn is_useful(reply: &Reply<'_, '_, '_>, control: &Control, terms: &Terms) -> bool {
-    use crate::freshness::Source;
-    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(reply.status);
-    let has_validator = terms.last_modified.is_some() || reply.fields.first("etag").is_some();
+/// True if the stored response could ever be served. `lines`: its fields.
+fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> bool {
+    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(status);
+    let has_etag = || fields_of(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"etag"));
     let lasts = !terms.no_cache && terms.useful_until() > terms.received;
-    may_store && (has_validator || lasts)
+    may_store && (lasts || terms.last_modified.is_some() || has_etag())
 }
 
 /// Lines of the fields that are stored. `date`: added if the response has no valid one (RFC 9110 section 6.6.1).
@@ -313,6 +314,8 @@ mod tests {
         assert_eq!(stored.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
         let policy = Policy { set_cookie: SetCookie::Store, ..Policy::default() };
         assert!(Case { policy, ..plain() }.of(&[FRESH, ("Set-Cookie", "a")]).unwrap().field("set-cookie").is_some());
+        let listed = [(CC, "max-age=60, no-cache=\"Set-Cookie\""), ("Set-Cookie", "a")];
+        assert_eq!(names(&plain().of(&listed).unwrap()), ["date", CC]);
     }
 
     #[test]

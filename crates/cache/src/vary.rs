@@ -60,13 +60,7 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
 fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
     let at = text.len();
     if UNORDERED.contains(&name) {
-        let squeezed = |member: &[u8]| -> Vec<u8> {
-            member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase).collect()
-        };
-        let mut members: Vec<_> = request.values(name).flat_map(list::members).map(squeezed).collect();
-        members.sort_unstable();
-        members.dedup();
-        text.extend_from_slice(&members.join(&b","[..]));
+        sort_members(request, name, text);
         return;
     }
     let is_list = !NOT_LISTS.contains(&name);
@@ -77,6 +71,24 @@ fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
             text.extend_from_slice(between);
         }
         if is_list { push_without_space(value, text) } else { text.extend_from_slice(value) }
+    }
+}
+
+/// Adds the members of a list in the order of their bytes, each once, in lower case and without white space.
+fn sort_members(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
+    let (mut squeezed, mut bounds) = (Vec::with_capacity(64), Vec::with_capacity(8));
+    for member in request.values(name).flat_map(list::members) {
+        let start = squeezed.len();
+        squeezed.extend(member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase));
+        bounds.push(start..squeezed.len());
+    }
+    bounds.sort_unstable_by(|a, b| squeezed[a.clone()].cmp(&squeezed[b.clone()]));
+    bounds.dedup_by(|a, b| squeezed[a.clone()] == squeezed[b.clone()]);
+    for (index, member) in bounds.into_iter().enumerate() {
+        if index > 0 {
+            text.push(b',');
+        }
+        text.extend_from_slice(&squeezed[member]);
     }
 }
 

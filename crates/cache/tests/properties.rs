@@ -31,7 +31,7 @@ const VALUES: [&str; 34] = [
     "s-maxage=5, stale-while-revalidate=7",
     "max-age=60, stale-if-error=99999999999",
     "no-cache",
-    "no-cache=\"a, etag\", max-age=4294967296",
+    "no-cache=\"a, content-language\", max-age=4294967296",
     "no-store",
     "private",
     "public",
@@ -326,7 +326,8 @@ fn meaning(parts: &Parts) -> Parts {
     let port = if parts.is_https { ":443" } else { ":80" };
     let host = parts.host.to_lowercase();
     let host = host.strip_suffix(port).unwrap_or(&host);
-    Parts { host: host.strip_suffix('.').unwrap_or(host).to_owned(), ..parts.clone() }
+    // No name here has a dot but at its end.
+    Parts { host: host.replace('.', ""), ..parts.clone() }
 }
 
 fn key(parts: &Parts) -> Option<Key> {

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn three_formats_in_any_case_are_the_same_moment() {
-        let moment = Some(Moment::from_seconds(784_111_777));
+        let moment = Moment::from_seconds(784_111_777);
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "SUN, 06 nOv 1994 08:49:37 gmt",
@@ -94,9 +94,9 @@ mod tests {
             "Sun Nov  6 08:49:37 1994",
             "Mon, 06 Nov 1994 08:49:37 GMT",
         ] {
-            assert_eq!(read(text.as_bytes()), moment, "{text}");
+            assert_eq!(read(text.as_bytes()), Some(moment), "{text}");
         }
-        assert_eq!(write(moment.unwrap()), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(write(moment), "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 
     #[test]

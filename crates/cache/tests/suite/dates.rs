@@ -21,7 +21,8 @@ fn date(seconds: u64, is_old: bool) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let weekday = DAYS[(days % 7) as usize];
     let (mut year, mut day) = (1970, days);
-    let length = |year: u64| if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) { 366 } else { 365 };
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let length = |year: u64| if is_leap(year) { 366 } else { 365 };
     while day >= length(year) {
         day -= length(year);
         year += 1;

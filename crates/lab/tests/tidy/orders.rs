@@ -11,8 +11,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("cache", &[
-        "answer", "conditional", "range", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
-        "invalidate", "key", "status", "refusal", "syntax", "moment",
+        "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
+        "invalidate", "key", "refusal", "syntax", "moment",
     ]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
     ("convert", &[

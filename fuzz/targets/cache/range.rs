@@ -22,17 +22,14 @@ fn naive(bytes: &[u8]) -> Slice {
         return Slice::Whole;
     };
     let Some((first, last)) = range.split_once('-') else { return Slice::Whole };
-    let number = |text: &str| {
-        let is_number = text.chars().all(|c| c.is_ascii_digit());
-        // Longer numbers are all behind the end.
-        is_number.then(|| text.trim_start_matches('0').get(..9).or(Some(text)).map(|start| start.parse().unwrap_or(0)))
-    };
-    let (Some(first_number), Some(last_number)) = (number(first), number(last)) else { return Slice::Whole };
-    let (a, b): (u64, u64) = (first_number.unwrap_or(0), last_number.unwrap_or(0));
+    // Longer numbers are all behind the end.
+    let number =
+        |text: &str| text.chars().all(|c| c.is_ascii_digit()).then(|| text.parse::<u64>().unwrap_or(u64::MAX / 2));
+    let (Some(a), Some(b)) = (number(first), number(last)) else { return Slice::Whole };
     let is_in = |at: u64| match (first.is_empty(), last.is_empty()) {
         (false, false) => a <= at && at <= b,
         (false, true) => a <= at,
-        (true, _) => at + b >= LENGTH,
+        (true, _) => !last.is_empty() && at + b >= LENGTH,
     };
     if first.is_empty() && last.is_empty() || !first.is_empty() && !last.is_empty() && is_less(last, first) {
         return Slice::Whole;
