@@ -11,6 +11,7 @@ use flights::Flights;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 use store::Store;
 
 /// Share of the memory that bodies may take while they come, before they are stored.
@@ -25,6 +26,8 @@ pub struct SharedCache {
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
     coming: AtomicU64,
+    /// Number of stored responses that are being validated behind requests.
+    pub behind: AtomicU64,
 }
 
 /// Room for a body that comes, given back when this is dropped.
@@ -41,6 +44,7 @@ impl SharedCache {
             flights: Arc::default(),
             plan,
             coming: AtomicU64::new(0),
+            behind: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
         }
     }
@@ -48,6 +52,11 @@ impl SharedCache {
     /// Cache of the next plan: the same, unless its size has changed.
     pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
         if plan == self.plan { self.clone() } else { SharedCache::new(plan).into() }
+    }
+
+    /// Lets time pass.
+    pub fn skip(&self, time: Duration) {
+        self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }
 
     /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall

@@ -1,3 +1,6 @@
-//! The cache of routes, over real connections of both protocols.
+//! The cache of routes, over real connections.
 
 mod basics;
+mod conformance;
+#[path = "../../../cache/tests/suite/mod.rs"]
+mod suite;

@@ -2,6 +2,7 @@
 
 use super::asked::Asked;
 use super::cache::{Cache, moment};
+use crate::cache::SharedCache;
 use crate::cache::flights::{End, Lead};
 use crate::cache::store::Entry;
 use crate::core::Core;
@@ -24,6 +25,7 @@ use evenkeel_cache::storable::storable;
 use evenkeel_net::event_loop::spawn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Longest time of a validation, if the route has no limit of its own.
@@ -75,12 +77,30 @@ impl Behind {
         let key = to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
         let cache = cache.clone();
         let sent = moment(&cache.shared, cx.core);
+        let running = Running::new(&cache.shared);
         spawn(async move {
             if let Ok(answer) = send(&to, &mut request, key).await {
                 end(&cache, to.prober.core(), due, answer, sent);
             }
             // Otherwise the stored response stays as it is.
+            drop(running);
         });
+    }
+}
+
+/// A validation that is counted as running, until this is dropped.
+struct Running(Arc<SharedCache>);
+
+impl Running {
+    fn new(shared: &Arc<SharedCache>) -> Running {
+        shared.behind.fetch_add(1, Ordering::Relaxed);
+        Running(shared.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.behind.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
