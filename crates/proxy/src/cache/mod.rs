@@ -1,9 +1,11 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
 //! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`.
 
+pub mod counts;
 pub mod flights;
 pub mod store;
 
+use counts::AllCounts;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_config::plan::CacheMemory;
@@ -21,6 +23,7 @@ const COMING_SHARE: u64 = 4;
 pub struct SharedCache {
     pub store: Store,
     pub flights: Arc<Flights>,
+    pub counts: Arc<AllCounts>,
     pub plan: CacheMemory,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
@@ -42,6 +45,7 @@ impl SharedCache {
         SharedCache {
             store: Store::new(plan.memory),
             flights: Arc::default(),
+            counts: Arc::default(),
             plan,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
@@ -51,7 +55,10 @@ impl SharedCache {
 
     /// Cache of the next plan: the same, unless its size has changed.
     pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
-        if plan == self.plan { self.clone() } else { SharedCache::new(plan).into() }
+        match plan == self.plan {
+            true => self.clone(),
+            false => SharedCache { counts: self.counts.clone(), ..SharedCache::new(plan) }.into(),
+        }
     }
 
     /// Lets time pass.

@@ -22,7 +22,7 @@ impl Store {
         Store { all: Mutex::default() }
     }
 
-    pub fn get(&self, key: &[u8], serves: impl Fn(&Entry) -> bool) -> (bool, Option<Arc<Entry>>) {
+    pub fn get(&self, key: &[u8], mut serves: impl FnMut(&Entry) -> bool) -> (bool, Option<Arc<Entry>>) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(variants) = all.get(key) else { return (false, None) };
         let found = variants.iter().filter(|entry| serves(entry)).max_by_key(|entry| entry.stored.terms.date);

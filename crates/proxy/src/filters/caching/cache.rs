@@ -10,6 +10,7 @@ use super::state::{CacheState, Fetch, Outcome, Why};
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use crate::cache::SharedCache;
+use crate::cache::counts::CacheCounts;
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::store::Entry;
 use crate::core::Core;
@@ -25,7 +26,7 @@ use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::policy::Policy;
-use evenkeel_cache::refusal::Bypass;
+use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
@@ -55,6 +56,7 @@ pub struct Cache {
     collapse: Option<Duration>,
     is_by_user: bool,
     has_status_field: bool,
+    counts: Arc<CacheCounts>,
     behind: Behind,
 }
 
@@ -69,16 +71,17 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
+        counts: shared.counts.of(&route.plan.name, route.prober.core().index),
         behind: Behind::new(route, shared.plan.object_max),
         shared,
     }))))
 }
 
-/// What a request asks of the cache, while it waits for that of another client.
+/// What a request asks of the cache.
 struct Wish {
     lookup: Lookup,
     key: Key,
-    asked: Asked,
+    /// True if the request has waited for that of another client.
     is_collapsed: bool,
 }
 
@@ -109,6 +112,11 @@ impl Filter for Caching {
             }
             CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
         };
+        if head.instead.is_some() {
+            // The stored response passes here in its turn.
+            return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+        }
+        cache.count(&outcome);
         if !cache.policy.sends_tags {
             for field in ["surrogate-key", "cache-tag"] {
                 head.fields.leave_out(field);
@@ -136,6 +144,18 @@ impl Filter for Caching {
 }
 
 impl Cache {
+    fn count(&self, outcome: &Outcome) {
+        let CacheCounts { results, refused, collapsed, bytes } = &*self.counts;
+        bytes.add(outcome.bytes as u64);
+        results[outcome.result() as usize].add(1);
+        collapsed.add(u64::from(outcome.is_collapsed));
+        if let Some(Why::Refusal(refusal)) = outcome.why
+            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
+        {
+            refused[at].add(1);
+        }
+    }
+
     /// What a request asks of the cache.
     fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
@@ -144,10 +164,13 @@ impl Cache {
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
         let lookup = Lookup::of(head.request, has_body, &self.policy)?;
         let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
-        let mut asked = Asked::of(head.request, head.edits, self.is_by_user);
         let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
-        let key = self.keys.key(&asked.request(), &place)?;
-        Ok(Wish { lookup, key, asked, is_collapsed: false })
+        let key = match self.keys.fields.is_empty() {
+            true => self.keys.key(head.request, &place)?,
+            // Filters may have changed them.
+            false => self.keys.key(&Asked::of(head.request, head.edits, self.is_by_user).request(), &place)?,
+        };
+        Ok(Wish { lookup, key, is_collapsed: false })
     }
 
     /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
@@ -156,22 +179,31 @@ impl Cache {
         self: &Rc<Cache>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
-        mut wish: Wish,
+        wish: Wish,
         wait: Option<Duration>,
     ) -> Verdict {
         let now = moment(&self.shared, cx.core);
         let purges = self.shared.store.now();
+        // Copied only if it is needed: most hits are not chosen by fields.
+        let mut copy = None;
         let (is_known, entry) = {
-            let request = wish.asked.request();
-            self.shared.store.get(wish.key.bytes(), |entry| vary::serves(&entry.stored, &request, &self.policy))
+            let (request, edits) = (&*head.request, &*head.edits);
+            self.shared.store.get(wish.key.bytes(), |entry| {
+                let copied = || Asked::of(request, edits, self.is_by_user);
+                entry.stored.varying().is_empty()
+                    || vary::serves(&entry.stored, &copy.get_or_insert_with(copied).request(), &self.policy)
+            })
         };
         let decision = entry.as_ref().map(|entry| decide(&entry.stored, &wish.lookup, now));
         let forward = match (&entry, decision) {
-            (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => return answer(cx, &mut wish, entry, now),
+            (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
+                return answer(cx, head.request, &wish, entry, now);
+            }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
-                let verdict = answer(cx, &mut wish, entry, now);
+                let verdict = answer(cx, head.request, &wish, entry, now);
                 if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
-                    let Wish { key, asked, .. } = wish;
+                    let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits, self.is_by_user));
+                    let key = wish.key;
                     self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), purges, lead });
                 }
                 return verdict;
@@ -193,6 +225,7 @@ impl Cache {
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
             }
         }
+        let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits, self.is_by_user));
         if fills {
             for field in REPLACED {
                 head.request.fields.leave_out(field);
@@ -205,7 +238,7 @@ impl Cache {
             // With what the key lacks, one client could choose what others get.
             head.edits.set_target(&counting);
         }
-        let Wish { lookup, key, asked, is_collapsed } = wish;
+        let Wish { lookup, key, is_collapsed } = wish;
         let is_part = is_part && !fills;
         let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed, is_part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
@@ -243,8 +276,10 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(&entry.stored, now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.stored.terms.ttl(now));
-            head.instead = Some(stored_response(entry, &fetch.asked.request(), now).into());
-            return Outcome { forward_status, ttl, why: Some(Why::Stale), ..asked };
+            let response = stored_response(entry, &fetch.asked.request(), now);
+            let bytes = response.page_len();
+            head.instead = Some(response.into());
+            return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
         }
         if head.outcome.is_none() {
             return asked;
@@ -257,8 +292,10 @@ impl Cache {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.stored.terms.ttl(now));
-            head.instead = Some(stored_response(&renewed, &request, now).into());
-            return Outcome { forward_status: Some(304), ttl, is_stored: why.is_none(), why, ..asked };
+            let response = stored_response(&renewed, &request, now);
+            let bytes = response.page_len();
+            head.instead = Some(response.into());
+            return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
@@ -362,11 +399,12 @@ impl Cache {
 }
 
 /// Answers a request with a stored response.
-fn answer(cx: &mut Exchange<'_>, wish: &mut Wish, entry: &Entry, now: Moment) -> Verdict {
-    let ttl = Some(entry.stored.terms.ttl(now));
-    let outcome = Outcome { ttl, is_collapsed: wish.is_collapsed, ..Outcome::default() };
+fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
+    let (ttl, response) = (Some(entry.stored.terms.ttl(now)), stored_response(entry, request, now));
+    let bytes = if request.is_head() { 0 } else { response.page_len() };
+    let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
-    Verdict::Answer(stored_response(entry, &wish.asked.request(), now))
+    Verdict::Answer(response)
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.

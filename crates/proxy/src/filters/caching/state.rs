@@ -1,6 +1,7 @@
 //! State of a request at the cache of its route, from its head to the end of its response.
 
 use super::asked::Asked;
+use crate::cache::counts::CacheResult;
 use crate::cache::flights::Lead;
 use crate::cache::store::Entry;
 use evenkeel_cache::key::Key;
@@ -50,6 +51,8 @@ pub struct Outcome {
     pub ttl: Option<i64>,
     pub is_stored: bool,
     pub is_collapsed: bool,
+    /// Bytes of the body that come from the cache.
+    pub bytes: usize,
     /// Reason why nothing was stored or looked up.
     pub why: Option<Why>,
 }
@@ -83,9 +86,21 @@ impl Why {
 }
 
 impl Outcome {
+    /// Result for the counters.
+    pub fn result(&self) -> CacheResult {
+        match (self.forward, self.why) {
+            (None, Some(_)) | (_, Some(Why::Bypass(_))) => CacheResult::Passed,
+            (None, None) if self.ttl.is_some_and(|ttl| ttl > 0) => CacheResult::Hit,
+            (None, None) | (_, Some(Why::Stale)) => CacheResult::Stale,
+            _ if self.forward_status == Some(304) => CacheResult::Renewed,
+            _ if self.is_stored => CacheResult::Stored,
+            _ => CacheResult::NotStored,
+        }
+    }
+
     /// Adds the line `Cache-Status` (RFC 9211).
     pub fn write(&self, out: &mut Vec<u8>) {
-        let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why } = self;
+        let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why, .. } = self;
         let detail = why.map(Why::text);
         out.extend_from_slice(b"Cache-Status: ");
         CacheStatus { forward, forward_status, ttl, is_stored, is_collapsed, key: None, detail }.write("evenkeel", out);
