@@ -74,12 +74,18 @@ fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
     }
 }
 
-/// Adds the members of a list in the order of their bytes, each once, in lower case and without white space.
+/// Adds the members of a list in the order of their bytes, each once, in lower case and without white space around them
+/// and their weights.
 fn sort_members(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
     let (mut squeezed, mut bounds) = (Vec::with_capacity(64), Vec::with_capacity(8));
     for member in request.values(name).flat_map(list::members) {
         let start = squeezed.len();
-        squeezed.extend(member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase));
+        for (index, part) in parts(member).enumerate() {
+            if index > 0 {
+                squeezed.push(b';');
+            }
+            squeezed.extend(part.iter().map(u8::to_ascii_lowercase));
+        }
         bounds.push(start..squeezed.len());
     }
     bounds.sort_unstable_by(|a, b| squeezed[a.clone()].cmp(&squeezed[b.clone()]));
@@ -156,13 +162,22 @@ fn is_plainly_same(request: &Request<'_, '_>, name: &str, known: Option<&[u8]>) 
     Some(found.count_ones() as usize == count)
 }
 
-/// True if a member is this one in lower case and without white space.
+/// True if a member is this one in lower case and without the white space around its weight.
 fn is_squeezed(member: &[u8], known: &[u8]) -> bool {
-    if member.len() == known.len() {
-        return member.eq_ignore_ascii_case(known);
+    let (mut parts, mut known) = (parts(member), known.split(|b| *b == b';'));
+    loop {
+        match (parts.next(), known.next()) {
+            (None, None) => return true,
+            (Some(part), Some(known)) if part.eq_ignore_ascii_case(known) => {}
+            _ => return false,
+        }
     }
-    let squeezed = member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase);
-    member.len() > known.len() && squeezed.eq(known.iter().copied())
+}
+
+/// Parts of a member, before and after each semicolon, where white space means nothing (RFC 9110 section 12.4.2). Within
+/// a part it stays: an endpoint that does not know "g zip" must not answer for all that ask for "gzip".
+fn parts(member: &[u8]) -> impl Iterator<Item = &[u8]> {
+    member.split(|b| *b == b';').map(<[u8]>::trim_ascii)
 }
 
 /// True if the request wants the one language of a stored response more than any other.
@@ -244,7 +259,9 @@ mod tests {
             ("Accept-Encoding", &["gzip, br"], &["br,gzip, BR"], true),
             ("Accept-Encoding", &["gzip, br"], &["gzip"], false),
             ("Accept-Encoding", &["gzip"], &["gzip, br"], false),
-            ("Accept-Encoding", &["gzip"], &["gzi p"], true),
+            ("Accept-Encoding", &["gzip"], &["gzi p"], false),
+            ("Accept-Encoding", &["gzip;q=1"], &["gzip ; q=1"], true),
+            ("Accept-Encoding", &["gzip;q=1"], &["gzip;q= 1"], false),
             ("Accept-Encoding", &[""], &[" , "], true),
             ("Accept-Encoding", &["\"a,b\""], &["\"a,b\""], true),
             ("Cookie", &["a=1; b=2"], &["a=1", "b=2"], true),
