@@ -121,7 +121,9 @@ fn renewed(
     // Tags are stored apart from the fields.
     let has_tags = crate::tags::FIELDS.iter().any(|name| reply.fields.first(name).is_some());
     if !has_tags && !policy.sends_tags {
-        stored.tags().for_each(|tag| merged.push(b"cache-tag", tag));
+        // Each as the field can carry it: with white space, or with commas.
+        let field = |tag: &[u8]| crate::tags::FIELDS[usize::from(tag.iter().any(u8::is_ascii_whitespace))];
+        stored.tags().for_each(|tag| merged.push(field(tag).as_bytes(), tag));
     }
     let merged = Reply { status: stored.status, fields: &merged.fields(), ..*reply };
     build(request, &merged, policy)
@@ -161,13 +163,21 @@ mod tests {
 
     #[test]
     fn a_304_replaces_fields_but_not_those_of_the_bytes() {
-        let old = stored(&[CC, TAG, ("A", "1"), ("B", "1"), ("Content-Encoding", "gzip"), ("Surrogate-Key", "x y")]);
+        let old = stored(&[
+            CC,
+            TAG,
+            ("A", "1"),
+            ("B", "1"),
+            ("Content-Encoding", "gzip"),
+            ("Surrogate-Key", "x y,z"),
+            ("Cache-Tag", "v w"),
+        ]);
         let fields = [TAG, ("A", "2"), ("Content-Encoding", "br"), ("Content-Length", "7"), ("Set-Cookie", "c")];
         let Freshened::Kept(new) = of_304(&old, &fields) else { panic!("not kept") };
         assert_eq!((new.field("a"), new.field("b")), (Some(&b"2"[..]), Some(&b"1"[..])));
         assert_eq!((new.field("content-encoding"), new.etag()), (Some(&b"gzip"[..]), Some(&b"\"a\""[..])));
         assert_eq!((new.field("content-length"), new.field("set-cookie")), (None, None));
-        assert_eq!(new.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
+        assert_eq!(new.tags().collect::<Vec<_>>(), [&b"x"[..], b"y,z", b"v w"]);
         assert_eq!((new.terms.received, new.terms.date, new.terms.initial_age), (LATER, LATER, 0));
         assert!(new.terms.is_fresh(LATER) && !old.terms.is_fresh(LATER));
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default)]
 pub struct KeyRules {
     pub query: Query,
-    /// True if parameters of the query are sorted by their bytes.
+    /// True if parameters of the query are sorted by their names.
     pub sorts_query: bool,
     /// Names of fields whose values are part of the key, as they came.
     pub fields: Vec<Box<str>>,
@@ -30,17 +30,25 @@ pub enum Query {
 /// Fields by which a client may make an endpoint answer for another host, path or method than those of the key. The shell
 /// drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what others
 /// get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
-pub const UNKEYED: [&str; 10] = [
+pub const UNKEYED: [&str; 18] = [
     "forwarded",
+    "front-end-https",
     "x-forwarded-host",
+    "x-forwarded-path",
     "x-forwarded-port",
     "x-forwarded-prefix",
+    "x-forwarded-proto",
     "x-forwarded-scheme",
     "x-forwarded-server",
+    "x-forwarded-ssl",
     "x-host",
+    "x-http-method",
     "x-http-method-override",
+    "x-method-override",
+    "x-original-host",
     "x-original-url",
     "x-rewrite-url",
+    "x-url-scheme",
 ];
 
 /// Key of a stored response: the URL, then everything else. Two requests have the same bytes only if they have the same
@@ -83,21 +91,21 @@ impl KeyRules {
     /// lacks, one client could choose what others get.
     pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
         let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
-        let counts = |parameter: &&str| {
-            let name = parameter.split('=').next().unwrap_or_default();
-            match &self.query {
-                Query::All => true,
-                Query::None => false,
-                Query::Only(names) => names.iter().any(|known| **known == *name),
-                Query::Except(names) => !names.iter().any(|known| **known == *name),
-            }
+        let name = |parameter: &'t str| parameter.split('=').next().unwrap_or_default();
+        let is_in = |names: &[Box<str>], parameter| names.iter().any(|known| **known == *name(parameter));
+        let counts = |parameter: &&'t str| match &self.query {
+            Query::All => true,
+            Query::None => false,
+            Query::Only(names) => is_in(names, parameter),
+            Query::Except(names) => !is_in(names, parameter),
         };
         if matches!(self.query, Query::All) && !self.sorts_query {
             return Cow::Borrowed(target);
         }
         let mut parameters: Vec<&str> = query.split('&').filter(counts).collect();
         if self.sorts_query {
-            parameters.sort_unstable();
+            // Values of one name keep their order, which may mean something.
+            parameters.sort_by_key(|parameter| name(parameter));
         }
         match parameters.join("&") {
             query if query.is_empty() => Cow::Borrowed(path),
@@ -236,7 +244,7 @@ mod tests {
         let of = |query, sorts_query| KeyRules { query, sorts_query, ..KeyRules::default() };
         for (rules, target, expected) in [
             (of(Query::All, false), "/?b&a=2&c", "/?b&a=2&c"),
-            (of(Query::All, true), "/?b&a=2&a=1", "/?a=1&a=2&b"),
+            (of(Query::All, true), "/?b&a=2&a=1", "/?a=2&a=1&b"),
             (of(Query::None, false), "/?b&a=2", "/"),
             (of(Query::Only(names()), false), "/?c=1&b&a=2&%61=3", "/?b&a=2"),
             (of(Query::Only(names()), false), "/?c=1", "/"),

@@ -3,7 +3,7 @@
 use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
 use crate::moment::Moment;
-use crate::policy::{Policy, SetCookie};
+use crate::policy::{Access, Policy, SetCookie};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::stored::{Stored, Terms, fields_of, push_line};
@@ -95,11 +95,12 @@ fn permitted(
         return Err(Refusal::Private);
     }
     let is_shared = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
-    if request.field("authorization").is_some() && !is_shared {
-        return Err(Refusal::Authorization);
-    }
-    if policy.is_guarded && !is_shared {
-        return Err(Refusal::Guarded);
+    if !is_shared {
+        match policy.access {
+            Access::Open if request.field("authorization").is_some() => return Err(Refusal::Authorization),
+            Access::Guarded => return Err(Refusal::Guarded),
+            Access::Open | Access::PerUser => {}
+        }
     }
     // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
     let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
@@ -268,16 +269,19 @@ mod tests {
     #[test]
     fn what_is_for_one_user_needs_a_permission() {
         let asked = &[("Authorization", "x")];
-        let guarded = Policy { is_guarded: true, ..Policy::default() };
+        let with = |access| Policy { access, ..Policy::default() };
         for (case, why) in [
             (Case { asked, ..plain() }, Refusal::Authorization),
-            (Case { policy: guarded, ..plain() }, Refusal::Guarded),
+            (Case { policy: with(Access::Guarded), ..plain() }, Refusal::Guarded),
         ] {
             assert_eq!(case.of(&[FRESH]), Err(why));
             for permission in ["max-age=60, public", "s-maxage=60", "max-age=60, must-revalidate"] {
                 assert!(case.of(&[(CC, permission)]).is_ok(), "{permission}");
             }
         }
+        let of_user = Case { asked, policy: with(Access::PerUser), ..plain() };
+        assert!(of_user.of(&[FRESH]).is_ok());
+        assert_eq!(of_user.of(&[(CC, "private, max-age=60")]), Err(Refusal::Private));
         let policy = Policy { request_directives: true, ..Policy::default() };
         let case = Case { asked: &[(CC, "no-store")], policy, ..plain() };
         assert_eq!(case.of(&[FRESH]), Err(Refusal::RequestNoStore));
