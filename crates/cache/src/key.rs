@@ -1,0 +1,251 @@
+//! Keys of the cache (RFC 9111 section 2): the URL, and what an operator adds to it.
+
+use crate::refusal::Bypass;
+use evenkeel_wire::head::Request;
+use std::borrow::Cow;
+
+/// Parts of a request that make up its key, besides scheme, host and path. `Default` takes the whole query.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRules {
+    pub query: Query,
+    /// True if parameters of the query are sorted by their bytes.
+    pub sorts_query: bool,
+    /// Names of fields whose values are part of the key, as they came.
+    pub fields: Vec<Box<str>>,
+}
+
+/// Parameters of the query that count. Names are compared byte for byte, before any decoding.
+#[derive(Clone, Debug, Default)]
+pub enum Query {
+    #[default]
+    All,
+    /// No parameter counts.
+    None,
+    /// Only those with these names.
+    Only(Vec<Box<str>>),
+    /// All but those with these names.
+    Except(Vec<Box<str>>),
+}
+
+/// Key of a stored response: the URL, then everything else. Two requests have the same bytes only if they have the same
+/// parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    bytes: Box<[u8]>,
+    url_end: u32,
+}
+
+impl Key {
+    /// All of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// URL that it begins with: scheme, host, path and the query that counts. An invalidation or a purge of a URL is for
+    /// every key that has it, whatever follows.
+    pub fn url(&self) -> &[u8] {
+        &self.bytes[..self.url_end as usize]
+    }
+}
+
+/// Parts of a key that are not in the request itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'p> {
+    /// True if the client's connection is TLS, or a trusted proxy says so.
+    pub is_https: bool,
+    /// Name of the route, or of another thing that decides on the endpoint: two routes with one URL, told apart by a
+    /// field, have different responses.
+    pub route: &'p str,
+    /// User of the request, if responses are stored for each. Different from `Some("")`, none is nobody's.
+    pub user: Option<&'p [u8]>,
+}
+
+impl KeyRules {
+    /// Returns the path and query that count.
+    ///
+    /// The shell sends just this to the endpoint when it fills the cache: if the endpoint saw a parameter that the key
+    /// lacks, one client could choose what others get.
+    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
+        let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
+        let counts = |parameter: &&str| {
+            let name = parameter.split('=').next().unwrap_or_default();
+            match &self.query {
+                Query::All => true,
+                Query::None => false,
+                Query::Only(names) => names.iter().any(|known| **known == *name),
+                Query::Except(names) => !names.iter().any(|known| **known == *name),
+            }
+        };
+        if matches!(self.query, Query::All) && !self.sorts_query {
+            return Cow::Borrowed(target);
+        }
+        let mut parameters: Vec<&str> = query.split('&').filter(counts).collect();
+        if self.sorts_query {
+            parameters.sort_unstable();
+        }
+        match parameters.join("&") {
+            query if query.is_empty() => Cow::Borrowed(path),
+            query => Cow::Owned(format!("{path}?{query}")),
+        }
+    }
+
+    /// Makes the key of a request. GET and HEAD have the same one.
+    ///
+    /// # Errors
+    /// If host or target could be read in two ways: an empty host, one with a slash, or a target that is not a path.
+    pub fn key(&self, request: &Request<'_, '_>, place: &Place<'_>) -> Result<Key, Bypass> {
+        let mut bytes = self.url(place.is_https, request.host, request.target)?;
+        let url_end = bytes.len() as u32;
+        push(&mut bytes, place.route.as_bytes());
+        push_if(&mut bytes, place.user);
+        for name in &self.fields {
+            let count = request.values(name).count() as u32;
+            bytes.extend_from_slice(&count.to_le_bytes());
+            request.values(name).for_each(|value| push(&mut bytes, value));
+        }
+        Ok(Key { bytes: bytes.into_boxed_slice(), url_end })
+    }
+
+    /// Makes the [`Key::url`] of a host, and of a path with its query.
+    ///
+    /// # Errors
+    /// As [`KeyRules::key`].
+    pub fn url(&self, is_https: bool, host: &[u8], target: &str) -> Result<Vec<u8>, Bypass> {
+        let is_plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'?' | b'#' | b'\\');
+        let host = normal_host(is_https, host);
+        if host.is_empty() || !host.iter().all(is_plain) || !target.starts_with('/') {
+            return Err(Bypass::Target);
+        }
+        if target.bytes().any(|b| b.is_ascii_control() || b == b' ' || b == b'#') {
+            return Err(Bypass::Target);
+        }
+        let target = self.target(target);
+        let mut url = Vec::with_capacity(8 + host.len() + target.len() + 16);
+        url.extend_from_slice(if is_https { b"https://" } else { b"http://" });
+        url.extend_from_slice(&host);
+        url.extend_from_slice(target.as_bytes());
+        // No byte of a URL: it ends here, whatever follows.
+        url.push(0);
+        Ok(url)
+    }
+}
+
+/// Host in lower case, without a dot at its end and without the default port.
+pub(crate) fn normal_host(is_https: bool, host: &[u8]) -> Vec<u8> {
+    let mut host = host.to_ascii_lowercase();
+    let port: &[u8] = if is_https { b":443" } else { b":80" };
+    let name = host.strip_suffix(port).or_else(|| host.strip_suffix(b":")).unwrap_or(&host);
+    let is_default = name.len() < host.len();
+    if is_default {
+        host.truncate(name.len());
+    }
+    // A dot before a port that stays is taken out, too.
+    let name_end = if host.ends_with(b"]") { None } else { memchr::memrchr(b':', &host) }.unwrap_or(host.len());
+    if name_end > 1 && host[name_end - 1] == b'.' {
+        host.remove(name_end - 1);
+    }
+    host
+}
+
+fn push(bytes: &mut Vec<u8>, part: &[u8]) {
+    bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(part);
+}
+
+fn push_if(bytes: &mut Vec<u8>, part: Option<&[u8]>) {
+    bytes.push(u8::from(part.is_some()));
+    part.into_iter().for_each(|part| push(bytes, part));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evenkeel_wire::head::Table;
+
+    fn key(
+        rules: &KeyRules,
+        host: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+        place: &Place<'_>,
+    ) -> Result<Key, Bypass> {
+        let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        rules.key(&Request { method: "GET", target, host: host.as_bytes(), fields: table.fields() }, place)
+    }
+
+    fn url(host: &str, target: &str, is_https: bool) -> String {
+        let place = Place { is_https, ..Place::default() };
+        let key = key(&KeyRules::default(), host, target, &[], &place).unwrap();
+        String::from_utf8(key.url().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn hosts_are_normalised_and_targets_are_not() {
+        assert_eq!(url("A.Example.:80", "/a/../%41?x", false), "http://a.example/a/../%41?x\0");
+        assert_eq!(url("a.example:443", "/", true), "https://a.example/\0");
+        assert_eq!(url("a.example.:8443", "/", true), "https://a.example:8443/\0");
+        assert_eq!(url("a:443", "/", false), "http://a:443/\0");
+        assert_eq!(url("[::1]:80", "/", false), "http://[::1]/\0");
+        assert_eq!(url("[2001:db8::80]", "/", false), "http://[2001:db8::80]/\0");
+        assert_eq!(url("a:", "/", false), "http://a/\0");
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_has_no_key() {
+        for (host, target) in [
+            ("", "/"),
+            ("a/b", "/"),
+            ("a b", "/"),
+            ("a?", "/"),
+            ("a", "*"),
+            ("a", "http://b/"),
+            ("a", "/ x"),
+            ("a", "/\0"),
+            ("a", "/#x"),
+        ] {
+            let key = key(&KeyRules::default(), host, target, &[], &Place::default());
+            assert_eq!(key, Err(Bypass::Target), "{host} {target}");
+        }
+    }
+
+    #[test]
+    fn parameters_count_as_the_rules_say() {
+        let names = || vec!["a".into(), "b".into()];
+        let of = |query, sorts_query| KeyRules { query, sorts_query, ..KeyRules::default() };
+        for (rules, target, expected) in [
+            (of(Query::All, false), "/?b&a=2&c", "/?b&a=2&c"),
+            (of(Query::All, true), "/?b&a=2&a=1", "/?a=1&a=2&b"),
+            (of(Query::None, false), "/?b&a=2", "/"),
+            (of(Query::Only(names()), false), "/?c=1&b&a=2&%61=3", "/?b&a=2"),
+            (of(Query::Only(names()), false), "/?c=1", "/"),
+            (of(Query::Except(names()), true), "/?d&c=1&b&a=2&%61=3", "/?%61=3&c=1&d"),
+            (of(Query::Except(names()), false), "/", "/"),
+            (of(Query::All, false), "/?", "/?"),
+        ] {
+            assert_eq!(rules.target(target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn every_part_tells_keys_apart() {
+        let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
+        let place = |route, user| Place { is_https: false, route, user };
+        let of = |fields: &[(&str, &str)], place: Place<'_>| key(&rules, "a", "/", fields, &place).unwrap();
+        let keys = [
+            of(&[], place("r", None)),
+            of(&[], place("", None)),
+            of(&[], place("r", Some(b""))),
+            of(&[], place("r", Some(b"u"))),
+            of(&[("x", "")], place("r", None)),
+            of(&[("y", "")], place("r", None)),
+            of(&[("x", ""), ("x", "")], place("r", None)),
+            of(&[("x", "1"), ("y", "")], place("r", None)),
+            of(&[("x", ""), ("y", "1")], place("r", None)),
+        ];
+        for (index, one) in keys.iter().enumerate() {
+            assert!(keys.iter().skip(index + 1).all(|other| other != one), "{index}");
+            assert_eq!(one.url(), b"http://a/\0");
+        }
+        assert_eq!(of(&[("X", "1")], place("r", None)), of(&[("x", "1"), ("z", "1")], place("r", None)));
+    }
+}

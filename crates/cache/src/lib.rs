@@ -1,0 +1,33 @@
+//! The rules of a shared HTTP cache (RFC 9111), without I/O and without a clock: heads and a moment in, decisions out.
+//! A store keeps what the rules say, and a shell moves the bytes; both are apart.
+//!
+//! An exchange passes these files in this order:
+//!
+//! 1. [`lookup`]: what the request asks of a cache, or why it passes by. [`key`]: under which key.
+//! 2. [`vary`]: which of the responses under that key serves the request.
+//! 3. [`decide`]: fresh, stale but served, or to be validated, and with which fields.
+//! 4. [`answer`]: status, fields and slice of a stored response, with [`conditional`] and [`range`].
+//! 5. [`storable`]: a response of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
+//! 6. [`freshen`]: a 304 or a response to HEAD renews what is stored. [`invalidate`]: an unsafe request ends it.
+//! 7. [`status`]: the `Cache-Status` of all that. [`tags`]: names that purges go by.
+#![forbid(unsafe_code)]
+
+pub mod age;
+pub mod answer;
+pub mod conditional;
+pub mod decide;
+pub mod freshen;
+pub mod freshness;
+pub mod invalidate;
+pub mod key;
+pub mod lookup;
+pub mod moment;
+pub mod policy;
+pub mod range;
+pub mod refusal;
+pub mod status;
+pub mod storable;
+pub mod stored;
+pub mod syntax;
+pub mod tags;
+pub mod vary;

@@ -1,0 +1,70 @@
+//! Points in time of the rules.
+
+use std::time::Duration;
+
+/// Point in time as milliseconds since 1970-01-01 00:00:00 UTC.
+///
+/// A shell should take it from one clock that never steps back, set to the wall clock once: ages are differences of two
+/// moments, and a step would make responses fresh again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// Returns the moment this many seconds after 1970-01-01 00:00:00 UTC.
+    pub fn from_seconds(seconds: u64) -> Moment {
+        Moment(seconds.saturating_mul(1000))
+    }
+
+    /// Whole seconds since 1970-01-01 00:00:00 UTC.
+    pub fn seconds(self) -> u64 {
+        self.0 / 1000
+    }
+
+    /// Time since an earlier moment; zero if that one is later.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Returns the moment this many seconds later.
+    pub fn plus(self, seconds: u32) -> Moment {
+        Moment(self.0.saturating_add(u64::from(seconds) * 1000))
+    }
+}
+
+/// Largest number of seconds in an age or a lifetime (RFC 9111 section 1.2.2): 68 years. Larger ones count as this one.
+pub const SECONDS_MAX: u32 = 1 << 31;
+
+/// Reads seconds as fields write them: digits, and nothing else. More than [`SECONDS_MAX`] is that.
+pub(crate) fn delta_seconds(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |sum: u32, digit: &u8| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+    Some(digits.iter().fold(0, add).min(SECONDS_MAX))
+}
+
+/// Returns whole seconds, at most [`SECONDS_MAX`].
+pub(crate) fn whole_seconds(duration: Duration) -> u32 {
+    duration.as_secs().min(u64::from(SECONDS_MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_digits_and_never_overflow() {
+        for (text, seconds) in [("0", Some(0)), ("0060", Some(60)), ("99999999999999999999", Some(SECONDS_MAX))] {
+            assert_eq!(delta_seconds(text.as_bytes()), seconds, "{text}");
+        }
+        for text in ["", "-1", "+1", "1.0", " 1", "1a"] {
+            assert_eq!(delta_seconds(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn time_does_not_run_backwards() {
+        assert_eq!(Moment(1).since(Moment(2)), Duration::ZERO);
+        assert_eq!(Moment(u64::MAX).plus(1), Moment(u64::MAX));
+    }
+}

@@ -1,0 +1,85 @@
+//! Configuration of the rules.
+
+use std::ops::RangeInclusive;
+
+/// Rules of one cache as its operator set them. `Default` is safe for any endpoint: explicit lifetimes only, no cookies,
+/// and clients cannot make the cache ask the endpoint.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Names of targeted fields, the most important first (RFC 9213 section 2.2). The first valid one replaces
+    /// `Cache-Control` and `Expires`.
+    pub targeted: Vec<Box<str>>,
+    /// Shortest lifetime in seconds for responses that state one, even if they state less. Responses that are not to be
+    /// stored, or to be validated before each use, stay so.
+    pub lifetime_min: u32,
+    /// Longest lifetime in seconds, whatever a response states.
+    pub lifetime_max: u32,
+    /// Lifetimes in seconds for responses that state none, by status; the first that includes the status counts. Without
+    /// one, such a response is stored only if it can be validated.
+    pub lifetime_by_status: Vec<(RangeInclusive<u16>, u32)>,
+    /// Lifetime of responses that state none, by the age of their content (RFC 9111 section 4.2.2).
+    pub heuristic: Option<Heuristic>,
+    /// Seconds for responses without `stale-while-revalidate` that do not forbid it. 0: never.
+    pub stale_while_revalidate: u32,
+    /// Seconds for responses without `stale-if-error` that do not forbid it. 0: never.
+    pub stale_if_error: u32,
+    /// Handling of responses with `Set-Cookie`.
+    pub set_cookie: SetCookie,
+    /// True if `Cache-Control` and `Pragma` of requests count. False for a cache that protects its endpoints: a client
+    /// that sends `no-cache` in a loop would get each request through.
+    pub request_directives: bool,
+    /// True if access control guards the requests, so that responses are stored only if they are `public`, `s-maxage` or
+    /// `must-revalidate`, as with `Authorization` (RFC 9111 section 3.5). False too if the key holds the identity.
+    pub is_guarded: bool,
+    /// True if a request whose preferred language is that of a stored response gets it, although another list of
+    /// languages was asked for then. Only for endpoints that have each page in each of their languages.
+    pub selects_language: bool,
+    /// True if the fields with tags are sent to clients.
+    pub sends_tags: bool,
+    /// Largest body in bytes.
+    pub body_max: u64,
+    /// Most bytes of a stored head: fields, values of varying fields, and tags.
+    pub head_max: u32,
+}
+
+/// Lifetime as a share of the time since the content was modified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heuristic {
+    /// Share in percent; RFC 9111 names 10 as typical.
+    pub percent: u8,
+    /// Longest lifetime in seconds.
+    pub max: u32,
+}
+
+/// Handling of responses with `Set-Cookie`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetCookie {
+    /// They are not stored.
+    #[default]
+    Refuse,
+    /// They are stored without their cookies. The client of the request gets them.
+    Strip,
+    /// They are stored as they are, and every client gets the cookies.
+    Store,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            targeted: vec!["CDN-Cache-Control".into()],
+            lifetime_min: 0,
+            lifetime_max: crate::moment::SECONDS_MAX,
+            lifetime_by_status: Vec::new(),
+            heuristic: None,
+            stale_while_revalidate: 0,
+            stale_if_error: 0,
+            set_cookie: SetCookie::Refuse,
+            request_directives: false,
+            is_guarded: false,
+            selects_language: false,
+            sends_tags: false,
+            body_max: 1 << 20,
+            head_max: 32 << 10,
+        }
+    }
+}

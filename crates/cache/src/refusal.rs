@@ -1,0 +1,136 @@
+//! Reasons why a response is not stored, and why a request passes a cache by.
+
+use std::fmt;
+
+/// Reason why a response is not stored. Its text is for `explain` and for the `detail` of `Cache-Status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Method other than GET, or a request with content.
+    Method,
+    /// `no-store` of the request.
+    RequestNoStore,
+    /// Partial content, 304 for a client's own condition, or an interim status.
+    Status,
+    /// `must-understand` with a status that this cache does not know (RFC 9111 section 5.2.2.3).
+    NotUnderstood,
+    NoStore,
+    Private,
+    /// `Authorization` without `public`, `s-maxage` or `must-revalidate` (RFC 9111 section 3.5).
+    Authorization,
+    /// Access control of the route, without one of these three.
+    Guarded,
+    SetCookie,
+    /// `Vary: *`, or more names than [`crate::vary::NAMES_MAX`].
+    Vary,
+    /// Neither fresh nor usable when stale, and without a validator.
+    NeverUsable,
+    /// Content larger than `body_max`.
+    BodyTooLarge,
+    /// Fields larger than `head_max`.
+    HeadTooLarge,
+    /// More tags, or longer ones, than a purge could find.
+    Tags,
+    /// Field with a line end, or a name that is not a token.
+    Malformed,
+}
+
+impl Refusal {
+    /// Every reason, in order of declaration.
+    pub const ALL: [Refusal; 15] = [
+        Refusal::Method,
+        Refusal::RequestNoStore,
+        Refusal::Status,
+        Refusal::NotUnderstood,
+        Refusal::NoStore,
+        Refusal::Private,
+        Refusal::Authorization,
+        Refusal::Guarded,
+        Refusal::SetCookie,
+        Refusal::Vary,
+        Refusal::NeverUsable,
+        Refusal::BodyTooLarge,
+        Refusal::HeadTooLarge,
+        Refusal::Tags,
+        Refusal::Malformed,
+    ];
+
+    /// True if another request could have had the response stored. A stored response that this one was to renew stays.
+    pub fn is_of_request(self) -> bool {
+        matches!(self, Refusal::Method | Refusal::RequestNoStore | Refusal::Authorization | Refusal::Guarded)
+    }
+
+    /// Short text of the reason: lower case, ASCII, no quotes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Refusal::Method => "only responses to GET without content are stored",
+            Refusal::RequestNoStore => "no-store in the request",
+            Refusal::Status => "status is partial, not modified or interim",
+            Refusal::NotUnderstood => "must-understand with an unknown status",
+            Refusal::NoStore => "no-store",
+            Refusal::Private => "private",
+            Refusal::Authorization => "authorization without public, s-maxage or must-revalidate",
+            Refusal::Guarded => "access control without public, s-maxage or must-revalidate",
+            Refusal::SetCookie => "set-cookie",
+            Refusal::Vary => "vary names everything or too much",
+            Refusal::NeverUsable => "no lifetime and no validator",
+            Refusal::BodyTooLarge => "content too large",
+            Refusal::HeadTooLarge => "fields too large",
+            Refusal::Tags => "too many tags, or one too long",
+            Refusal::Malformed => "malformed field",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// Reason why a request passes the cache by: nothing stored is used for it, and its response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bypass {
+    /// Method other than GET and HEAD.
+    Method,
+    /// GET or HEAD with content, which a key does not cover.
+    Body,
+    /// `If-Match` or `If-Unmodified-Since`, for the endpoint alone to decide (RFC 9111 section 4.3.2).
+    Precondition,
+    /// Switch to another protocol.
+    Upgrade,
+    /// Host or target without an unambiguous key.
+    Target,
+}
+
+impl Bypass {
+    /// Short text of the reason: lower case, ASCII, no quotes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Bypass::Method => "method is neither GET nor HEAD",
+            Bypass::Body => "request with content",
+            Bypass::Precondition => "precondition for the endpoint",
+            Bypass::Upgrade => "upgrade to another protocol",
+            Bypass::Target => "no key for this host or target",
+        }
+    }
+}
+
+impl fmt::Display for Bypass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_differ_and_fit_into_a_structured_string() {
+        let mut texts: Vec<&str> = Refusal::ALL.iter().map(|refusal| refusal.text()).collect();
+        assert!(texts.iter().all(|text| text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\')));
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), Refusal::ALL.len());
+    }
+}

@@ -1,0 +1,358 @@
+//! The decision to store a response (RFC 9111 section 3), and what of it.
+
+use crate::freshness::{Control, is_heuristic, lifetime};
+use crate::lookup::{Lookup, Reply};
+use crate::moment::Moment;
+use crate::policy::{Policy, SetCookie};
+use crate::refusal::Refusal;
+use crate::stored::{Stored, Terms, only_date, push_line};
+use crate::syntax::{date, list};
+use crate::{age, tags, vary};
+use evenkeel_wire::head::{Fields, Request};
+
+/// Fields that are for one connection or one hop and so never stored (RFC 9111 section 3.1), and those that each answer
+/// from the cache has anew.
+const UNSTORED: [&str; 13] = [
+    "age",
+    "connection",
+    "content-length",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Makes of a response what is stored of it, or says why nothing is.
+///
+/// The body is stored beside it, without trailers, once it is complete: one that was cut off must not be. `Stored` takes
+/// effect for the fields that `Vary` names, so it replaces the response under the same key with the same
+/// [`Stored::varying`].
+///
+/// # Errors
+/// The first reason that applies, in the order of this file.
+pub fn storable(
+    request: &Request<'_, '_>,
+    lookup: &Lookup,
+    reply: &Reply<'_, '_, '_>,
+    policy: &Policy,
+) -> Result<Stored, Refusal> {
+    if lookup.is_head {
+        return Err(Refusal::Method);
+    }
+    if lookup.directives.no_store {
+        return Err(Refusal::RequestNoStore);
+    }
+    let length = reply.fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > policy.body_max) {
+        return Err(Refusal::BodyTooLarge);
+    }
+    build(request, reply, policy)
+}
+
+/// Decides on a response and makes the stored one of it, whatever the method was.
+pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Result<Stored, Refusal> {
+    let control = Control::of(reply.fields, policy);
+    permitted(request, reply, &control, policy)?;
+    let own_date = only_date(reply.fields.values("date"));
+    let terms = terms(reply, &control, own_date, policy);
+    if !is_useful(reply, &control, &terms) {
+        return Err(Refusal::NeverUsable);
+    }
+    let varying = vary::write(request, reply.fields).ok_or(Refusal::Vary)?;
+    let tags = tags::read(reply.fields).ok_or(Refusal::Tags)?;
+    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
+    if lines.len() + varying.len() + tags.len() > policy.head_max as usize {
+        return Err(Refusal::HeadTooLarge);
+    }
+    Ok(Stored::new(reply.status, terms, lines, &varying, &tags))
+}
+
+fn permitted(
+    request: &Request<'_, '_>,
+    reply: &Reply<'_, '_, '_>,
+    control: &Control,
+    policy: &Policy,
+) -> Result<(), Refusal> {
+    if reply.status < 200 || matches!(reply.status, 206 | 304) {
+        return Err(Refusal::Status);
+    }
+    let directives = &control.directives;
+    if directives.must_understand && !is_understood(reply.status) {
+        return Err(Refusal::NotUnderstood);
+    }
+    // With must-understand, no-store is only for caches that do not understand it.
+    if directives.no_store && !directives.must_understand {
+        return Err(Refusal::NoStore);
+    }
+    if directives.private {
+        return Err(Refusal::Private);
+    }
+    let is_shared = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
+    if request.field("authorization").is_some() && !is_shared {
+        return Err(Refusal::Authorization);
+    }
+    if policy.is_guarded && !is_shared {
+        return Err(Refusal::Guarded);
+    }
+    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some());
+    if has_cookie && policy.set_cookie == SetCookie::Refuse {
+        return Err(Refusal::SetCookie);
+    }
+    Ok(())
+}
+
+/// Fields that set cookies, the second one obsolete.
+const COOKIES: [&str; 2] = ["set-cookie", "set-cookie2"];
+
+/// Statuses with a meaning that this cache knows: those of RFC 9110 that it stores, 429 and 451.
+fn is_understood(status: u16) -> bool {
+    matches!(status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 429 | 451 | 500..=505)
+}
+
+fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>, policy: &Policy) -> Terms {
+    let directives = &control.directives;
+    let date = own_date.unwrap_or(reply.received);
+    let lifetime = lifetime(reply.status, reply.fields, control, date, policy);
+    // s-maxage implies proxy-revalidate (RFC 9111 section 5.2.2.10), but many send it beside an explicit
+    // stale-while-revalidate: that one counts.
+    let strict = directives.no_cache || directives.must_revalidate || directives.proxy_revalidate;
+    let implied = directives.s_maxage.is_some();
+    let window = |stated: Option<u32>, by_default: u32| match stated {
+        _ if strict => 0,
+        Some(seconds) => seconds,
+        None if implied => 0,
+        None => by_default,
+    };
+    Terms {
+        received: reply.received,
+        date,
+        last_modified: reply.fields.first("last-modified").and_then(date::read),
+        initial_age: age::initial(reply.fields, own_date, reply.sent, reply.received),
+        lifetime: lifetime.seconds,
+        source: lifetime.source,
+        stale_while_revalidate: window(directives.stale_while_revalidate, policy.stale_while_revalidate),
+        stale_if_error: window(directives.stale_if_error, policy.stale_if_error),
+        no_cache: directives.no_cache,
+        must_revalidate: strict || implied,
+        immutable: directives.immutable,
+    }
+}
+
+/// True if the stored response could ever be served.
+fn is_useful(reply: &Reply<'_, '_, '_>, control: &Control, terms: &Terms) -> bool {
+    use crate::freshness::Source;
+    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(reply.status);
+    let has_validator = terms.last_modified.is_some() || reply.fields.first("etag").is_some();
+    let lasts = !terms.no_cache && terms.useful_until() > terms.received;
+    may_store && (has_validator || lasts)
+}
+
+/// Lines of the fields that are stored. `date`: added if the response has no valid one (RFC 9110 section 6.6.1).
+fn kept_lines(
+    fields: &Fields<'_, '_>,
+    control: &Control,
+    date: Option<Moment>,
+    policy: &Policy,
+) -> Result<Vec<u8>, Refusal> {
+    let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
+    let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    let is_unstored = |name: &[u8]| {
+        UNSTORED.iter().any(|known| is(name, known))
+            || nominated.iter().any(|known| name.eq_ignore_ascii_case(known))
+            || control.directives.unstored.iter().any(|known| name.eq_ignore_ascii_case(known))
+            || policy.set_cookie != SetCookie::Store && COOKIES.iter().any(|known| is(name, known))
+            || !policy.sends_tags && tags::FIELDS.iter().any(|known| is(name, known))
+            || date.is_some() && is(name, "date")
+    };
+    let mut lines = Vec::with_capacity(256);
+    if let Some(date) = date {
+        push_line(&mut lines, b"date", date::write(date).as_bytes());
+    }
+    for (name, value) in fields.kept().filter(|(name, _)| !is_unstored(name)) {
+        if !push_line(&mut lines, name, value) {
+            return Err(Refusal::Malformed);
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax::directives::Directives;
+    use evenkeel_wire::head::Table;
+
+    const NOW: Moment = Moment(784_111_777_500);
+
+    struct Case<'c> {
+        status: u16,
+        asked: &'c [(&'c str, &'c str)],
+        policy: Policy,
+    }
+
+    impl Case<'_> {
+        fn of(&self, fields: &[(&str, &str)]) -> Result<Stored, Refusal> {
+            let table = |fields: &[(&str, &str)]| -> Table {
+                fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+            };
+            let (mut asked, mut fields) = (table(self.asked), table(fields));
+            let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+            let lookup = Lookup::of(&request, false, &self.policy).unwrap();
+            let reply = Reply { status: self.status, fields: &fields.fields(), sent: NOW, received: NOW };
+            storable(&request, &lookup, &reply, &self.policy)
+        }
+    }
+
+    fn plain<'c>() -> Case<'c> {
+        Case { status: 200, asked: &[], policy: Policy::default() }
+    }
+
+    const CC: &str = "Cache-Control";
+    const FRESH: (&str, &str) = (CC, "max-age=60");
+    const TAG: (&str, &str) = ("ETag", "\"a\"");
+
+    #[test]
+    fn what_is_fresh_or_can_be_validated_is_stored() {
+        for fields in [
+            &[FRESH][..],
+            &[(CC, "no-cache"), TAG],
+            &[(CC, "max-age=0"), TAG],
+            &[TAG],
+            &[(CC, "max-age=0, stale-if-error=60")],
+            &[(CC, "max-age=60, no-store, must-understand")],
+            &[("CDN-Cache-Control", "max-age=60"), (CC, "no-store")],
+        ] {
+            assert!(plain().of(fields).is_ok(), "{fields:?}");
+        }
+        assert!(Case { status: 599, ..plain() }.of(&[FRESH]).is_ok());
+    }
+
+    #[test]
+    fn each_reason_refuses() {
+        for (fields, why) in [
+            (&[(CC, "max-age=60, no-store")][..], Refusal::NoStore),
+            (&[(CC, "max-age=60, private")], Refusal::Private),
+            (&[("CDN-Cache-Control", "private"), FRESH], Refusal::Private),
+            (&[FRESH, ("Set-Cookie", "a=b")], Refusal::SetCookie),
+            (&[FRESH, ("Vary", "*")], Refusal::Vary),
+            (&[(CC, "no-cache, max-age=60")], Refusal::NeverUsable),
+            (&[(CC, "max-age=0")], Refusal::NeverUsable),
+            (&[FRESH, ("Age", "60")], Refusal::NeverUsable),
+            (&[], Refusal::NeverUsable),
+            (&[FRESH, ("Content-Length", "1048577")], Refusal::BodyTooLarge),
+            (&[FRESH, ("A", &"a".repeat(33_000))], Refusal::HeadTooLarge),
+            (&[FRESH, ("Cache-Tag", &"a".repeat(300))], Refusal::Tags),
+            (&[FRESH, ("A", "b\nc")], Refusal::Malformed),
+        ] {
+            assert_eq!(plain().of(fields), Err(why), "{fields:?}");
+        }
+        for (status, fields, why) in [
+            (206, FRESH, Refusal::Status),
+            (304, FRESH, Refusal::Status),
+            (103, FRESH, Refusal::Status),
+            (599, (CC, "max-age=60, no-store, must-understand"), Refusal::NotUnderstood),
+            (503, TAG, Refusal::NeverUsable),
+        ] {
+            assert_eq!(Case { status, ..plain() }.of(&[fields]), Err(why), "{status} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_for_one_user_needs_a_permission() {
+        let asked = &[("Authorization", "x")];
+        let guarded = Policy { is_guarded: true, ..Policy::default() };
+        for (case, why) in [
+            (Case { asked, ..plain() }, Refusal::Authorization),
+            (Case { policy: guarded, ..plain() }, Refusal::Guarded),
+        ] {
+            assert_eq!(case.of(&[FRESH]), Err(why));
+            for permission in ["max-age=60, public", "s-maxage=60", "max-age=60, must-revalidate"] {
+                assert!(case.of(&[(CC, permission)]).is_ok(), "{permission}");
+            }
+        }
+        let policy = Policy { request_directives: true, ..Policy::default() };
+        let case = Case { asked: &[(CC, "no-store")], policy, ..plain() };
+        assert_eq!(case.of(&[FRESH]), Err(Refusal::RequestNoStore));
+        let head = Lookup { is_head: true, directives: Directives::default() };
+        let (mut asked, mut fields) = (Table::default(), Table::default());
+        let request = Request { method: "HEAD", target: "/", host: b"a", fields: asked.fields() };
+        let reply = Reply { status: 200, fields: &fields.fields(), sent: NOW, received: NOW };
+        assert_eq!(storable(&request, &head, &reply, &Policy::default()), Err(Refusal::Method));
+    }
+
+    #[test]
+    fn fields_of_a_hop_and_those_that_are_listed_are_left_out() {
+        let fields = [
+            (CC, "max-age=60, no-cache=\"A\""),
+            ("Connection", "b, close"),
+            ("A", "1"),
+            ("B", "2"),
+            ("C", "3"),
+            ("Keep-Alive", "x"),
+            ("Proxy-Authenticate", "x"),
+            ("TE", "x"),
+            ("Age", "7"),
+            ("Content-Length", "9"),
+            ("Surrogate-Key", "x"),
+            ("Date", "Sun, 06 Nov 1994 08:49:30 GMT"),
+        ];
+        let names = |stored: &Stored| -> Vec<String> {
+            stored.fields().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+        };
+        assert_eq!(names(&plain().of(&fields).unwrap()), [CC, "C", "Date"]);
+        let policy = Policy { sends_tags: true, set_cookie: SetCookie::Strip, ..Policy::default() };
+        let stored = Case { policy, ..plain() }.of(&[FRESH, ("Set-Cookie", "a"), ("Cache-Tag", "x, y")]).unwrap();
+        assert_eq!(names(&stored), ["date", CC, "Cache-Tag"]);
+        assert_eq!(stored.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
+        let policy = Policy { set_cookie: SetCookie::Store, ..Policy::default() };
+        assert!(Case { policy, ..plain() }.of(&[FRESH, ("Set-Cookie", "a")]).unwrap().field("set-cookie").is_some());
+    }
+
+    #[test]
+    fn a_missing_or_wrong_date_is_that_of_now() {
+        for fields in [&[FRESH][..], &[FRESH, ("Date", "foo")]] {
+            let stored = plain().of(fields).unwrap();
+            assert_eq!(stored.field("date"), Some(&b"Sun, 06 Nov 1994 08:49:37 GMT"[..]));
+            assert_eq!((stored.terms.date, stored.terms.initial_age), (NOW, 0));
+        }
+    }
+
+    #[test]
+    fn windows_for_stale_responses_are_explicit_or_those_of_the_policy() {
+        let policy = Policy { stale_while_revalidate: 5, stale_if_error: 6, ..Policy::default() };
+        let case = Case { policy, ..plain() };
+        for (directives, windows) in [
+            ("max-age=1", (5, 6)),
+            ("max-age=1, stale-while-revalidate=7, stale-if-error=8", (7, 8)),
+            ("max-age=1, stale-if-error=0", (5, 0)),
+            ("s-maxage=1", (0, 0)),
+            ("s-maxage=1, stale-while-revalidate=7", (7, 0)),
+            ("max-age=1, must-revalidate, stale-if-error=8", (0, 0)),
+            ("max-age=1, proxy-revalidate", (0, 0)),
+        ] {
+            let terms = case.of(&[(CC, directives)]).unwrap().terms;
+            assert_eq!((terms.stale_while_revalidate, terms.stale_if_error), windows, "{directives}");
+        }
+    }
+
+    #[test]
+    fn a_small_object_costs_at_most_half_a_kilobyte_beside_its_body() {
+        let fields = [
+            FRESH,
+            TAG,
+            ("Content-Type", "text/html; charset=utf-8"),
+            ("Last-Modified", "Sun, 06 Nov 1994 08:00:00 GMT"),
+            ("Vary", "Accept-Encoding"),
+            ("Content-Encoding", "gzip"),
+        ];
+        let asked = &[("Accept-Encoding", "gzip, br, zstd")];
+        let size = Case { asked, ..plain() }.of(&fields).unwrap().size();
+        assert!(size < 400, "{size}");
+    }
+}

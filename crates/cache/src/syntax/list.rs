@@ -1,0 +1,58 @@
+//! Comma-separated lists (RFC 9110 section 5.6.1), in which commas within quotes separate nothing.
+
+/// Members of a list, without surrounding white space and without empty members.
+///
+/// A quote that is never closed extends to the end of the value.
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(value);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let end = end_of_member(all);
+        rest = all.get(end + 1..);
+        Some(all[..end].trim_ascii())
+    })
+    .filter(|member| !member.is_empty())
+}
+
+/// Members of a list without quoted strings, as names of fields.
+pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+}
+
+/// True if these bytes are a token (RFC 9110 section 5.6.2), as the name of a field is.
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
+}
+
+/// Position of the first comma outside of quotes, or the length if there is none.
+pub(crate) fn end_of_member(bytes: &[u8]) -> usize {
+    let (mut quoted, mut at) = (false, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => quoted = !quoted,
+            b'\\' if quoted => at += 1,
+            b',' if !quoted => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &str) -> Vec<&str> {
+        members(value.as_bytes()).map(|member| std::str::from_utf8(member).unwrap()).collect()
+    }
+
+    #[test]
+    fn commas_separate_members_unless_they_are_quoted() {
+        assert_eq!(of("a, b=\"1, 2\" ,,c"), ["a", "b=\"1, 2\"", "c"]);
+        assert_eq!(of("a=\"\\\", b\", c"), ["a=\"\\\", b\"", "c"]);
+        assert_eq!(of("a=\"b, c"), ["a=\"b, c"]);
+        assert_eq!(of("a=\"b\\"), ["a=\"b\\"]);
+        assert_eq!(of(" , "), [""; 0]);
+    }
+}

@@ -1,0 +1,233 @@
+//! Variants: the responses under one key that differ by fields of the request (RFC 9111 section 4.1).
+
+use crate::policy::Policy;
+use crate::stored::Stored;
+use crate::syntax::list;
+use evenkeel_wire::head::{Fields, Request};
+
+/// Most names in `Vary`. A response that depends on more is not stored.
+pub const NAMES_MAX: usize = 16;
+
+/// Fields whose value is not a list: commas and white space are part of it.
+const NOT_LISTS: [&str; 8] =
+    ["authorization", "cookie", "from", "host", "origin", "proxy-authorization", "referer", "user-agent"];
+
+/// Fields whose members mean the same in any case and any order (RFC 9110 sections 12.5.2 to 12.5.4).
+const UNORDERED: [&str; 3] = ["accept-charset", "accept-encoding", "accept-language"];
+
+/// Names in `Vary`, in lower case, sorted, each once. `None` if `*` is among them, or if there are too many.
+fn names(fields: &Fields<'_, '_>) -> Option<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for name in fields.values("vary").flat_map(list::tokens) {
+        if name == b"*" || names.len() == NAMES_MAX {
+            return None;
+        }
+        names.push(name.to_ascii_lowercase());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Some(names)
+}
+
+/// Writes the request's values of the fields that a response varies by: for each name, sorted, a line `name: value`, or
+/// `name` alone if the request does not have it. `None` if the response cannot be stored for it.
+///
+/// Values are normalised as far as their meaning is known to stay: lines are joined, white space around commas is
+/// removed, and lists of languages, codings and charsets are sorted.
+pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for name in names(response)? {
+        let name = std::str::from_utf8(&name).ok().filter(|name| list::is_token(name.as_bytes()))?;
+        write_line(request, name, &mut text)?;
+    }
+    Some(text)
+}
+
+fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Option<()> {
+    text.extend_from_slice(name.as_bytes());
+    if request.field(name).is_some() {
+        text.extend_from_slice(b": ");
+        let at = text.len();
+        normalise(request, name, text);
+        if memchr::memchr(b'\n', &text[at..]).is_some() {
+            return None;
+        }
+    }
+    text.push(b'\n');
+    Some(())
+}
+
+fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
+    let at = text.len();
+    if UNORDERED.contains(&name) {
+        let squeezed = |member: &[u8]| -> Vec<u8> {
+            member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase).collect()
+        };
+        let mut members: Vec<_> = request.values(name).flat_map(list::members).map(squeezed).collect();
+        members.sort_unstable();
+        members.dedup();
+        text.extend_from_slice(&members.join(&b","[..]));
+        return;
+    }
+    let is_list = !NOT_LISTS.contains(&name);
+    // HTTP/2 may cut a cookie into several fields (RFC 9113 section 8.2.3).
+    let between: &[u8] = if name == "cookie" { b"; " } else { b"," };
+    for value in request.values(name) {
+        if text.len() > at {
+            text.extend_from_slice(between);
+        }
+        if is_list { push_without_space(value, text) } else { text.extend_from_slice(value) }
+    }
+}
+
+/// Adds a value without the white space around its commas. Quoted strings stay as they are.
+fn push_without_space(value: &[u8], text: &mut Vec<u8>) {
+    let mut rest = value.trim_ascii();
+    while let Some(comma) = unquoted_comma(rest) {
+        text.extend_from_slice(rest[..comma].trim_ascii());
+        text.push(b',');
+        rest = rest[comma + 1..].trim_ascii();
+    }
+    text.extend_from_slice(rest);
+}
+
+fn unquoted_comma(bytes: &[u8]) -> Option<usize> {
+    let end = list::end_of_member(bytes);
+    (end < bytes.len()).then_some(end)
+}
+
+/// True if the stored response is the right one for this request. It may still be stale.
+///
+/// Of several that serve a request, the one with the latest [`crate::stored::Terms::date`] should (RFC 9111 section 4).
+pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bool {
+    let mut line = Vec::new();
+    let lines = stored.varying().split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    for known in lines {
+        let name = memchr::memchr(b':', known).map_or(known, |colon| &known[..colon]);
+        let Ok(name) = std::str::from_utf8(name) else { return false };
+        line.clear();
+        let is_same = write_line(request, name, &mut line).is_some() && line.strip_suffix(b"\n") == Some(known);
+        let is_preferred = || policy.selects_language && name == "accept-language" && prefers(request, stored);
+        if !is_same && !is_preferred() {
+            return false;
+        }
+    }
+    true
+}
+
+/// True if the request wants the one language of a stored response more than any other.
+fn prefers(request: &Request<'_, '_>, stored: &Stored) -> bool {
+    let Some(language) = stored.field("content-language").filter(|language| list::is_token(language)) else {
+        return false;
+    };
+    let mut wanted: Option<u32> = None;
+    let mut others = 0;
+    for member in request.values("accept-language").flat_map(list::members) {
+        let mut parts = member.split(|b| *b == b';').map(<[u8]>::trim_ascii);
+        let range = parts.next().unwrap_or_default();
+        let weight = parts.next().map_or(Some(1000), thousandths);
+        let Some(weight) = weight else { return false };
+        if range.eq_ignore_ascii_case(language) {
+            wanted = Some(wanted.map_or(weight, |known| known.min(weight)));
+        } else {
+            others = others.max(weight);
+        }
+    }
+    wanted.is_some_and(|wanted| wanted > others)
+}
+
+/// Weight in thousandths (RFC 9110 section 12.4.2).
+fn thousandths(parameter: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(parameter).ok()?;
+    let number = text.strip_prefix("q=").or_else(|| text.strip_prefix("Q="))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if !matches!(whole, "0" | "1") || fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction = format!("{fraction:0<3}").parse::<u32>().ok()?;
+    Some((whole.parse::<u32>().ok()? * 1000 + fraction).min(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stored::tests::TERMS;
+    use evenkeel_wire::head::Table;
+
+    fn table(fields: &[(&str, &str)]) -> Table {
+        fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+    }
+
+    fn stored(vary: &[(&str, &str)], asked: &[(&str, &str)], language: &str) -> Option<Stored> {
+        let (mut asked, mut vary) = (table(asked), table(vary));
+        let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+        let lines = format!("content-language: {language}\r\n").into_bytes();
+        Some(Stored::new(200, TERMS, lines, &write(&request, &vary.fields())?, b""))
+    }
+
+    fn is_served(name: &str, stored_for: &[&str], asked: &[&str]) -> bool {
+        let lines = |values: &[&str]| values.iter().map(|value| (name.as_bytes(), value.as_bytes())).collect::<Table>();
+        let (mut first, mut vary, mut second) = (lines(stored_for), table(&[("Vary", name)]), lines(asked));
+        let request = Request { method: "GET", target: "/", host: b"a", fields: first.fields() };
+        let stored = Stored::new(200, TERMS, Vec::new(), &write(&request, &vary.fields()).unwrap(), b"");
+        let request = Request { method: "GET", target: "/", host: b"a", fields: second.fields() };
+        serves(&stored, &request, &Policy::default())
+    }
+
+    #[test]
+    fn values_must_mean_the_same() {
+        for (name, first, second, is_same) in [
+            ("Foo", &["1"][..], &["1"][..], true),
+            ("Foo", &["1"], &["2"], false),
+            ("Foo", &["1"], &[], false),
+            ("Foo", &[], &["1"], false),
+            ("Foo", &[], &[""], false),
+            ("Foo", &[], &[], true),
+            ("Foo", &["1, 2"], &["1", "2"], true),
+            ("Foo", &["1,2"], &[" 1, 2 "], true),
+            ("Foo", &["1,,2"], &["1,2"], false),
+            ("Foo", &["\"1, 2\""], &["\"1,2\""], false),
+            ("Foo", &["a"], &["A"], false),
+            ("Accept-Language", &["en, de"], &["de,  EN"], true),
+            ("Accept-Language", &["en, de;q=0.5"], &["de; q=0.5", "en"], true),
+            ("Accept-Language", &["en"], &["en;q=0.5"], false),
+            ("Cookie", &["a=1; b=2"], &["a=1", "b=2"], true),
+            ("Cookie", &["a=1,2"], &["a=1, 2"], false),
+            ("User-Agent", &["x (y, z)"], &["x (y,z)"], false),
+        ] {
+            assert_eq!(is_served(name, first, second), is_same, "{name} {first:?} {second:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_and_everything_is_refused() {
+        let both = stored(&[("Vary", "foo, BAR"), ("Vary", ", foo")], &[("Foo", "1")], "").unwrap();
+        assert_eq!(both.varying(), b"bar\nfoo: 1\n");
+        assert_eq!(stored(&[], &[("Foo", "1")], "").unwrap().varying(), b"");
+        for vary in ["*", "Foo, *", ", *", "a b", "\u{e4}"] {
+            assert_eq!(stored(&[("Vary", vary)], &[], ""), None, "{vary}");
+        }
+        let many = (0..=NAMES_MAX).map(|i| i.to_string()).collect::<Vec<_>>().join(",");
+        assert_eq!(stored(&[("Vary", &many)], &[], ""), None);
+    }
+
+    #[test]
+    fn a_language_is_selected_only_if_it_is_wanted_most() {
+        let german = stored(&[("Vary", "Accept-Language")], &[("Accept-Language", "en, de")], "de").unwrap();
+        for (asked, is_served) in [
+            ("fr;q=0.5, de;q=1.0", true),
+            ("DE, fr;q=0.9", true),
+            ("fr, de", false),
+            ("fr;q=0.5", false),
+            ("de;q=0", false),
+            ("de;q=x", false),
+            ("", false),
+        ] {
+            let mut fields = table(&[("Accept-Language", asked)]);
+            let request = Request { method: "GET", target: "/", host: b"a", fields: fields.fields() };
+            let policy = Policy { selects_language: true, ..Policy::default() };
+            assert_eq!(serves(&german, &request, &policy), is_served, "{asked}");
+            assert!(!serves(&german, &request, &Policy::default()), "{asked}");
+        }
+    }
+}
