@@ -27,6 +27,7 @@ pub mod range;
 pub mod refusal;
 pub mod status;
 pub mod storable;
+pub mod store;
 pub mod stored;
 pub mod syntax;
 pub mod tags;
