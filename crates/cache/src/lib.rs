@@ -28,6 +28,7 @@ pub mod refusal;
 pub mod reply;
 pub mod status;
 pub mod storable;
+pub mod store;
 pub mod stored;
 pub mod syntax;
 pub mod tags;
