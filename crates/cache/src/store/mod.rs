@@ -116,6 +116,12 @@ impl<H: Head> Store<H> {
         self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, object, coding, body, now))
     }
 
+    /// Drops one object of a key, and leaves its other variants. False if it is not stored under the key any more.
+    pub fn drop_object(&self, key: KeyRef<'_>, object: &Arc<Object<H>>) -> bool {
+        let hashes = self.hashing.key(&key);
+        self.with(self.shard_of(hashes.url), |shard| shard.drop_object(&key, hashes, object))
+    }
+
     /// Purges all variants of a key at once, and refuses objects whose fetch began before.
     pub fn purge_key(&self, key: KeyRef<'_>, fate: Fate, now: Moment) -> Matched {
         let hashes = self.hashing.key(&key);

@@ -193,6 +193,20 @@ impl<H: Head> Shard<H> {
         self.find(key, hashes).map_or(Matched::default(), |id| self.purge_entry(id, by))
     }
 
+    /// Drops one object of a key. False if it is not stored under it any more.
+    pub fn drop_object(&mut self, key: &KeyRef<'_>, hashes: Hashes, object: &Arc<Object<H>>) -> bool {
+        let Some(id) = self.find(key, hashes) else { return false };
+        let entry = &mut self.slots[id];
+        let Some(index) = entry.variants().position(|known| Arc::ptr_eq(&known.object, object)) else { return false };
+        if entry.rest.is_empty() {
+            self.remove(id);
+        } else {
+            self.dead.push(entry.remove_variant(index));
+            self.lists.reweigh(&mut self.slots, id);
+        }
+        true
+    }
+
     /// Purges the keys of a URL; of those that are removed, at most `keys_max`. The flag is true if some are left.
     pub fn purge_url(&mut self, url: &[u8], hash: u64, by: &UrlPurge<'_>, keys_max: usize) -> (Matched, bool) {
         self.set_mark(hash, by.sequence);

@@ -3,25 +3,30 @@
 
 pub mod counts;
 pub mod flights;
-pub mod store;
 
 use counts::AllCounts;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
+use evenkeel_cache::key::Key;
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
+use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan::CacheMemory;
 use flights::Flights;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
-use store::Store;
 
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
 
+/// A stored response with its body.
+pub type Entry = Object<Stored>;
+
 /// Stored responses of all routes.
 pub struct SharedCache {
-    pub store: Store,
+    pub store: Store<Stored>,
     pub flights: Arc<Flights>,
     pub counts: Arc<AllCounts>,
     pub plan: CacheMemory,
@@ -43,7 +48,12 @@ impl SharedCache {
     /// Creates an empty cache.
     pub fn new(plan: CacheMemory) -> SharedCache {
         SharedCache {
-            store: Store::new(plan.memory),
+            store: Store::new(&Options {
+                capacity: plan.memory,
+                object_max: plan.object_max,
+                variants_max: plan.variants_max,
+                ..Options::default()
+            }),
             flights: Arc::default(),
             counts: Arc::default(),
             plan,
@@ -76,6 +86,14 @@ impl SharedCache {
             origin = self.origin_ms.fetch_max(by_wall, Ordering::Relaxed).max(by_wall);
         }
         (origin + since).max(0) as u64
+    }
+
+    /// Stores a response under a key, instead of the one for the same requests. `began`: point in the order of purges at which
+    /// its request was sent.
+    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Inserted {
+        let (store, object) = (&self.store, entry.clone());
+        let varying = entry.head().varying();
+        store.insert(key.into(), object, began, now, |other| other.varying() == varying)
     }
 
     /// Room for a body of which nothing has come.

@@ -132,14 +132,6 @@ table! {
             help: "Obeys `Cache-Control` of requests: `no-cache`, `max-age`, `min-fresh`, `max-stale`, `only-if-cached`.",
             why: "Every reload of a browser would reach the endpoints, and so could any client.",
         };
-        /// Most variants of one URL by `Vary`.
-        variants_max: u16 = Key {
-            name: "variants_max",
-            kind: Kind::Int { min: 1, max: 1000 },
-            absent: Absent::Default("32"),
-            help: "Most responses of one URL that differ by `Vary`. The least recently used goes first.",
-            why: "A response that varies by a cookie must not fill the cache with its visitors.",
-        };
         /// True if tags and targeted fields go on to the client.
         pass_tags: bool = Key {
             name: "pass_tags",

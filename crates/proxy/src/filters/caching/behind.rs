@@ -2,9 +2,8 @@
 
 use super::asked::Asked;
 use super::cache::{Cache, moment};
-use crate::cache::SharedCache;
 use crate::cache::flights::{End, Lead};
-use crate::cache::store::Entry;
+use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::copied::copied;
 use crate::filters::exchange::Exchange;
@@ -22,6 +21,7 @@ use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
+use evenkeel_cache::store::Sequence;
 use evenkeel_net::event_loop::spawn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub struct Due {
     pub asked: Asked,
     pub key: Key,
     pub entry: Arc<Entry>,
-    /// Number of purges before.
-    pub purges: u64,
+    /// Point in the order of purges at which the request is sent.
+    pub began: Sequence,
     /// Duty to tell the requests that wait for the response.
     pub lead: Lead,
 }
@@ -71,7 +71,7 @@ impl Behind {
         (request.method, request.has_body) = ("GET".into(), false);
         let target = cache.target(&request.target).into_owned();
         request.target = target.into();
-        for (name, value) in validators(&due.entry.stored) {
+        for (name, value) in validators(due.entry.head()) {
             request.fields.push(name.as_bytes(), &value);
         }
         let key = to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
@@ -111,11 +111,12 @@ fn end(cache: &Cache, core: &Core, mut due: Due, mut answer: Answer, sent: Momen
     let fields = answer.fields.fields();
     let reply = Reply { status: answer.status, fields: &fields, sent, received };
     if answer.status == 304 {
-        cache.renewed(&due.entry, &due.key, &request, &reply, due.purges);
+        cache.renewed(&due.entry, &due.key, &request, &reply, due.began);
     } else if is_error(answer.status) || !answer.is_whole {
         return;
     } else if let Ok(stored) = storable(&request, &Lookup::default(), &reply, &cache.policy) {
-        cache.shared.store.put(due.key.bytes(), Entry { stored, body: answer.body.into() }, due.purges);
+        let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
+        cache.shared.put(&due.key, entry.into(), due.began, received);
     } else {
         cache.drop_variant(&due.key, &due.entry);
     }

@@ -9,17 +9,16 @@ use super::rules;
 use super::state::{CacheState, Fetch, Outcome, Why};
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
-use crate::cache::SharedCache;
 use crate::cache::counts::CacheCounts;
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::store::Entry;
+use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
-use evenkeel_cache::decide::{self, Cause, Decision, decide};
+use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate;
 use evenkeel_cache::key::{Key, KeyRules, Place};
@@ -30,6 +29,7 @@ use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
+use evenkeel_cache::store::{Fate, Found, Hit, Sequence};
 use evenkeel_cache::vary;
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
@@ -92,7 +92,7 @@ impl Filter for Caching {
             Ok(wish) => cache.look(cx, head, wish, cache.collapse),
             Err(bypass) => {
                 let is_unsafe = invalidate::is_unsafe(head.request.method);
-                let asked = is_unsafe.then(|| Asked::of(head.request, head.edits, cache.is_by_user));
+                let asked = is_unsafe.then(|| Asked::of(head.request, head.edits));
                 cx.cached.set(Some(Box::new(CacheState::Bypassed(bypass, asked))));
                 Verdict::Next
             }
@@ -168,7 +168,7 @@ impl Cache {
         let key = match self.keys.fields.is_empty() {
             true => self.keys.key(head.request, &place)?,
             // Filters may have changed them.
-            false => self.keys.key(&Asked::of(head.request, head.edits, self.is_by_user).request(), &place)?,
+            false => self.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
         Ok(Wish { lookup, key, is_collapsed: false })
     }
@@ -183,18 +183,27 @@ impl Cache {
         wait: Option<Duration>,
     ) -> Verdict {
         let now = moment(&self.shared, cx.core);
-        let purges = self.shared.store.now();
+        let began = self.shared.store.begin();
         // Copied only if it is needed: most hits are not chosen by fields.
         let mut copy = None;
-        let (is_known, entry) = {
+        let found = {
             let (request, edits) = (&*head.request, &*head.edits);
-            self.shared.store.get(wish.key.bytes(), |entry| {
-                let copied = || Asked::of(request, edits, self.is_by_user);
-                entry.stored.varying().is_empty()
-                    || vary::serves(&entry.stored, &copy.get_or_insert_with(copied).request(), &self.policy)
+            self.shared.store.lookup((&wish.key).into(), |stored| {
+                let copied = || Asked::of(request, edits);
+                let serves = stored.varying().is_empty()
+                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.policy);
+                serves.then_some(stored.terms.date.0)
             })
         };
-        let decision = entry.as_ref().map(|entry| decide(&entry.stored, &wish.lookup, now));
+        let is_known = !matches!(found, Found::Nothing);
+        let (entry, stale_from) = match found {
+            Found::Hit(Hit { object, stale_from, .. }) => (Some(object), stale_from),
+            Found::OtherVariants | Found::Nothing => (None, None),
+        };
+        let decision = entry.as_ref().map(|entry| match stale_from {
+            None => decide(entry.head(), &wish.lookup, now),
+            Some(at) => decide_by(&entry.head().terms.ended_at(at), &wish.lookup, now),
+        });
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
                 return answer(cx, head.request, &wish, entry, now);
@@ -202,9 +211,9 @@ impl Cache {
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let verdict = answer(cx, head.request, &wish, entry, now);
                 if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
-                    let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits, self.is_by_user));
+                    let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let key = wish.key;
-                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), purges, lead });
+                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), began, lead });
                 }
                 return verdict;
             }
@@ -225,12 +234,12 @@ impl Cache {
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
             }
         }
-        let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits, self.is_by_user));
+        let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if fills {
             for field in REPLACED {
                 head.request.fields.leave_out(field);
             }
-            let validators = entry.iter().flat_map(|entry| decide::validators(&entry.stored));
+            let validators = entry.iter().flat_map(|entry| decide::validators(entry.head()));
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
@@ -240,7 +249,7 @@ impl Cache {
         }
         let Wish { lookup, key, is_collapsed } = wish;
         let is_part = is_part && !fills;
-        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed, is_part };
+        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, began, lead, is_collapsed, is_part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
     }
@@ -273,9 +282,9 @@ impl Cache {
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(&entry.stored, now)) {
+        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
-            let ttl = Some(entry.stored.terms.ttl(now));
+            let ttl = Some(entry.head().terms.ttl(now));
             let response = stored_response(entry, &fetch.asked.request(), now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
@@ -287,11 +296,11 @@ impl Cache {
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
-            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.purges);
+            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
-            let ttl = Some(renewed.stored.terms.ttl(now));
+            let ttl = Some(renewed.head().terms.ttl(now));
             let response = stored_response(&renewed, &request, now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
@@ -299,16 +308,16 @@ impl Cache {
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
-                self.compare(entry, &fetch.key, &request, &reply, fetch.purges);
+                self.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
             return asked;
         }
         match storable(&request, &fetch.lookup, &reply, &self.policy) {
             Ok(stored) => {
                 let ttl = Some(stored.terms.ttl(now));
-                let Fetch { key, purges, lead, .. } = fetch;
-                let (shared, now) = (self.shared.clone(), cx.core.clock.now());
-                let filling = Filling { shared, key, stored, purges, lead, now };
+                let Fetch { key, began, lead, .. } = fetch;
+                let (shared, received, now) = (self.shared.clone(), now, cx.core.clock.now());
+                let filling = Filling { shared, key, stored, began, lead, now, received };
                 if head.ends {
                     filling.store(Vec::new());
                 } else {
@@ -336,14 +345,13 @@ impl Cache {
         key: &Key,
         request: &Request<'_, '_>,
         reply: &Reply<'_, '_, '_>,
-        purges: u64,
+        began: Sequence,
     ) -> (Arc<Entry>, Option<Why>) {
-        let store = &self.shared.store;
-        match freshen(&entry.stored, request, reply, &self.policy) {
+        match freshen(entry.head(), request, reply, &self.policy) {
             Freshened::Kept(stored) => {
-                let body = entry.body.clone();
-                store.put(key.bytes(), Entry { stored: stored.clone(), body: body.clone() }, purges);
-                (Arc::new(Entry { stored, body }), None)
+                let renewed = Arc::new(entry.with_head(stored));
+                self.shared.put(key, renewed.clone(), began, reply.received);
+                (renewed, None)
             }
             Freshened::Once(refusal) => {
                 if !refusal.is_of_request() {
@@ -367,19 +375,20 @@ impl Cache {
         key: &Key,
         request: &Request<'_, '_>,
         reply: &Reply<'_, '_, '_>,
-        purges: u64,
+        began: Sequence,
     ) {
-        let store = &self.shared.store;
-        match by_head(&entry.stored, entry.body.len() as u64, request, reply, &self.policy) {
-            OfHead::Kept(stored) => store.put(key.bytes(), Entry { stored, body: entry.body.clone() }, purges),
+        match by_head(entry.head(), entry.body().len() as u64, request, reply, &self.policy) {
+            OfHead::Kept(stored) => {
+                self.shared.put(key, entry.with_head(stored).into(), began, reply.received);
+            }
             OfHead::Changed => self.drop_variant(key, entry),
             OfHead::Untouched => {}
         }
     }
 
     /// Drops one of the stored responses of a key.
-    pub fn drop_variant(&self, key: &Key, entry: &Entry) {
-        self.shared.store.remove(key.bytes(), |other| other.stored.varying() == entry.stored.varying());
+    pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
+        self.shared.store.drop_object(key.into(), entry);
     }
 
     /// Target with the parameters that count.
@@ -389,10 +398,10 @@ impl Cache {
 
     /// Drops what a request with an unsafe method has changed.
     fn invalidate(&self, cx: &Exchange<'_>, request: &Request<'_, '_>, head: &ResponseHead<'_, '_, '_>) {
-        let is_https = cx.sender().scheme == Scheme::Https;
+        let (is_https, now) = (cx.sender().scheme == Scheme::Https, moment(&self.shared, cx.core));
         for target in invalidate::invalidated(request, is_https, head.status, head.fields) {
             if let Ok(url) = self.keys.url(is_https, request.host, &target) {
-                self.shared.store.remove_url(&url);
+                self.shared.store.purge_url(&url, Fate::Removed, now);
             }
         }
     }
@@ -400,7 +409,7 @@ impl Cache {
 
 /// Answers a request with a stored response.
 fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
-    let (ttl, response) = (Some(entry.stored.terms.ttl(now)), stored_response(entry, request, now));
+    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(entry, request, now));
     let bytes = if request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
@@ -409,15 +418,15 @@ fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: 
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
 fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
-    let answer = Answer::new(&entry.stored, request, entry.body.len() as u64);
+    let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
-        (Some(part), _) => entry.body.slice(part.start as usize..part.end as usize),
+        (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
         // Of a HEAD, the length counts.
-        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body.clone(),
+        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
         (None, _) => bytes::Bytes::new(),
     };
     let mut response = Response::page("", body).status(answer.status);
-    answer.fields(&entry.stored, now, |name, value| {
+    answer.fields(entry.head(), now, |name, value| {
         if !name.eq_ignore_ascii_case(b"content-length") {
             response.fields.push(name, value);
         }

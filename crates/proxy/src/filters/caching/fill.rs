@@ -3,10 +3,11 @@
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
 use crate::cache::flights::{End, Lead};
-use crate::cache::store::Entry;
-use crate::cache::{Room, SharedCache};
+use crate::cache::{Entry, Room, SharedCache};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::Key;
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::store::Sequence;
 use evenkeel_cache::stored::Stored;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
@@ -17,18 +18,21 @@ pub struct Filling {
     pub shared: Arc<SharedCache>,
     pub key: Key,
     pub stored: Stored,
-    /// Number of purges before the request was sent.
-    pub purges: u64,
+    /// Point in the order of purges at which the request was sent.
+    pub began: Sequence,
     pub lead: Option<Lead>,
     /// Time at which the head came.
     pub now: Instant,
+    pub received: Moment,
 }
 
 impl Filling {
     /// Stores the response with its whole body.
     pub fn store(self, body: Vec<u8>) {
-        let Filling { shared, key, stored, purges, lead, now } = self;
-        shared.store.put(key.bytes(), Entry { stored, body: body.into_boxed_slice().into() }, purges);
+        let Filling { shared, key, stored, began, lead, now, received } = self;
+        // A buffer of its own size.
+        let entry = Entry::new(stored, body.into_boxed_slice().into());
+        shared.put(&key, entry.into(), began, received);
         if let Some(lead) = lead {
             lead.end(End::Stored, now);
         }

@@ -1,14 +1,15 @@
 //! State of a request at the cache of its route, from its head to the end of its response.
 
 use super::asked::Asked;
+use crate::cache::Entry;
 use crate::cache::counts::CacheResult;
 use crate::cache::flights::Lead;
-use crate::cache::store::Entry;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::status::{CacheStatus, Forward};
+use evenkeel_cache::store::Sequence;
 use std::sync::Arc;
 
 /// State of a request at the cache of its route.
@@ -30,8 +31,8 @@ pub struct Fetch {
     pub entry: Option<Arc<Entry>>,
     pub forward: Forward,
     pub sent: Moment,
-    /// Number of purges before the request was sent.
-    pub purges: u64,
+    /// Point in the order of purges at which the request was sent.
+    pub began: Sequence,
     /// Duty to tell the requests that wait for the response.
     pub lead: Option<Lead>,
     /// True if the request has waited for that of another client.
