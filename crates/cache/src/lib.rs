@@ -10,6 +10,8 @@
 //! 5. [`storable`]: the [`reply`] of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
 //! 6. [`freshen`]: a 304 or a response to HEAD renews what is stored. [`invalidate`]: an unsafe request ends it.
 //! 7. [`status`]: the `Cache-Status` of all that. [`tags`]: names that purges go by.
+//!
+//! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
 pub mod age;

@@ -62,7 +62,10 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
     permitted(request, reply, &control, policy)?;
     let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
-    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
+    let (lines, is_plain) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    if !is_plain {
+        return Err(Refusal::Malformed);
+    }
     if !is_useful(reply.status, &control, &terms, &lines) {
         return Err(Refusal::NeverUsable);
     }
@@ -72,6 +75,14 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
         return Err(Refusal::HeadTooLarge);
     }
     Ok(Stored::new(reply.status, terms, lines, &varying, &tags))
+}
+
+/// Makes the head of an answer from a response that is not stored.
+pub(crate) fn build_once(reply: &Reply<'_, '_, '_>, policy: &Policy) -> Stored {
+    let control = Control::of(reply.fields, policy);
+    let own_date = date::read_lines(reply.fields.values("date"));
+    let (lines, _) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    Stored::new(reply.status, terms(reply, &control, own_date, policy), lines, b"", b"")
 }
 
 fn permitted(
@@ -156,13 +167,9 @@ fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> boo
     may_store && (lasts || terms.last_modified.is_some() || has_etag())
 }
 
-/// Lines of the fields that are stored. `date`: added if the response has no valid one (RFC 9110 section 6.6.1).
-fn kept_lines(
-    fields: &Fields<'_, '_>,
-    control: &Control,
-    date: Option<Moment>,
-    policy: &Policy,
-) -> Result<Vec<u8>, Refusal> {
+/// Lines of the fields that are stored, and true if none of these is malformed and so left out. `date`: added if the
+/// response has no valid one (RFC 9110 section 6.6.1).
+fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, policy: &Policy) -> (Vec<u8>, bool) {
     let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let is_unstored = |name: &[u8]| {
@@ -177,12 +184,11 @@ fn kept_lines(
     if let Some(date) = date {
         push_line(&mut lines, b"date", date::write(date).as_bytes());
     }
+    let mut is_plain = true;
     for (name, value) in fields.kept().filter(|(name, _)| !is_unstored(name)) {
-        if !push_line(&mut lines, name, value) {
-            return Err(Refusal::Malformed);
-        }
+        is_plain &= push_line(&mut lines, name, value);
     }
-    Ok(lines)
+    (lines, is_plain)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ mod dates;
 mod origin;
 mod score;
 
-pub use case::{Case, Kind, read, read_folder};
+pub use case::{Answer, Case, Exchange, Kind, read, read_folder};
 pub use check::run;
 pub use origin::{Origin, Reply};
 pub use score::Scores;
