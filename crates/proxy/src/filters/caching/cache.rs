@@ -30,7 +30,7 @@ use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::{Fate, Found, Hit, Sequence};
-use evenkeel_cache::vary;
+use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_tokens::USER;
@@ -118,9 +118,7 @@ impl Filter for Caching {
         }
         cache.count(&outcome);
         if !cache.policy.sends_tags {
-            for field in ["surrogate-key", "cache-tag"] {
-                head.fields.leave_out(field);
-            }
+            tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
         if cache.has_status_field {
             outcome.write(head.added);
@@ -353,11 +351,11 @@ impl Cache {
                 self.shared.put(key, renewed.clone(), began, reply.received);
                 (renewed, None)
             }
-            Freshened::Once(refusal) => {
+            Freshened::Once(stored, refusal) => {
                 if !refusal.is_of_request() {
                     self.drop_variant(key, entry);
                 }
-                (entry.clone(), Some(Why::Refusal(refusal)))
+                (Arc::new(entry.with_head(stored)), Some(Why::Refusal(refusal)))
             }
             // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
             // this request, and no other one.
