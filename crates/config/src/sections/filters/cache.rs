@@ -51,7 +51,7 @@ table! {
             absent: Absent::Default("false"),
             help: "Guesses a lifetime where the response states none: a tenth of the time since `Last-Modified`, at most \
                 a day.",
-            why: "A guess can be wrong, and nobody would know why.",
+            why: "A guess can be wrong, and the response does not say why.",
         };
         /// Time after its lifetime in which a response is served while a new one is fetched, unless it states its own.
         stale_while_revalidate: Duration = Key {

@@ -1,14 +1,14 @@
 //! Validation of stored responses behind requests that were answered with them (`stale-while-revalidate`, RFC 5861).
 
-use super::asked::Asked;
 use super::cache::{Cache, moment};
+use crate::cache::asked::Asked;
 use crate::cache::flights::{End, Lead};
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
-use crate::filters::copied::copied;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::RequestHead;
 use crate::filters::row::Route;
+use crate::filters::services::copied::copied;
 use crate::peer::hash_key;
 use crate::side::attempt::Answer;
 use crate::side::send::{Destination, send};

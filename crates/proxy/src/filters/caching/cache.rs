@@ -2,15 +2,16 @@
 //! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
 //! as the endpoint sent it.
 
-use super::asked::Asked;
 use super::behind::{Behind, Due};
-use super::fill::{Filling, Kept};
+use super::fill::Kept;
 use super::rules;
-use super::state::{CacheState, Fetch, Outcome, Why};
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
+use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
+use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
+use crate::cache::state::{CacheState, Fetch, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;
@@ -77,7 +78,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     }))))
 }
 
-/// What a request asks of the cache.
+/// Needs of a request, as the cache reads them from its head.
 struct Wish {
     lookup: Lookup,
     key: Key,
@@ -154,7 +155,10 @@ impl Cache {
         }
     }
 
-    /// What a request asks of the cache.
+    /// Reads the needs of a request.
+    ///
+    /// # Errors
+    /// The reason why it passes the cache by.
     fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
