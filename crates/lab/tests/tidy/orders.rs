@@ -63,7 +63,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
-    ("proxy/filters/caching", &["cache", "behind", "fill", "rules"]),
+    ("proxy/filters/caching", &["cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["bandwidth", "preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),

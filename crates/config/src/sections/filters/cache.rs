@@ -168,7 +168,7 @@ words! {
         All = "all",
         /// Its parameters in any order.
         Sorted = "sorted",
-        /// No part of it.
+        /// No part of it, so that all queries of a path are the same.
         None = "none",
     }
 }
@@ -177,7 +177,7 @@ words! {
     /// Handling of responses that set cookies.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CookieRule {
-        /// They are not stored.
+        /// Such responses are not stored at all.
         Refuse = "refuse",
         /// They are stored without their cookies.
         Strip = "strip",

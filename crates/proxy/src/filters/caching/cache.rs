@@ -4,33 +4,30 @@
 
 use super::behind::{Behind, Due};
 use super::fill::Kept;
-use super::rules;
+use super::responses::Responses;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
+use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
 use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{CacheState, Fetch, Outcome, Why};
-use crate::cache::{Entry, SharedCache};
-use crate::core::Core;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
-use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate;
-use evenkeel_cache::key::{Key, KeyRules, Place};
+use evenkeel_cache::key::{Key, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::policy::Policy;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
-use evenkeel_cache::store::{Fate, Found, Hit, Sequence};
+use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
@@ -49,10 +46,8 @@ use std::time::Duration;
 struct Caching(Rc<Cache>);
 
 /// Cache of a route on one worker.
-pub struct Cache {
-    pub shared: Arc<SharedCache>,
-    pub policy: Policy,
-    keys: KeyRules,
+struct Cache {
+    responses: Rc<Responses>,
     route: Arc<str>,
     collapse: Option<Duration>,
     is_by_user: bool,
@@ -64,17 +59,14 @@ pub struct Cache {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.cache.as_ref()?;
-    let shared = route.cache.clone();
     Some(Box::new(Caching(Rc::new(Cache {
-        policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
-        keys: rules::keys(plan),
+        responses: Responses::new(plan, from, route.plan, route.cache).into(),
         route: route.plan.name.clone(),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
-        counts: shared.counts.of(&route.plan.name, route.prober.core().index),
-        behind: Behind::new(route, shared.plan.object_max),
-        shared,
+        counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
+        behind: Behind::new(route, route.cache.plan.object_max),
     }))))
 }
 
@@ -107,7 +99,8 @@ impl Filter for Caching {
             CacheState::Answered(outcome) => outcome,
             CacheState::Bypassed(bypass, asked) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
-                    cache.invalidate(cx, &asked.request(), head);
+                    let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
+                    cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
                 Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
             }
@@ -118,7 +111,7 @@ impl Filter for Caching {
             return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
         }
         cache.count(&outcome);
-        if !cache.policy.sends_tags {
+        if !cache.responses.policy.sends_tags {
             tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
         if cache.has_status_field {
@@ -164,13 +157,13 @@ impl Cache {
             return Err(Bypass::Upgrade);
         }
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
-        let lookup = Lookup::of(head.request, has_body, &self.policy)?;
+        let lookup = Lookup::of(head.request, has_body, &self.responses.policy)?;
         let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
         let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
-        let key = match self.keys.fields.is_empty() {
-            true => self.keys.key(head.request, &place)?,
+        let key = match self.responses.keys.fields.is_empty() {
+            true => self.responses.keys.key(head.request, &place)?,
             // Filters may have changed them.
-            false => self.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
+            false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
         Ok(Wish { lookup, key, is_collapsed: false })
     }
@@ -184,16 +177,16 @@ impl Cache {
         wish: Wish,
         wait: Option<Duration>,
     ) -> Verdict {
-        let now = moment(&self.shared, cx.core);
-        let began = self.shared.store.begin();
+        let now = self.responses.moment(cx.core);
+        let began = self.responses.shared.store.begin();
         // Copied only if it is needed: most hits are not chosen by fields.
         let mut copy = None;
         let found = {
             let (request, edits) = (&*head.request, &*head.edits);
-            self.shared.store.lookup((&wish.key).into(), |stored| {
+            self.responses.shared.store.lookup((&wish.key).into(), |stored| {
                 let copied = || Asked::of(request, edits);
                 let serves = stored.varying().is_empty()
-                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.policy);
+                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.responses.policy);
                 serves.then_some(stored.terms.date.0)
             })
         };
@@ -212,10 +205,15 @@ impl Cache {
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let verdict = answer(cx, head.request, &wish, entry, now);
-                if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let key = wish.key;
-                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), began, lead });
+                    self.behind.validate(
+                        &self.responses,
+                        cx,
+                        head,
+                        Due { asked, key, entry: entry.clone(), began, lead },
+                    );
                 }
                 return verdict;
             }
@@ -230,7 +228,7 @@ impl Cache {
         let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
         let mut lead = None;
         if fills && let Some(wait) = wait {
-            match self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+            match self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                 Role::Leads(leads) => lead = Some(leads),
                 Role::Alone => {}
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
@@ -245,7 +243,7 @@ impl Cache {
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
-        if let Cow::Owned(counting) = self.keys.target(target) {
+        if let Cow::Owned(counting) = self.responses.keys.target(target) {
             // With what the key lacks, one client could choose what others get.
             head.edits.set_target(&counting);
         }
@@ -280,7 +278,7 @@ impl Cache {
 
     /// Decides on the response to a request of this cache.
     fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
-        let now = moment(&self.shared, cx.core);
+        let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
@@ -298,7 +296,7 @@ impl Cache {
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
-            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.began);
+            let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
@@ -310,15 +308,15 @@ impl Cache {
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
-                self.compare(entry, &fetch.key, &request, &reply, fetch.began);
+                self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
             return asked;
         }
-        match storable(&request, &fetch.lookup, &reply, &self.policy) {
+        match storable(&request, &fetch.lookup, &reply, &self.responses.policy) {
             Ok(stored) => {
                 let ttl = Some(stored.terms.ttl(now));
                 let Fetch { key, began, lead, .. } = fetch;
-                let (shared, received, now) = (self.shared.clone(), now, cx.core.clock.now());
+                let (shared, received, now) = (self.responses.shared.clone(), now, cx.core.clock.now());
                 let filling = Filling { shared, key, stored, began, lead, now, received };
                 if head.ends {
                     filling.store(Vec::new());
@@ -330,80 +328,12 @@ impl Cache {
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
                 if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
-                    self.drop_variant(&fetch.key, entry);
+                    self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::Apart, cx.core.clock.now());
                 }
                 Outcome { why: Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) }), ..asked }
-            }
-        }
-    }
-
-    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
-    pub fn renewed(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        began: Sequence,
-    ) -> (Arc<Entry>, Option<Why>) {
-        match freshen(entry.head(), request, reply, &self.policy) {
-            Freshened::Kept(stored) => {
-                let renewed = Arc::new(entry.with_head(stored));
-                self.shared.put(key, renewed.clone(), began, reply.received);
-                (renewed, None)
-            }
-            Freshened::Once(stored, refusal) => {
-                if !refusal.is_of_request() {
-                    self.drop_variant(key, entry);
-                }
-                (Arc::new(entry.with_head(stored)), Some(Why::Refusal(refusal)))
-            }
-            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
-            // this request, and no other one.
-            Freshened::Mismatch => {
-                self.drop_variant(key, entry);
-                (entry.clone(), Some(Why::Mismatch))
-            }
-        }
-    }
-
-    /// Renews or drops a stored response by the response to a HEAD.
-    fn compare(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        began: Sequence,
-    ) {
-        match by_head(entry.head(), entry.body().len() as u64, request, reply, &self.policy) {
-            OfHead::Kept(stored) => {
-                self.shared.put(key, entry.with_head(stored).into(), began, reply.received);
-            }
-            OfHead::Changed => self.drop_variant(key, entry),
-            OfHead::Untouched => {}
-        }
-    }
-
-    /// Drops one of the stored responses of a key.
-    pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
-        self.shared.store.drop_object(key.into(), entry);
-    }
-
-    /// Target with the parameters that count.
-    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
-        self.keys.target(target)
-    }
-
-    /// Drops what a request with an unsafe method has changed.
-    fn invalidate(&self, cx: &Exchange<'_>, request: &Request<'_, '_>, head: &ResponseHead<'_, '_, '_>) {
-        let (is_https, now) = (cx.sender().scheme == Scheme::Https, moment(&self.shared, cx.core));
-        for target in invalidate::invalidated(request, is_https, head.status, head.fields) {
-            if let Ok(url) = self.keys.url(is_https, request.host, &target) {
-                self.shared.store.purge_url(&url, Fate::Removed, now);
             }
         }
     }
@@ -447,10 +377,4 @@ fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
 fn user<'c>(cx: &'c Exchange<'_>) -> Option<&'c [u8]> {
     let claim = || Some(cx.token.as_ref()?.as_ref().ok()?.token.claim(USER)?.as_bytes());
     cx.user.as_deref().or_else(claim)
-}
-
-/// The present time, for lifetimes and ages.
-pub fn moment(shared: &SharedCache, core: &Core) -> Moment {
-    let now = core.clock.now();
-    Moment(shared.unix_ms(now, core.clock.unix_ms(now)))
 }

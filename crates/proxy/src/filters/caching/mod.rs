@@ -4,4 +4,5 @@
 mod behind;
 pub mod cache;
 mod fill;
+mod responses;
 mod rules;
