@@ -46,7 +46,7 @@ pub fn is_in_304(name: &[u8], has_etag: bool) -> bool {
         "accept-ranges",
     ];
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-    !OF_CONTENT.into_iter().any(is) && !(has_etag && is("last-modified"))
+    !(OF_CONTENT.into_iter().any(is) || has_etag && is("last-modified"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served.
+    /// Served, as the end of freshness has not come.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,
@@ -21,15 +21,26 @@ pub enum Decision {
     OnlyIfCached,
 }
 
-/// Cause of a validation.
+/// Cause of a validation, for `Cache-Status` and `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The response is stale.
+    /// The end of freshness has come.
     Stale,
-    /// The response has `no-cache`.
+    /// Directive `no-cache` of the response.
     NoCache,
-    /// The request has `no-cache`, or a `max-age` or `min-fresh` that the response does not meet.
+    /// Directive `no-cache` of the request, or a `max-age` or `min-fresh` of it that the response does not meet.
     Request,
+}
+
+impl Cause {
+    /// Short text of the cause, for `explain`: lower case, ASCII, no quotes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Cause::Stale => "stale",
+            Cause::NoCache => "no-cache in the response",
+            Cause::Request => "the request accepts no stored response of this age",
+        }
+    }
 }
 
 /// Decides on a stored response that [`crate::vary::serves`] the request.

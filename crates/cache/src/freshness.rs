@@ -2,7 +2,6 @@
 
 use crate::moment::{Moment, SECONDS_MAX, whole_seconds};
 use crate::policy::Policy;
-use crate::stored::only_date;
 use crate::syntax::date;
 use crate::syntax::directives::Directives;
 use evenkeel_wire::head::Fields;
@@ -18,9 +17,8 @@ pub struct Control {
 impl Control {
     /// Reads the first targeted field of the policy that is valid, or else `Cache-Control`.
     pub fn of(fields: &Fields<'_, '_>, policy: &Policy) -> Control {
-        let present = |name: &&Box<str>| fields.first(name).is_some();
-        let targeted = policy.targeted.iter().filter(present);
-        match targeted.filter_map(|name| Directives::of_targeted(fields.values(name))).next() {
+        let present = policy.targeted.iter().filter(|name| fields.first(name).is_some());
+        match present.filter_map(|name| Directives::of_targeted(fields.values(name))).next() {
             Some(directives) => Control { directives, is_targeted: true },
             None => {
                 let directives = Directives::of_response(fields.values("cache-control"));
@@ -78,7 +76,7 @@ pub fn lifetime(status: u16, fields: &Fields<'_, '_>, control: &Control, date: M
     }
     if !control.is_targeted && fields.first("expires").is_some() {
         // Not a date, or several of them: it has expired (RFC 9111 section 5.3).
-        let expires = only_date(fields.values("expires"));
+        let expires = date::read_lines(fields.values("expires"));
         return limited(expires.map_or(0, |expires| whole_seconds(expires.since(date))), Source::Expires);
     }
     let by_status = policy.lifetime_by_status.iter().find(|(statuses, _)| statuses.contains(&status));

@@ -56,7 +56,8 @@ fn resolve(reference: &str, request: &Request<'_, '_>, is_https: bool) -> Option
     Some(with(without_dots(&format!("{folder}{path}"))))
 }
 
-/// What follows `//` in a reference that has a host. `Some(None)` if its scheme is another one.
+/// Rest of a reference after the `//` before its host; `None` if it has no scheme and no host, `Some(None)` if its scheme
+/// is another one than that of the request.
 fn authority(path: &str, is_https: bool) -> Option<Option<&str>> {
     if let Some(after) = path.strip_prefix("//") {
         return Some(Some(after));

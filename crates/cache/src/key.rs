@@ -8,7 +8,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Default)]
 pub struct KeyRules {
     pub query: Query,
-    /// True if parameters of the query are sorted by their bytes.
+    /// True if parameters of the query are sorted by their names.
     pub sorts_query: bool,
     /// Names of fields whose values are part of the key, as they came.
     pub fields: Vec<Box<str>>,
@@ -19,13 +19,37 @@ pub struct KeyRules {
 pub enum Query {
     #[default]
     All,
-    /// No parameter counts.
+    /// No parameter of the query counts.
     None,
-    /// Only those with these names.
+    /// Only parameters with these names.
     Only(Vec<Box<str>>),
     /// All but those with these names.
     Except(Vec<Box<str>>),
 }
+
+/// Fields by which a client may make an endpoint answer for another host, path or method than those of the key. The shell
+/// drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what others
+/// get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
+pub const UNKEYED: [&str; 18] = [
+    "forwarded",
+    "front-end-https",
+    "x-forwarded-host",
+    "x-forwarded-path",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-proto",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+    "x-host",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-host",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-url-scheme",
+];
 
 /// Key of a stored response: the URL, then everything else. Two requests have the same bytes only if they have the same
 /// parts.
@@ -36,7 +60,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// All of it.
+    /// Whole key, by which a response is found.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -56,7 +80,7 @@ pub struct Place<'p> {
     /// Name of the route, or of another thing that decides on the endpoint: two routes with one URL, told apart by a
     /// field, have different responses.
     pub route: &'p str,
-    /// User of the request, if responses are stored for each. Different from `Some("")`, none is nobody's.
+    /// User of the request, if responses are stored for each user apart. `None` and an empty name are different.
     pub user: Option<&'p [u8]>,
 }
 
@@ -67,26 +91,32 @@ impl KeyRules {
     /// lacks, one client could choose what others get.
     pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
         let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
-        let counts = |parameter: &&str| {
-            let name = parameter.split('=').next().unwrap_or_default();
-            match &self.query {
-                Query::All => true,
-                Query::None => false,
-                Query::Only(names) => names.iter().any(|known| **known == *name),
-                Query::Except(names) => !names.iter().any(|known| **known == *name),
-            }
+        let name = |parameter: &'t str| parameter.split('=').next().unwrap_or_default();
+        let is_in = |names: &[Box<str>], parameter| names.iter().any(|known| **known == *name(parameter));
+        let counts = |parameter: &&'t str| match &self.query {
+            Query::All => true,
+            Query::None => false,
+            Query::Only(names) => is_in(names, parameter),
+            Query::Except(names) => !is_in(names, parameter),
         };
         if matches!(self.query, Query::All) && !self.sorts_query {
             return Cow::Borrowed(target);
         }
         let mut parameters: Vec<&str> = query.split('&').filter(counts).collect();
         if self.sorts_query {
-            parameters.sort_unstable();
+            // Values of one name keep their order, which may mean something.
+            parameters.sort_by_key(|parameter| name(parameter));
         }
         match parameters.join("&") {
             query if query.is_empty() => Cow::Borrowed(path),
             query => Cow::Owned(format!("{path}?{query}")),
         }
+    }
+
+    /// True if a request that fills the cache goes to the endpoint without this field, see [`UNKEYED`].
+    pub fn drops(&self, name: &[u8]) -> bool {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        UNKEYED.into_iter().any(is) && !self.fields.iter().any(|known| is(known))
     }
 
     /// Makes the key of a request. GET and HEAD have the same one.
@@ -109,7 +139,7 @@ impl KeyRules {
     /// Makes the [`Key::url`] of a host, and of a path with its query.
     ///
     /// # Errors
-    /// As [`KeyRules::key`].
+    /// If host or target could be read in two ways, see [`KeyRules::key`].
     pub fn url(&self, is_https: bool, host: &[u8], target: &str) -> Result<Vec<u8>, Bypass> {
         let is_plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'?' | b'#' | b'\\');
         let host = normal_host(is_https, host);
@@ -214,7 +244,7 @@ mod tests {
         let of = |query, sorts_query| KeyRules { query, sorts_query, ..KeyRules::default() };
         for (rules, target, expected) in [
             (of(Query::All, false), "/?b&a=2&c", "/?b&a=2&c"),
-            (of(Query::All, true), "/?b&a=2&a=1", "/?a=1&a=2&b"),
+            (of(Query::All, true), "/?b&a=2&a=1", "/?a=2&a=1&b"),
             (of(Query::None, false), "/?b&a=2", "/"),
             (of(Query::Only(names()), false), "/?c=1&b&a=2&%61=3", "/?b&a=2"),
             (of(Query::Only(names()), false), "/?c=1", "/"),
@@ -224,6 +254,12 @@ mod tests {
         ] {
             assert_eq!(rules.target(target), expected, "{target}");
         }
+    }
+
+    #[test]
+    fn fields_that_name_another_url_are_part_of_the_key_or_dropped() {
+        let rules = KeyRules { fields: vec!["X-Host".into()], ..KeyRules::default() };
+        assert!(rules.drops(b"X-Forwarded-Host") && !rules.drops(b"x-host") && !rules.drops(b"x-forwarded-for"));
     }
 
     #[test]

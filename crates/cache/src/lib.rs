@@ -7,9 +7,11 @@
 //! 2. [`vary`]: which of the responses under that key serves the request.
 //! 3. [`decide`]: fresh, stale but served, or to be validated, and with which fields.
 //! 4. [`answer`]: status, fields and slice of a stored response, with [`conditional`] and [`range`].
-//! 5. [`storable`]: a response of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
+//! 5. [`storable`]: the [`reply`] of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
 //! 6. [`freshen`]: a 304 or a response to HEAD renews what is stored. [`invalidate`]: an unsafe request ends it.
 //! 7. [`status`]: the `Cache-Status` of all that. [`tags`]: names that purges go by.
+//!
+//! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -25,6 +27,7 @@ pub mod moment;
 pub mod policy;
 pub mod range;
 pub mod refusal;
+pub mod reply;
 pub mod status;
 pub mod storable;
 pub mod store;

@@ -1,6 +1,6 @@
-//! What a request asks of a cache.
+//! Wishes of a request to a cache: plain reads, and what they accept.
 
-use crate::moment::{Moment, SECONDS_MAX};
+use crate::moment::SECONDS_MAX;
 use crate::policy::Policy;
 use crate::refusal::Bypass;
 use crate::syntax::directives::Directives;
@@ -30,18 +30,13 @@ impl Lookup {
             "HEAD" => true,
             _ => return Err(Bypass::Method),
         };
-        let states_body = || {
-            let length = request.field("content-length");
-            length.is_some_and(|length| length != b"0") || request.field("transfer-encoding").is_some()
-        };
-        if has_body || states_body() {
+        if has_body {
             return Err(Bypass::Body);
         }
-        if request.field("if-match").is_some() || request.field("if-unmodified-since").is_some() {
-            return Err(Bypass::Precondition);
-        }
-        if request.field("upgrade").is_some() {
-            return Err(Bypass::Upgrade);
+        for row in request.fields.rows.iter() {
+            if let Some(bypass) = passes_by(row.name(request.fields.bytes), row.value(request.fields.bytes)) {
+                return Err(bypass);
+            }
         }
         if !policy.request_directives {
             return Ok(Lookup { is_head, directives: Directives::default() });
@@ -67,16 +62,17 @@ impl Lookup {
     }
 }
 
-/// Request and response of an endpoint, as the rules read them. `Fields` may have dropped rows: these are not stored.
-#[derive(Clone, Copy, Debug)]
-pub struct Reply<'r, 'h, 'b> {
-    /// Final status.
-    pub status: u16,
-    pub fields: &'r evenkeel_wire::head::Fields<'h, 'b>,
-    /// When the request was sent.
-    pub sent: Moment,
-    /// When the head of the response was received.
-    pub received: Moment,
+/// Reason why a request with this field passes by. Every request has each of its fields looked at, so lengths go first.
+fn passes_by(name: &[u8], value: &[u8]) -> Option<Bypass> {
+    let (known, bypass) = match name.len() {
+        7 => ("upgrade", Bypass::Upgrade),
+        8 => ("if-match", Bypass::Precondition),
+        14 if value != b"0" => ("content-length", Bypass::Body),
+        17 => ("transfer-encoding", Bypass::Body),
+        19 => ("if-unmodified-since", Bypass::Precondition),
+        _ => return None,
+    };
+    name.eq_ignore_ascii_case(known.as_bytes()).then_some(bypass)
 }
 
 #[cfg(test)]

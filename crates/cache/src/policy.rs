@@ -28,15 +28,14 @@ pub struct Policy {
     /// True if `Cache-Control` and `Pragma` of requests count. False for a cache that protects its endpoints: a client
     /// that sends `no-cache` in a loop would get each request through.
     pub request_directives: bool,
-    /// True if access control guards the requests, so that responses are stored only if they are `public`, `s-maxage` or
-    /// `must-revalidate`, as with `Authorization` (RFC 9111 section 3.5). False too if the key holds the identity.
-    pub is_guarded: bool,
+    /// Access control that requests have passed before the cache sees them.
+    pub access: Access,
     /// True if a request whose preferred language is that of a stored response gets it, although another list of
     /// languages was asked for then. Only for endpoints that have each page in each of their languages.
     pub selects_language: bool,
     /// True if the fields with tags are sent to clients.
     pub sends_tags: bool,
-    /// Largest body in bytes.
+    /// Largest body that is stored, in bytes.
     pub body_max: u64,
     /// Most bytes of a stored head: fields, values of varying fields, and tags.
     pub head_max: u32,
@@ -54,13 +53,27 @@ pub struct Heuristic {
 /// Handling of responses with `Set-Cookie`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetCookie {
-    /// They are not stored.
+    /// Such responses are not stored.
     #[default]
     Refuse,
-    /// They are stored without their cookies. The client of the request gets them.
+    /// They are stored without their cookies, which only the client of the request gets.
     Strip,
-    /// They are stored as they are, and every client gets the cookies.
+    /// They are stored with their cookies, which every client gets.
     Store,
+}
+
+/// Access control in front of a cache. Responses to requests that it let in are stored only with `public`, `s-maxage` or
+/// `must-revalidate`, as those to requests with `Authorization` (RFC 9111 section 3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// None: only `Authorization` counts.
+    #[default]
+    Open,
+    /// Every request was let in, by its address, its credentials or a service.
+    Guarded,
+    /// Every request was let in as a user who is part of the key ([`crate::key::Place::user`]), so no other user gets the
+    /// response: it needs no permission.
+    PerUser,
 }
 
 impl Default for Policy {
@@ -75,7 +88,7 @@ impl Default for Policy {
             stale_if_error: 0,
             set_cookie: SetCookie::Refuse,
             request_directives: false,
-            is_guarded: false,
+            access: Access::Open,
             selects_language: false,
             sends_tags: false,
             body_max: 1 << 20,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Slice of a body.
+/// Slice of a stored body that is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slice {
     /// All of it, with status 200: no range, several, one of another unit, or a malformed one.

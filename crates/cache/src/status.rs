@@ -1,5 +1,6 @@
 //! `Cache-Status` of a response (RFC 9211): what this cache did, for operators and their tools.
 
+use crate::decide::Cause;
 use crate::refusal::{Bypass, Refusal};
 
 /// Reason why a request was forwarded (RFC 9211 section 2.2).
@@ -11,9 +12,9 @@ pub enum Forward {
     Method,
     /// Nothing is stored under the key.
     UriMiss,
-    /// What is stored under the key is for other requests.
+    /// All that is stored under the key is for other requests.
     VaryMiss,
-    /// What is stored is stale, or validated before each use.
+    /// The stored response is stale, or validated before each use.
     Stale,
     /// Directives of the request made it so.
     Request,
@@ -32,6 +33,12 @@ impl Forward {
             Forward::Request => "request",
             Forward::Partial => "partial",
         }
+    }
+}
+
+impl From<Cause> for Forward {
+    fn from(cause: Cause) -> Forward {
+        if cause == Cause::Request { Forward::Request } else { Forward::Stale }
     }
 }
 
@@ -56,7 +63,7 @@ pub struct CacheStatus<'s> {
     pub is_collapsed: bool,
     /// Key of the response, for debugging. Bytes that are not printable ASCII are shown as dots.
     pub key: Option<&'s [u8]>,
-    /// Reason in a few words, as [`Refusal::text`].
+    /// Reason in a few words, as those of [`Refusal::text`].
     pub detail: Option<&'s str>,
 }
 
@@ -146,6 +153,7 @@ mod tests {
             ..CacheStatus::default()
         };
         assert_eq!(of(renewed), "evenkeel; fwd=stale; fwd-status=304; ttl=-2");
+        assert_eq!((Forward::from(Cause::NoCache), Forward::from(Cause::Request)), (Forward::Stale, Forward::Request));
         let refused = CacheStatus { forward: Some(Forward::from(Bypass::Method)), ..Refusal::Private.into() };
         assert_eq!(of(refused), "evenkeel; fwd=method; detail=private");
         let refused = CacheStatus { forward: Some(Forward::from(Bypass::Body)), ..Refusal::Tags.into() };

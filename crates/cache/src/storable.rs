@@ -1,11 +1,12 @@
 //! The decision to store a response (RFC 9111 section 3), and what of it.
 
-use crate::freshness::{Control, is_heuristic, lifetime};
-use crate::lookup::{Lookup, Reply};
+use crate::freshness::{Control, Source, is_heuristic, lifetime};
+use crate::lookup::Lookup;
 use crate::moment::Moment;
-use crate::policy::{Policy, SetCookie};
+use crate::policy::{Access, Policy, SetCookie};
 use crate::refusal::Refusal;
-use crate::stored::{Stored, Terms, only_date, push_line};
+use crate::reply::Reply;
+use crate::stored::{Stored, Terms, fields_of, push_line};
 use crate::syntax::{date, list};
 use crate::{age, tags, vary};
 use evenkeel_wire::head::{Fields, Request};
@@ -59,18 +60,29 @@ pub fn storable(
 pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Result<Stored, Refusal> {
     let control = Control::of(reply.fields, policy);
     permitted(request, reply, &control, policy)?;
-    let own_date = only_date(reply.fields.values("date"));
+    let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
-    if !is_useful(reply, &control, &terms) {
+    let (lines, is_plain) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    if !is_plain {
+        return Err(Refusal::Malformed);
+    }
+    if !is_useful(reply.status, &control, &terms, &lines) {
         return Err(Refusal::NeverUsable);
     }
     let varying = vary::write(request, reply.fields).ok_or(Refusal::Vary)?;
     let tags = tags::read(reply.fields).ok_or(Refusal::Tags)?;
-    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
     if lines.len() + varying.len() + tags.len() > policy.head_max as usize {
         return Err(Refusal::HeadTooLarge);
     }
     Ok(Stored::new(reply.status, terms, lines, &varying, &tags))
+}
+
+/// Makes the head of an answer from a response that is not stored.
+pub(crate) fn build_once(reply: &Reply<'_, '_, '_>, policy: &Policy) -> Stored {
+    let control = Control::of(reply.fields, policy);
+    let own_date = date::read_lines(reply.fields.values("date"));
+    let (lines, _) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    Stored::new(reply.status, terms(reply, &control, own_date, policy), lines, b"", b"")
 }
 
 fn permitted(
@@ -94,13 +106,16 @@ fn permitted(
         return Err(Refusal::Private);
     }
     let is_shared = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
-    if request.field("authorization").is_some() && !is_shared {
-        return Err(Refusal::Authorization);
+    if !is_shared {
+        match policy.access {
+            Access::Open if request.field("authorization").is_some() => return Err(Refusal::Authorization),
+            Access::Guarded => return Err(Refusal::Guarded),
+            Access::Open | Access::PerUser => {}
+        }
     }
-    if policy.is_guarded && !is_shared {
-        return Err(Refusal::Guarded);
-    }
-    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some());
+    // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
+    let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
+    let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some() && !is_listed(name));
     if has_cookie && policy.set_cookie == SetCookie::Refuse {
         return Err(Refusal::SetCookie);
     }
@@ -144,22 +159,17 @@ fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>,
     }
 }
 
-/// True if the stored response could ever be served.
-fn is_useful(reply: &Reply<'_, '_, '_>, control: &Control, terms: &Terms) -> bool {
-    use crate::freshness::Source;
-    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(reply.status);
-    let has_validator = terms.last_modified.is_some() || reply.fields.first("etag").is_some();
+/// True if the stored response could ever be served. `lines`: its fields.
+fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> bool {
+    let may_store = terms.source != Source::None || control.directives.public || is_heuristic(status);
+    let has_etag = || fields_of(lines).any(|(name, _)| name.eq_ignore_ascii_case(b"etag"));
     let lasts = !terms.no_cache && terms.useful_until() > terms.received;
-    may_store && (has_validator || lasts)
+    may_store && (lasts || terms.last_modified.is_some() || has_etag())
 }
 
-/// Lines of the fields that are stored. `date`: added if the response has no valid one (RFC 9110 section 6.6.1).
-fn kept_lines(
-    fields: &Fields<'_, '_>,
-    control: &Control,
-    date: Option<Moment>,
-    policy: &Policy,
-) -> Result<Vec<u8>, Refusal> {
+/// Lines of the fields that are stored, and true if none of these is malformed and so left out. `date`: added if the
+/// response has no valid one (RFC 9110 section 6.6.1).
+fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, policy: &Policy) -> (Vec<u8>, bool) {
     let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let is_unstored = |name: &[u8]| {
@@ -174,12 +184,11 @@ fn kept_lines(
     if let Some(date) = date {
         push_line(&mut lines, b"date", date::write(date).as_bytes());
     }
+    let mut is_plain = true;
     for (name, value) in fields.kept().filter(|(name, _)| !is_unstored(name)) {
-        if !push_line(&mut lines, name, value) {
-            return Err(Refusal::Malformed);
-        }
+        is_plain &= push_line(&mut lines, name, value);
     }
-    Ok(lines)
+    (lines, is_plain)
 }
 
 #[cfg(test)]
@@ -266,16 +275,19 @@ mod tests {
     #[test]
     fn what_is_for_one_user_needs_a_permission() {
         let asked = &[("Authorization", "x")];
-        let guarded = Policy { is_guarded: true, ..Policy::default() };
+        let with = |access| Policy { access, ..Policy::default() };
         for (case, why) in [
             (Case { asked, ..plain() }, Refusal::Authorization),
-            (Case { policy: guarded, ..plain() }, Refusal::Guarded),
+            (Case { policy: with(Access::Guarded), ..plain() }, Refusal::Guarded),
         ] {
             assert_eq!(case.of(&[FRESH]), Err(why));
             for permission in ["max-age=60, public", "s-maxage=60", "max-age=60, must-revalidate"] {
                 assert!(case.of(&[(CC, permission)]).is_ok(), "{permission}");
             }
         }
+        let of_user = Case { asked, policy: with(Access::PerUser), ..plain() };
+        assert!(of_user.of(&[FRESH]).is_ok());
+        assert_eq!(of_user.of(&[(CC, "private, max-age=60")]), Err(Refusal::Private));
         let policy = Policy { request_directives: true, ..Policy::default() };
         let case = Case { asked: &[(CC, "no-store")], policy, ..plain() };
         assert_eq!(case.of(&[FRESH]), Err(Refusal::RequestNoStore));
@@ -312,6 +324,8 @@ mod tests {
         assert_eq!(stored.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
         let policy = Policy { set_cookie: SetCookie::Store, ..Policy::default() };
         assert!(Case { policy, ..plain() }.of(&[FRESH, ("Set-Cookie", "a")]).unwrap().field("set-cookie").is_some());
+        let listed = [(CC, "max-age=60, no-cache=\"Set-Cookie\""), ("Set-Cookie", "a")];
+        assert_eq!(names(&plain().of(&listed).unwrap()), ["date", CC]);
     }
 
     #[test]

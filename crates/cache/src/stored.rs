@@ -2,12 +2,11 @@
 
 use crate::freshness::Source;
 use crate::moment::{Moment, whole_seconds};
-use crate::syntax::date;
 
 /// Times and limits of a stored response, from its fields and the policy at the time it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// When its head was received, or that of the 304 that renewed it.
+    /// Time at which its head was received, or that of the 304 that renewed it.
     pub received: Moment,
     /// Its `Date`, or `received` if it had no valid one.
     pub date: Moment,
@@ -17,7 +16,7 @@ pub struct Terms {
     pub initial_age: u32,
     /// Lifetime in seconds, counted from age 0.
     pub lifetime: u32,
-    /// Origin of the lifetime.
+    /// Origin of the lifetime, for `explain`.
     pub source: Source,
     /// Seconds after the end of freshness for which it is served while it is validated; 0 if that is forbidden.
     pub stale_while_revalidate: u32,
@@ -38,7 +37,7 @@ impl Terms {
         self.initial_age.saturating_add(resident).min(crate::moment::SECONDS_MAX)
     }
 
-    /// End of freshness.
+    /// Moment from which it is stale.
     pub fn fresh_until(&self) -> Moment {
         self.received.plus(self.lifetime.saturating_sub(self.initial_age))
     }
@@ -125,7 +124,7 @@ impl Stored {
         &self.text[self.fields_end as usize..self.varying_end as usize]
     }
 
-    /// Tags that purges go by.
+    /// Tags that purges go by, each once.
     pub fn tags(&self) -> impl Iterator<Item = &[u8]> {
         self.text[self.varying_end as usize..].split(|b| *b == b'\n').filter(|tag| !tag.is_empty())
     }
@@ -155,12 +154,6 @@ pub(crate) fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool 
         [name, b": ", value, b"\r\n"].into_iter().for_each(|part| lines.extend_from_slice(part));
     }
     is_plain
-}
-
-/// Reads a field that must be one date. `None` if there are several lines that differ, or it is not a date.
-pub(crate) fn only_date<'b>(mut lines: impl Iterator<Item = &'b [u8]>) -> Option<Moment> {
-    let first = lines.next()?;
-    if lines.all(|line| line == first) { date::read(first) } else { None }
 }
 
 #[cfg(test)]

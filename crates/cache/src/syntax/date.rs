@@ -2,31 +2,75 @@
 
 use crate::moment::Moment;
 
-/// Length of the longest date: `Wednesday, 06-Nov-94 08:49:37 GMT`.
-const LONGEST: usize = 33;
+const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// The formats after the day of the week: `D` is a digit of the day, `N` a letter of the month, `Y` a digit of the year,
+/// `h`, `m` and `s` digits of the time, `_` a digit of the day or a space; anything else is itself, in any case.
+const FORMATS: [(&str, bool); 3] =
+    [(", DD NNN YYYY hh:mm:ss GMT", true), (", DD-NNN-YY hh:mm:ss GMT", false), (" NNN _D hh:mm:ss YYYY", true)];
 
 /// Reads a date. `None` if it is in none of the three formats, or before 1970.
 ///
-/// Words may be in any case, as some senders write them; everything else is as strict as the format, as a date that is
-/// misread may keep a response for years.
+/// Words may be in any case, and the day of the week may be the wrong one, as some senders write them. Everything else is
+/// as strict as the format: a date that is misread may keep a response for years.
 pub fn read(value: &[u8]) -> Option<Moment> {
-    let mut text = [0; LONGEST];
-    let text = text.get_mut(..value.len())?;
-    text.copy_from_slice(value);
-    let mut in_word = false;
-    for byte in text.iter_mut() {
-        byte.make_ascii_lowercase();
-        if !in_word {
-            byte.make_ascii_uppercase();
-        }
-        in_word = byte.is_ascii_alphabetic();
+    let (weekday, rest) = value.split_at(value.iter().position(|b| !b.is_ascii_alphabetic())?);
+    let (format, is_short) = FORMATS.iter().find(|(format, _)| is_in(rest, format.as_bytes()))?;
+    let name = |day: &'static str| if *is_short { &day[..3] } else { day };
+    DAYS.into_iter().find(|day| weekday.eq_ignore_ascii_case(name(day).as_bytes()))?;
+    let number = |mark: u8| {
+        let digits = format.bytes().zip(rest).filter(|(known, digit)| *known == mark && digit.is_ascii_digit());
+        digits.fold(0, |sum: u64, (_, digit)| sum * 10 + u64::from(digit - b'0'))
+    };
+    let letters: Vec<u8> = format.bytes().zip(rest).filter(|(known, _)| *known == b'N').map(|(_, b)| *b).collect();
+    let month = MONTHS.iter().position(|month| letters.eq_ignore_ascii_case(month.as_bytes()))?;
+    let day = number(b'D') + 10 * number(b'_');
+    let year = match number(b'Y') {
+        // Two digits are of the years next to now (RFC 9110 section 5.6.7), which this century is for long.
+        year @ 0..70 if !is_short => 2000 + year,
+        year if !is_short => 1900 + year,
+        year => year,
+    };
+    let (hours, minutes, seconds) = (number(b'h'), number(b'm'), number(b's'));
+    let is_valid =
+        year >= 1970 && (1..=length(year, month)).contains(&day) && hours < 24 && minutes < 60 && seconds <= 60;
+    let leaps = |year: u64| year / 4 - year / 100 + year / 400;
+    let days = 365 * year.saturating_sub(1970) + leaps(year.max(1970) - 1) - leaps(1969);
+    let days = days + (0..month).map(|month| length(year, month)).sum::<u64>() + day.saturating_sub(1);
+    is_valid.then(|| Moment::from_seconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds))
+}
+
+/// Reads the lines of a field that has one date. `None` if they differ, or are no date.
+pub fn read_lines<'b>(mut lines: impl Iterator<Item = &'b [u8]>) -> Option<Moment> {
+    let first = lines.next()?;
+    if lines.all(|line| line == first) { read(first) } else { None }
+}
+
+/// True if every byte is one that the format has at its place.
+fn is_in(text: &[u8], format: &[u8]) -> bool {
+    let is_one = |(byte, known): (&u8, &u8)| match known {
+        b'D' | b'Y' | b'h' | b'm' | b's' => byte.is_ascii_digit(),
+        b'N' => byte.is_ascii_alphabetic(),
+        b'_' => byte.is_ascii_digit() || *byte == b' ',
+        known => byte.eq_ignore_ascii_case(known),
+    };
+    text.len() == format.len() && text.iter().zip(format).all(is_one)
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+/// Days of a month, counted from 0.
+fn length(year: u64, month: usize) -> u64 {
+    match month {
+        1 if is_leap(year) => 29,
+        1 => 28,
+        3 | 5 | 8 | 10 => 30,
+        _ => 31,
     }
-    if let Some(zone) = text.last_chunk_mut::<3>().filter(|zone| **zone == *b"Gmt") {
-        *zone = *b"GMT";
-    }
-    let time = httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()?;
-    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(Moment::from_seconds(since.as_secs()))
 }
 
 /// Returns the date of a moment as fields have it: `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -42,16 +86,17 @@ mod tests {
 
     #[test]
     fn three_formats_in_any_case_are_the_same_moment() {
-        let moment = Some(Moment::from_seconds(784_111_777));
+        let moment = Moment::from_seconds(784_111_777);
         for text in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "SUN, 06 nOv 1994 08:49:37 gmt",
             "Sunday, 06-Nov-94 08:49:37 GMT",
             "Sun Nov  6 08:49:37 1994",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
         ] {
-            assert_eq!(read(text.as_bytes()), moment, "{text}");
+            assert_eq!(read(text.as_bytes()), Some(moment), "{text}");
         }
-        assert_eq!(write(moment.unwrap()), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(write(moment), "Sun, 06 Nov 1994 08:49:37 GMT");
     }
 
     #[test]
@@ -67,10 +112,33 @@ mod tests {
             "Sun, 06-Nov-1994 08:49:37 GMT",
             "Sun, 06 Nov 1994 08.49.37 GMT",
             "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Xyz, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Xyz 1994 08:49:37 GMT",
+            "Sun, 31 Nov 1994 08:49:37 GMT",
+            "Sun, 29 Feb 1900 08:49:37 GMT",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1969 08:49:37 GMT",
+            "Sun, 06 Nov 1994 24:49:37 GMT",
+            "Sunday, 06 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT",
         ] {
             assert_eq!(read(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_reads_back() {
+        for day in 0..146_097 {
+            let moment = Moment::from_seconds(day * 86_400 + day % 86_400);
+            assert_eq!(read(write(moment).as_bytes()), Some(moment));
+        }
+    }
+
+    #[test]
+    fn years_of_two_digits_are_next_to_now() {
+        assert_eq!(read(b"Thursday, 18-Aug-50 02:01:18 GMT"), read(b"Thu, 18 Aug 2050 02:01:18 GMT"));
+        assert_eq!(read(b"Thursday, 18-Aug-94 02:01:18 GMT"), read(b"Thu, 18 Aug 1994 02:01:18 GMT"));
+        assert_eq!(read(b"Tue Feb 29 00:00:60 2000"), Some(Moment::from_seconds(951_782_460)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Directives {
     pub unstored: Vec<Box<[u8]>>,
 }
 
-/// Longest list of fields in one directive. A longer one counts as none, so that the directive is for the whole response.
+/// Most fields that the directives of a response may list. A directive that lists more is for the whole response.
 const LISTED_MAX: usize = 32;
 
 impl Directives {
@@ -139,7 +139,8 @@ impl Directives {
     /// Notes the fields that an argument names. False if it does not name fields.
     fn lists(&mut self, argument: Option<&[u8]>) -> bool {
         let names = || list::tokens(argument.unwrap_or_default());
-        let is_list = (1..=LISTED_MAX).contains(&names().count()) && names().all(list::is_token);
+        let room = LISTED_MAX - self.unstored.len();
+        let is_list = (1..=room).contains(&names().count()) && names().all(list::is_token);
         if is_list {
             self.unstored.extend(names().map(Box::from));
         }
@@ -219,6 +220,8 @@ mod tests {
         }
         let many = vec!["a"; LISTED_MAX + 1].join(",");
         assert!(of(&[&format!("no-cache=\"{many}\"")]).no_cache);
+        let read = of(&["no-cache=a"; LISTED_MAX + 1]);
+        assert!(read.no_cache && read.unstored.len() == LISTED_MAX);
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub static RULES: &[Rule] = &[
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("wire", &[]),
+    ("cache", &["wire"]),
     ("config", &["balance", "wire"]),
     ("convert", &["config"]),
     ("tls", &["config", "peers"]),

@@ -10,6 +10,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
+    ("cache", &[
+        "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
+        "invalidate", "key", "refusal", "syntax", "moment",
+    ]),
+    ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
         "durations", "protection", "model", "ledger", "report",
