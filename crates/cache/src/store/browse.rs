@@ -1,5 +1,6 @@
 //! Looks at the contents of a store in short steps: for pages of operators, for a handover, for a copy on disk.
 
+use super::entry::Entry;
 use super::object::{FRESH, Head, Object};
 use super::purge::Sequence;
 use super::{KeyRef, STEP, Store};
@@ -39,7 +40,7 @@ pub enum By {
 }
 
 /// A key on a page of operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Top {
     /// All bytes of its key.
     pub key: Box<[u8]>,
@@ -87,7 +88,7 @@ impl<H: Head> Store<H> {
     pub fn top(&self, n: usize, by: By) -> Vec<Top> {
         let n = n.min(TOP_MAX);
         // The least one is on top, and goes for a better one. Keys are copied only of those that enter.
-        let mut best: BinaryHeap<Reverse<(u64, Box<[u8]>, Described)>> = BinaryHeap::with_capacity(n + 1);
+        let mut best: BinaryHeap<Reverse<(u64, Top)>> = BinaryHeap::with_capacity(n + 1);
         let mut at = Some(Cursor::default());
         while let Some(from) = at.filter(|_| n > 0) {
             at = self.step(from, STEP, |entry| {
@@ -95,34 +96,19 @@ impl<H: Head> Store<H> {
                     By::Bytes => entry.weight,
                     By::Hits => u64::from(entry.hits),
                 };
-                let is_better = best.len() < n || best.peek().is_some_and(|least| worth > least.0.0);
-                if is_better {
-                    let other = (entry.url_len as usize, entry.weight, entry.hits, entry.count(), Moment(entry.stored));
-                    best.push(Reverse((worth, entry.key.clone(), other)));
+                if best.len() < n || best.peek().is_some_and(|least| worth > least.0.0) {
+                    best.push(Reverse((worth, Top::of(entry))));
                     if best.len() > n {
                         best.pop();
                     }
                 }
             });
         }
-        let described = |Reverse((_, key, (url_len, bytes, hits, variants, stored)))| Top {
-            key,
-            url_len,
-            bytes,
-            hits,
-            variants,
-            stored,
-        };
-        best.into_sorted_vec().into_iter().map(described).collect()
+        best.into_sorted_vec().into_iter().map(|Reverse((_, top))| top).collect()
     }
 
     /// Looks at the entries of `places` places, after a check against purges. `None` at the end.
-    pub(super) fn step(
-        &self,
-        from: Cursor,
-        places: usize,
-        mut each: impl FnMut(&super::entry::Entry<H>),
-    ) -> Option<Cursor> {
+    pub(super) fn step(&self, from: Cursor, places: usize, mut each: impl FnMut(&Entry<H>)) -> Option<Cursor> {
         if from.shard >= self.shards.len() {
             return None;
         }
@@ -142,8 +128,18 @@ impl<H: Head> Store<H> {
     }
 }
 
-/// Length of the URL, bytes, hits, variants, last insertion.
-type Described = (usize, u64, u32, usize, Moment);
+impl Top {
+    fn of<H: Head>(entry: &Entry<H>) -> Top {
+        Top {
+            key: entry.key.clone(),
+            url_len: entry.url_len as usize,
+            bytes: entry.weight,
+            hits: entry.hits,
+            variants: entry.count(),
+            stored: Moment(entry.stored),
+        }
+    }
+}
 
 impl<H> Item<H> {
     /// Key to insert it with.

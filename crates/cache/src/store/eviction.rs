@@ -130,7 +130,10 @@ impl<H: Head> Shard<H> {
                         let Some(victim) = self.lists.victim() else { break };
                         self.evict(victim, now);
                     }
-                    self.lists.shift(&mut self.slots, candidate, Segment::Probation);
+                    // Uses in the window count: what is known to be used is not among the next victims.
+                    let is_used = self.slots[candidate].hits > 0;
+                    let segment = if is_used { Segment::Protected } else { Segment::Probation };
+                    self.lists.shift(&mut self.slots, candidate, segment);
                 } else {
                     // Another one is asked next, or one entry that is used a lot would keep all others out.
                     if let Some(victim) = self.lists.victim() {

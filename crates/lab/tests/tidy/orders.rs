@@ -11,9 +11,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("cache", &[
-        "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
+        "store", "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
         "invalidate", "key", "refusal", "syntax", "moment",
     ]),
+    ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object", "options"]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
