@@ -36,6 +36,7 @@ pub struct Behind(Box<[Rc<Destination>]>);
 pub struct Due {
     pub asked: Asked,
     pub key: Key,
+    pub lookup: Lookup,
     pub entry: Arc<Entry>,
     /// Number of purges before.
     pub purges: u64,
@@ -94,7 +95,7 @@ fn end(cache: &Cache, core: &Core, mut due: Due, mut answer: Answer, sent: Momen
         cache.renewed(&due.entry, &due.key, &request, &reply, due.purges);
     } else if is_error(answer.status) || !answer.is_whole {
         return;
-    } else if let Ok(stored) = storable(&request, &Lookup::default(), &reply, &cache.policy) {
+    } else if let Ok(stored) = storable(&request, &due.lookup, &reply, &cache.policy) {
         cache.shared.store.put(due.key.bytes(), Entry { stored, body: answer.body.into() }, due.purges);
     } else {
         cache.drop_variant(&due.key, &due.entry);

@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
+use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide};
@@ -32,7 +33,6 @@ use evenkeel_cache::storable::storable;
 use evenkeel_cache::vary;
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
-use evenkeel_tokens::USER;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
@@ -65,13 +65,19 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     Some(Box::new(Caching(Rc::new(Cache {
         policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
         keys: rules::keys(plan),
-        route: route.plan.name.clone(),
+        route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
         behind: Behind::new(route, shared.plan.object_max),
         shared,
     }))))
+}
+
+/// Name of a route for keys. Clients of a listener that asks for certificates share nothing with those of others.
+fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
+    let is_guarded = from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
+    if is_guarded { format!("{}/{route}", from.listener.name).into() } else { route.clone() }
 }
 
 /// What a request asks of the cache, while it waits for that of another client.
@@ -136,18 +142,39 @@ impl Filter for Caching {
 }
 
 impl Cache {
-    /// What a request asks of the cache.
-    fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+    /// What a request asks of the cache. Removes from it what the key lacks and endpoints are known to read.
+    fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
         let lookup = Lookup::of(head.request, has_body, &self.policy)?;
-        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
+        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
+        self.drop_unkeyed(cx, head);
         let mut asked = Asked::of(head.request, head.edits, self.is_by_user);
-        let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
+        let sent = head.edits.target().map(|target| self.keys.target(target));
+        let place = Place {
+            is_https: cx.sender().scheme == Scheme::Https,
+            route: &self.route,
+            pool: cx.pool.map_or("", |pool| &pool.name),
+            user: user.as_deref(),
+            sent: sent.as_deref(),
+            reported_host: cx.said.as_deref().and_then(|said| said.host.as_deref()),
+        };
         let key = self.keys.key(&asked.request(), &place)?;
         Ok(Wish { lookup, key, asked, is_collapsed: false })
+    }
+
+    /// Removes fields by which one client could choose what others get.
+    fn drop_unkeyed(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
+        let fields = &mut head.request.fields;
+        for row in &mut *fields.rows {
+            row.dropped |= self.keys.drops(row.name(fields.bytes));
+        }
+        // The list that trusted proxies continue begins with what the client has sent, hosts included.
+        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && self.keys.drops(b"forwarded") {
+            retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
+        }
     }
 
     /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
@@ -171,8 +198,9 @@ impl Cache {
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let verdict = answer(cx, &mut wish, entry, now);
                 if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
-                    let Wish { key, asked, .. } = wish;
-                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), purges, lead });
+                    let Wish { key, asked, lookup, .. } = wish;
+                    let lookup = Lookup { is_head: false, ..lookup };
+                    self.behind.validate(self, cx, head, Due { asked, key, lookup, entry: entry.clone(), purges, lead });
                 }
                 return verdict;
             }
@@ -201,8 +229,10 @@ impl Cache {
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
-        if let Cow::Owned(counting) = self.keys.target(target) {
+        let counting = self.keys.target(target);
+        if counting != target {
             // With what the key lacks, one client could choose what others get.
+            let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, asked, is_collapsed } = wish;
@@ -243,7 +273,7 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(&entry.stored, now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.stored.terms.ttl(now));
-            head.instead = Some(stored_response(entry, &fetch.asked.request(), now).into());
+            head.instead = Some(stored_response(cx, entry, &fetch.asked.request(), now).into());
             return Outcome { forward_status, ttl, why: Some(Why::Stale), ..asked };
         }
         if head.outcome.is_none() {
@@ -251,13 +281,14 @@ impl Cache {
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
-        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
+        // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored one.
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.purges);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.stored.terms.ttl(now));
-            head.instead = Some(stored_response(&renewed, &request, now).into());
+            head.instead = Some(stored_response(cx, &renewed, &request, now).into());
             return Outcome { forward_status: Some(304), ttl, is_stored: why.is_none(), why, ..asked };
         }
         if fetch.lookup.is_head {
@@ -366,11 +397,12 @@ fn answer(cx: &mut Exchange<'_>, wish: &mut Wish, entry: &Entry, now: Moment) ->
     let ttl = Some(entry.stored.terms.ttl(now));
     let outcome = Outcome { ttl, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
-    Verdict::Answer(stored_response(entry, &wish.asked.request(), now))
+    Verdict::Answer(stored_response(cx, entry, &wish.asked.request(), now))
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
-fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+    cx.serves_stored.set(true);
     let answer = Answer::new(&entry.stored, request, entry.body.len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body.slice(part.start as usize..part.end as usize),
@@ -394,10 +426,13 @@ fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
     Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
 }
 
-/// User whose password or token the request has.
-fn user<'c>(cx: &'c Exchange<'_>) -> Option<&'c [u8]> {
-    let claim = || Some(cx.token.as_ref()?.as_ref().ok()?.token.claim(USER)?.as_bytes());
-    cx.user.as_deref().or_else(claim)
+/// Users whose password and token the request has. `None` if it has neither, or a token without a name.
+fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
+    let name = cx.user.as_deref();
+    let Some(token) = &cx.token else { return name.map(Cow::Borrowed) };
+    let of_token = token.as_ref().ok()?.token.user()?;
+    let Some(name) = name else { return Some(Cow::Borrowed(of_token)) };
+    Some([&(name.len() as u64).to_le_bytes(), name, of_token].concat().into())
 }
 
 /// The present time, for lifetimes and ages.
