@@ -1,7 +1,7 @@
 //! Responses: renewals that change whose they are, fields that are for one hop, odd spellings of what forbids storing, and
 //! the ends of stored responses.
 
-use super::world::{Got, VERSIONS, Version, World, ask, get, reflects, seen, with};
+use super::world::{Ask, Got, VERSIONS, Version, World, ask, get, reflects, seen, with};
 use crate::support::h2_server::H2Server;
 use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy, wait_until};
@@ -30,7 +30,6 @@ fn a_renewal_gives_others_nothing_of_its_client() {
         "ETag: \"b\"~Cache-Control: max-age=60~X-Personal: evil",
         "ETag: W/\"b\"~Cache-Control: max-age=60~X-Personal: evil",
         "ETag: \"a\"~Cache-Control: max-age=60~Connection: X-Personal~X-Personal: evil",
-        "ETag: \"a\"~Cache-Control: max-age=60~Content-Range: bytes 0-1/4~X-Personal: evil",
         "ETag: \"a\"~Cache-Control: max-age=60; private~X-Personal: evil",
     ] {
         for version in VERSIONS {
@@ -70,13 +69,12 @@ fn second(response: &'static [u8]) -> Got {
     for _ in 0..2 {
         let mut client = proxy.client();
         client.send("GET /p HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n");
-        while client.head().starts_with("HTTP/1.1 1") {}
-        drop(client);
+        while client.response().status() < 200 {}
         // The first response is stored once its last byte was there.
         wait_until("the request has ended", || proxy.in_flight() == 0);
     }
     let mut client = proxy.client();
-    Got::of(client.send("GET /p HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n").response())
+    Got::of(&client.send("GET /p HTTP/1.1\r\nHost: a\r\nTE: trailers\r\n\r\n").response())
 }
 
 #[test]
@@ -112,7 +110,7 @@ fn trailers_of_http2_are_not_stored_and_change_nothing() {
 }
 
 /// Fields of responses that must not be stored, whatever the route's lifetimes are.
-const FORBIDDEN: [&str; 33] = [
+const FORBIDDEN: &[&str] = &[
     "Cache-Control: private",
     "Cache-Control: no-store",
     "cache-control: PRIVATE",
@@ -212,7 +210,7 @@ fn unsafe_requests_end_what_is_stored_of_their_own_host_alone() {
     }
     let world = World::new(Version::H1, posts, "cache = true");
     let victim = get("").host("b");
-    let is_hit = |ask| world.ask(Version::H1, ask).is_hit();
+    let is_hit = |ask: &Ask| world.ask(Version::H1, ask).is_hit();
     is_hit(&victim);
     for location in ["http://b/p", "//b/p", "http://a@b/p", "http://a:80@b/p", "https://b/p", "http://a\\@b/p", "/\\b/p", "http:b/p", "//b:80/p"] {
         world.ask(Version::H1, &ask("POST /q", &format!("X-Location: {location}")));
