@@ -44,6 +44,10 @@ pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec
 }
 
 fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Option<()> {
+    // An endpoint may read the value of another field: which one, only it knows.
+    if request.fields.kept().any(|(other, _)| is_lookalike(other, name.as_bytes())) {
+        return None;
+    }
     text.extend_from_slice(name.as_bytes());
     if request.field(name).is_some() {
         text.extend_from_slice(b": ");
@@ -55,6 +59,11 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
     }
     text.push(b'\n');
     Some(())
+}
+
+/// True if CGI and its descendants cannot tell this field from another one.
+fn is_lookalike(name: &[u8], ours: &[u8]) -> bool {
+    list::is_like(name, ours) && !name.eq_ignore_ascii_case(ours)
 }
 
 fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
@@ -237,6 +246,17 @@ mod tests {
         let stored = Stored::new(200, TERMS, Vec::new(), &write(&request, &vary.fields()).unwrap(), b"");
         let request = Request { method: "GET", target: "/", host: b"a", fields: second.fields() };
         serves(&stored, &request, &Policy::default())
+    }
+
+    #[test]
+    fn a_field_that_an_endpoint_may_take_for_another_one_forbids_storing() {
+        let vary = [("Vary", "X-Tenant")];
+        assert!(stored(&vary, &[("x-tenant", "a"), ("x-tenants", "b")], "").is_some());
+        assert!(stored(&vary, &[("X_Tenant", "a")], "").is_none());
+        let plain = stored(&vary, &[], "").unwrap();
+        let mut asked = table(&[("x_tenant", "a")]);
+        let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+        assert!(!serves(&plain, &request, &Policy::default()));
     }
 
     #[test]

@@ -64,6 +64,8 @@ pub struct Exchange<'c> {
     pub(crate) switches: bool,
     /// State of the request at the cache of its route; `None` if it has none.
     pub(super) cached: Cell<Option<Box<CacheState>>>,
+    /// True if a stored response answers the request.
+    pub(super) serves_stored: Cell<bool>,
     /// Response that is to be stored once its body is complete.
     pub(super) filling: Cell<Option<Box<Filling>>>,
     /// Copy of the request for `mirror` of the route, while its body is still to come.
@@ -110,6 +112,7 @@ impl<'c> Exchange<'c> {
             asked: Asked::Not,
             switches: false,
             cached: Cell::new(None),
+            serves_stored: Cell::new(false),
             filling: Cell::new(None),
             copying: Cell::new(None),
             copied: Copied::No,

@@ -74,3 +74,10 @@ pub struct ResponseHead<'a, 'h, 'b> {
     /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
     pub instead: Option<Box<Response>>,
 }
+
+impl ResponseHead<'_, '_, '_> {
+    /// True if an endpoint made this response, now or before it was stored; false for responses of the proxy itself.
+    pub(super) fn is_of_endpoint(&self, cx: &Exchange<'_>) -> bool {
+        self.outcome.is_some() || cx.serves_stored.get()
+    }
+}

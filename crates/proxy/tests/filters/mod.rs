@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod access;
+pub mod access;
 mod bandwidth;
 mod basic_auth;
 mod bodies;

@@ -38,6 +38,7 @@ pub struct Behind(Box<[Rc<Destination>]>);
 pub struct Due {
     pub asked: Asked,
     pub key: Key,
+    pub lookup: Lookup,
     pub entry: Arc<Entry>,
     /// Point in the order of purges at which the request is sent.
     pub began: Sequence,
@@ -114,7 +115,7 @@ fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sen
         responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
     } else if is_error(answer.status) || !answer.is_whole {
         return;
-    } else if let Ok(stored) = storable(&request, &Lookup::default(), &reply, &responses.policy) {
+    } else if let Ok(stored) = storable(&request, &due.lookup, &reply, &responses.policy) {
         let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
         responses.shared.put(&due.key, entry.into(), due.began, received);
     } else {

@@ -16,6 +16,7 @@ use crate::cache::state::{CacheState, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
+use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
@@ -31,7 +32,6 @@ use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
-use evenkeel_tokens::USER;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
@@ -61,13 +61,19 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let plan = route.plan.cache.as_ref()?;
     Some(Box::new(Caching(Rc::new(Cache {
         responses: Responses::new(plan, from, route.plan, route.cache).into(),
-        route: route.plan.name.clone(),
+        route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
         counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
         behind: Behind::new(route, route.cache.plan.object_max),
     }))))
+}
+
+/// Name of a route for keys. Clients of a listener that asks for certificates share nothing with those of others.
+fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
+    let is_guarded = from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
+    if is_guarded { format!("{}/{route}", from.listener.name).into() } else { route.clone() }
 }
 
 /// Needs of a request, as the cache reads them from its head.
@@ -148,24 +154,45 @@ impl Cache {
         }
     }
 
-    /// Reads the needs of a request.
+    /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
     ///
     /// # Errors
     /// The reason why it passes the cache by.
-    fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+    fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
         let lookup = Lookup::of(head.request, has_body, &self.responses.policy)?;
-        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
-        let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
+        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
+        self.drop_unkeyed(cx, head);
+        let sent = head.edits.target().map(|target| self.responses.target(target));
+        let place = Place {
+            is_https: cx.sender().scheme == Scheme::Https,
+            route: &self.route,
+            pool: cx.pool.map_or("", |pool| &pool.name),
+            user: user.as_deref(),
+            sent: sent.as_deref(),
+            reported_host: cx.said.as_deref().and_then(|said| said.host.as_deref()),
+        };
         let key = match self.responses.keys.fields.is_empty() {
             true => self.responses.keys.key(head.request, &place)?,
             // Filters may have changed them.
             false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
         Ok(Wish { lookup, key, is_collapsed: false })
+    }
+
+    /// Removes fields by which one client could choose what others get.
+    fn drop_unkeyed(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
+        let (fields, keys) = (&mut head.request.fields, &self.responses.keys);
+        for row in &mut *fields.rows {
+            row.dropped |= keys.drops(row.name(fields.bytes));
+        }
+        // The list that trusted proxies continue begins with what the client has sent, hosts included.
+        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
+            retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
+        }
     }
 
     /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
@@ -207,12 +234,13 @@ impl Cache {
                 let verdict = answer(cx, head.request, &wish, entry, now);
                 if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
-                    let key = wish.key;
+                    let Wish { key, lookup, .. } = wish;
+                    let lookup = Lookup { is_head: false, ..lookup };
                     self.behind.validate(
                         &self.responses,
                         cx,
                         head,
-                        Due { asked, key, entry: entry.clone(), began, lead },
+                        Due { asked, key, lookup, entry: entry.clone(), began, lead },
                     );
                 }
                 return verdict;
@@ -243,8 +271,10 @@ impl Cache {
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
-        if let Cow::Owned(counting) = self.responses.keys.target(target) {
+        let counting = self.responses.target(target);
+        if counting != target {
             // With what the key lacks, one client could choose what others get.
+            let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, is_collapsed } = wish;
@@ -285,7 +315,7 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.head().terms.ttl(now));
-            let response = stored_response(entry, &fetch.asked.request(), now);
+            let response = stored_response(cx, entry, &fetch.asked.request(), now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
@@ -295,13 +325,14 @@ impl Cache {
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
-        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
+        // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored one.
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
-            let response = stored_response(&renewed, &request, now);
+            let response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
@@ -341,7 +372,7 @@ impl Cache {
 
 /// Answers a request with a stored response.
 fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
-    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(entry, request, now));
+    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(cx, entry, request, now));
     let bytes = if request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
@@ -349,7 +380,8 @@ fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: 
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
-fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+    cx.serves_stored.set(true);
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
@@ -373,8 +405,11 @@ fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
     Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
 }
 
-/// User whose password or token the request has.
-fn user<'c>(cx: &'c Exchange<'_>) -> Option<&'c [u8]> {
-    let claim = || Some(cx.token.as_ref()?.as_ref().ok()?.token.claim(USER)?.as_bytes());
-    cx.user.as_deref().or_else(claim)
+/// Users whose password and token the request has. `None` if it has neither, or a token without a name.
+fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
+    let name = cx.user.as_deref();
+    let Some(token) = &cx.token else { return name.map(Cow::Borrowed) };
+    let of_token = token.as_ref().ok()?.token.user()?;
+    let Some(name) = name else { return Some(Cow::Borrowed(of_token)) };
+    Some([&(name.len() as u64).to_le_bytes(), name, of_token].concat().into())
 }
