@@ -14,7 +14,7 @@ pub struct Sequence(pub(super) u64);
 pub enum Target {
     /// Objects whose URL begins with these bytes.
     Prefix(Box<[u8]>),
-    /// Objects with this tag.
+    /// Objects that have this tag among theirs.
     Tag(Box<[u8]>),
     All,
 }
