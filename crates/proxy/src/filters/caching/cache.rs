@@ -200,7 +200,12 @@ impl Cache {
                 if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let Wish { key, asked, lookup, .. } = wish;
                     let lookup = Lookup { is_head: false, ..lookup };
-                    self.behind.validate(self, cx, head, Due { asked, key, lookup, entry: entry.clone(), purges, lead });
+                    self.behind.validate(
+                        self,
+                        cx,
+                        head,
+                        Due { asked, key, lookup, entry: entry.clone(), purges, lead },
+                    );
                 }
                 return verdict;
             }

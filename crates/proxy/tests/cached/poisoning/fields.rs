@@ -66,7 +66,8 @@ fn requests_that_are_not_stored_keep_their_fields() {
 #[test]
 fn fields_that_the_connection_names_do_not_reach_endpoints_and_do_not_count() {
     // Over HTTP/1 only: HTTP/2 has no such field.
-    for (route, app) in [("cache = true", varies as fn(&Message) -> Vec<u8>), ("cache = { headers = ['x-tenant'] }", reflects)]
+    for (route, app) in
+        [("cache = true", varies as fn(&Message) -> Vec<u8>), ("cache = { headers = ['x-tenant'] }", reflects)]
     {
         for fields in [
             "X-Tenant: good|Connection: x-tenant",
@@ -130,7 +131,8 @@ fn fields_that_responses_vary_by_tell_them_apart() {
 
 #[test]
 fn fields_that_the_route_removes_reach_no_one() {
-    let route = "cache = true\nrequest_headers = { remove = ['accept-language', 'user-agent', 'origin', 'x-wap-profile'] }";
+    let route =
+        "cache = true\nrequest_headers = { remove = ['accept-language', 'user-agent', 'origin', 'x-wap-profile'] }";
     let attacks = [
         "Accept-Language: de",
         "User-Agent: evil",
@@ -153,10 +155,14 @@ fn fields_that_the_route_sets_are_those_that_responses_vary_by() {
         ("named by the connection", get("X-Of: evil|X-Tenant: good"), get("")),
     ];
     all_fail(varies, route, attacks.into());
-    all_fail(reflects, &*route.replace("= true", "= { headers = ['x-tenant'] }").leak(), vec![
-        ("in the key", get("X-Of: evil"), get("X-Of: good")),
-        ("in the key, the field itself", get("X-Tenant: good|X-Of: evil"), get("X-Of: good")),
-    ]);
+    all_fail(
+        reflects,
+        &*route.replace("= true", "= { headers = ['x-tenant'] }").leak(),
+        vec![
+            ("in the key", get("X-Of: evil"), get("X-Of: good")),
+            ("in the key, the field itself", get("X-Tenant: good|X-Of: evil"), get("X-Of: good")),
+        ],
+    );
 }
 
 #[test]

@@ -239,7 +239,8 @@ fn others_do_not_wait_for_the_timeout_of_the_first_request() {
 fn a_client_that_does_not_read_holds_up_others_once() {
     const SIZE: usize = 6 << 20;
     let held = Held::new(|_, _| with("200 OK", "Cache-Control: max-age=60", &"x".repeat(SIZE)));
-    let sections = "[[route]]\npool = 'web'\ncache = { collapse = '50ms' }\n[cache]\nobject_max = '16MiB'\nmemory = '256MiB'\n";
+    let sections =
+        "[[route]]\npool = 'web'\ncache = { collapse = '50ms' }\n[cache]\nobject_max = '16MiB'\nmemory = '256MiB'\n";
     let proxy = Proxy::with(&[held.endpoint.addr], "h2c = true", "", sections);
     let slow = Waiting::new(&proxy, Version::H1, 0);
     held.has_first();

@@ -19,7 +19,8 @@ fn requests_with_content_neither_fill_nor_use_the_cache() {
 
 #[test]
 fn other_methods_neither_fill_nor_use_the_cache() {
-    let methods = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "PURGE", "QUERY", "get", "GETX", "LINK"];
+    let methods =
+        ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "PURGE", "QUERY", "get", "GETX", "LINK"];
     let attacks = methods.map(|method| (method, ask(&format!("{method} /p"), "Cookie: a"), get("")));
     all_fail(reflects, "cache = true", attacks.into());
 }
@@ -160,7 +161,8 @@ fn errors_that_fields_of_one_request_provoke_are_for_that_request() {
     ];
     let statuses = [
         "400", "401", "402", "403", "406", "407", "408", "409", "411", "412", "413", "415", "416", "417", "418", "421",
-        "422", "423", "424", "425", "426", "428", "429", "431", "499", "500", "502", "503", "504", "505", "507", "511", "599",
+        "422", "423", "424", "425", "426", "428", "429", "431", "499", "500", "502", "503", "504", "505", "507", "511",
+        "599",
     ];
     attacks.extend(statuses.map(|status| (status, get(&format!("X-Want: {status}")), get(""))));
     victims_are_spared(errors, "cache = true", attacks);
@@ -173,8 +175,10 @@ fn errors_without_a_stated_lifetime_are_stored_only_if_the_route_names_them() {
         with(&format!("{status} X"), "ETag: \"e\"|Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", status)
     }
     for status in ["400", "403", "404", "405", "410", "414", "431", "500", "501", "503"] {
-        for (route, is_named) in [("cache = { ttl = { \"200\" = '1m' } }", false), ("cache = { ttl = { \"4xx\" = '1m', \"5xx\" = '1m' } }", true)]
-        {
+        for (route, is_named) in [
+            ("cache = { ttl = { \"200\" = '1m' } }", false),
+            ("cache = { ttl = { \"4xx\" = '1m', \"5xx\" = '1m' } }", true),
+        ] {
             let world = World::new(Version::H1, silent, route);
             world.ask(Version::H1, &get(&format!("X-Want: {status}")));
             let second = world.ask(Version::H1, &get(""));
@@ -207,7 +211,9 @@ fn a_head_with_a_condition_of_its_own_does_not_renew_what_is_stored() {
         match request.field("if-none-match") {
             // It names no tag, as it answers for the only one that was asked for.
             Some("\"new\"") => b"HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=60\r\n\r\n".to_vec(),
-            None if request.field("x-first").is_some() => with("200 OK", "Cache-Control: max-age=0|ETag: \"old\"", "old"),
+            None if request.field("x-first").is_some() => {
+                with("200 OK", "Cache-Control: max-age=0|ETag: \"old\"", "old")
+            }
             _ if request.line().starts_with("HEAD") => b"HTTP/1.1 200 OK\r\nETag: \"new\"\r\n\r\n".to_vec(),
             _ => with("200 OK", "Cache-Control: max-age=0|ETag: \"new\"", "new"),
         }

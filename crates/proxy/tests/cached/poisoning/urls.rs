@@ -1,6 +1,6 @@
 //! Hosts, targets and queries that an endpoint reads in another way than the key has them.
 
-use super::world::{App, Ask, Attack, Version, World, all_fail, ask, get, reflects, seen, with};
+use super::world::{App, Ask, Attack, Version, World, all_fail, all_fail_before_h1, ask, get, reflects, seen, with};
 use crate::support::Client;
 use crate::support::h2_client::H2Client;
 use crate::support::message::Message;
@@ -118,9 +118,45 @@ fn a_request_of_http2_has_one_host_and_one_scheme() {
 #[test]
 fn each_spelling_of_a_target_gets_what_the_endpoint_answers_for_it() {
     let targets = [
-        "/P", "/%70", "/./p", "/p/.", "/x/../p", "/x/%2e%2e/p", "/x%2f..%2fp", "//p", "/p/", "/p//", "/p;x", "/p;x=/../q", "/p%3bx",
-        "/p?", "/p?x", "/p??", "/p&x", "/p%3fx", "/p%23", "/p%00", "/p%2500", "/p%20", "/p+", "/p\\", "/\\p", "/p%5c", "/p%0d%0ax:y",
-        "/p%", "/p%zz", "/p?x#y", "/p.css", "/p/x.css", "/p%2fx.css", "/p;x.css", "/p%0ax.css", "/p?x.css", "/p!", "/%2570", "/p\u{7f}",
+        "/P",
+        "/%70",
+        "/./p",
+        "/p/.",
+        "/x/../p",
+        "/x/%2e%2e/p",
+        "/x%2f..%2fp",
+        "//p",
+        "/p/",
+        "/p//",
+        "/p;x",
+        "/p;x=/../q",
+        "/p%3bx",
+        "/p?",
+        "/p?x",
+        "/p??",
+        "/p&x",
+        "/p%3fx",
+        "/p%23",
+        "/p%00",
+        "/p%2500",
+        "/p%20",
+        "/p+",
+        "/p\\",
+        "/\\p",
+        "/p%5c",
+        "/p%0d%0ax:y",
+        "/p%",
+        "/p%zz",
+        "/p?x#y",
+        "/p.css",
+        "/p/x.css",
+        "/p%2fx.css",
+        "/p;x.css",
+        "/p%0ax.css",
+        "/p?x.css",
+        "/p!",
+        "/%2570",
+        "/p\u{7f}",
     ];
     let attacks = targets.map(|target| (target, ask(&format!("GET {target}"), ""), get("")));
     all_fail(reflects, "cache = true", attacks.into());
@@ -129,7 +165,11 @@ fn each_spelling_of_a_target_gets_what_the_endpoint_answers_for_it() {
 #[test]
 fn very_long_targets_are_told_apart_to_the_last_byte() {
     let long = |end: &str| ask(&format!("GET /{}{end}", "p".repeat(10_000)), "");
-    all_fail(reflects, "cache = true", vec![("last byte", long("a"), long("b")), ("a byte more", long("aa"), long("a"))]);
+    all_fail(
+        reflects,
+        "cache = true",
+        vec![("last byte", long("a"), long("b")), ("a byte more", long("aa"), long("a"))],
+    );
 }
 
 #[test]
@@ -148,7 +188,9 @@ fn account(request: &Message, says: &str) -> Vec<u8> {
     let target = request.line().split(' ').nth(1).unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_lowercase();
     match request.field("cookie") {
-        _ if path.starts_with("/static/") && !path.contains("account") => with("200 OK", "Cache-Control: max-age=60", "static"),
+        _ if path.starts_with("/static/") && !path.contains("account") => {
+            with("200 OK", "Cache-Control: max-age=60", "static")
+        }
         Some(user) => with("200 OK", says, &format!("account of {user}")),
         None => with("302 Found", &format!("{says}|Location: /login"), ""),
     }
@@ -208,7 +250,8 @@ fn a_private_response_is_not_stored_because_of_its_url() {
     for (app, route) in apps {
         for target in targets {
             // The victim follows the attacker's link, and then the attacker looks for the page.
-            let (victim, attacker) = (ask(&format!("GET {target}"), "Cookie: victim"), ask(&format!("GET {target}"), ""));
+            let (victim, attacker) =
+                (ask(&format!("GET {target}"), "Cookie: victim"), ask(&format!("GET {target}"), ""));
             let attack = Attack { name: target, app, route, attacker: victim.clone(), victim: attacker.clone() };
             attack.fails_over(Version::H1, Version::H1);
             let attack = Attack { name: target, app, route, attacker: victim, victim: attacker };
@@ -255,7 +298,7 @@ fn ignored_parameters_do_not_reach_endpoints_in_any_spelling() {
             "?a=1&a=evil",
             "?a=evil&a=1",
         ];
-        all_fail(by_query, route, queries(victim, &attacks));
+        all_fail_before_h1(by_query, route, queries(victim, &attacks));
     }
 }
 
@@ -268,8 +311,9 @@ fn by_query(request: &Message) -> Vec<u8> {
 fn sorted_parameters_reach_endpoints_in_that_order() {
     let route = "cache = { query = 'sorted' }";
     for victim in ["?a=1&b=2", "?b=2&a=1"] {
-        let attacks = ["?b=2&a=1", "?a=1&b=2", "?a=1&b=2&a=0", "?a=0&a=1&b=2", "?b=2;a=1", "?&a=1&b=2", "?b=2&a=1&", "?a=1&b=2#"];
-        all_fail(by_query, route, queries(victim, &attacks));
+        let attacks =
+            ["?b=2&a=1", "?a=1&b=2", "?a=1&b=2&a=0", "?a=0&a=1&b=2", "?b=2;a=1", "?&a=1&b=2", "?b=2&a=1&", "?a=1&b=2#"];
+        all_fail_before_h1(by_query, route, queries(victim, &attacks));
     }
 }
 
@@ -277,7 +321,11 @@ fn sorted_parameters_reach_endpoints_in_that_order() {
 fn without_a_query_in_the_key_endpoints_get_none() {
     let route = "cache = { query = 'none' }";
     for victim in ["", "?", "?a=1"] {
-        all_fail(by_query, route, queries(victim, &["", "?", "?a=evil", "?a=evil&b", "??", "?;a=evil", "%3fa=evil"]));
+        all_fail_before_h1(
+            by_query,
+            route,
+            queries(victim, &["", "?", "?a=evil", "?a=evil&b", "??", "?;a=evil", "%3fa=evil"]),
+        );
     }
 }
 
@@ -285,7 +333,11 @@ fn without_a_query_in_the_key_endpoints_get_none() {
 fn redirects(request: &Message) -> Vec<u8> {
     let host = ["x-forwarded-host", "x-host", "host"].into_iter().find_map(|name| request.field(name));
     let scheme = request.field("x-forwarded-scheme").or(request.field("x-forwarded-proto")).unwrap_or_default();
-    with("301 Moved Permanently", &format!("Cache-Control: max-age=60|Location: {scheme}://{}/q", host.unwrap_or_default()), "")
+    with(
+        "301 Moved Permanently",
+        &format!("Cache-Control: max-age=60|Location: {scheme}://{}/q", host.unwrap_or_default()),
+        "",
+    )
 }
 
 #[test]

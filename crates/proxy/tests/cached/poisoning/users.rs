@@ -61,7 +61,11 @@ fn public_responses_to_credentials_are_shared_and_say_so() {
 fn responses_that_vary_by_credentials_are_told_apart() {
     fn varies(request: &Message) -> Vec<u8> {
         let user = request.field("authorization").unwrap_or("nobody");
-        with("200 OK", "Cache-Control: public, max-age=60|Vary: Authorization, Cookie", &format!("{user} {}", request.field("cookie").unwrap_or_default()))
+        with(
+            "200 OK",
+            "Cache-Control: public, max-age=60|Vary: Authorization, Cookie",
+            &format!("{user} {}", request.field("cookie").unwrap_or_default()),
+        )
     }
     let attacks = vec![
         ("another user", get("Authorization: Bearer evil"), get("Authorization: Bearer ann")),
@@ -126,7 +130,8 @@ fn what_varies_by_everything_is_not_stored() {
 fn responses_that_set_cookies_do_not_reach_others() {
     fn sets(request: &Message) -> Vec<u8> {
         let session = request.field("x-session").unwrap_or("none");
-        let fields = format!("Cache-Control: public, max-age=60|Set-Cookie: session={session}|set-cookie2: s={session}");
+        let fields =
+            format!("Cache-Control: public, max-age=60|Set-Cookie: session={session}|set-cookie2: s={session}");
         with("200 OK", &fields, "page")
     }
     let attacks = vec![("fixation", get("X-Session: evil"), get("")), ("theft", get("X-Session: ann"), get(""))];
@@ -171,7 +176,12 @@ fn pages_behind_passwords_are_for_their_users() {
     let file = List::new("cached-users", USERS);
     let users = ["ann", "b\u{f6} b\u{e9}\\\"%00,;|a", "ANN"];
     for keep in [false, true] {
-        for cache in ["true", "{ by_user = true }", "{ by_user = true, ttl = { \"200\" = '1m' } }", "{ ttl = { \"200\" = '1m' } }"] {
+        for cache in [
+            "true",
+            "{ by_user = true }",
+            "{ by_user = true, ttl = { \"200\" = '1m' } }",
+            "{ ttl = { \"200\" = '1m' } }",
+        ] {
             let route = format!(
                 "basic_auth = {{ file = '{}', keep = {keep} }}\nrequest_headers = {{ set = {{ X-User = '{{user}}' }} }}\ncache = {cache}",
                 file.0.display()
@@ -237,11 +247,15 @@ fn pages_behind_tokens_are_for_their_users() {
     assert!(world.ask(Version::H1, &ann()).is_hit());
     // Names that are numbers are no names.
     let number = |sub: serde_json::Value| bearer(&one, &of(json!({ "sub": sub })));
-    all_fail(reflects, tokens(&keys, jwt, "{ by_user = true }"), vec![
-        ("a number and its text", number(json!(1)), number(json!("1"))),
-        ("null and its text", number(json!(null)), number(json!("null"))),
-        ("nobody and nobody", number(json!(null)), number(json!([]))),
-    ]);
+    all_fail(
+        reflects,
+        tokens(&keys, jwt, "{ by_user = true }"),
+        vec![
+            ("a number and its text", number(json!(1)), number(json!("1"))),
+            ("null and its text", number(json!(null)), number(json!("null"))),
+            ("nobody and nobody", number(json!(null)), number(json!([]))),
+        ],
+    );
 }
 
 #[test]
@@ -276,7 +290,12 @@ fn pages_that_a_service_lets_pass_are_for_their_users() {
         with("200 OK", &format!("Cache-Control: {says}"), &format!("page of {user}"))
     }
     let auth = Endpoint::answering(service);
-    for (cache, path) in [("true", "/p"), ("{ headers = ['x-user'] }", "/p"), ("true", "/vary"), ("{ ttl = { \"2xx\" = '1m', \"4xx\" = '1m' } }", "/p")] {
+    for (cache, path) in [
+        ("true", "/p"),
+        ("{ headers = ['x-user'] }", "/p"),
+        ("true", "/vary"),
+        ("{ ttl = { \"2xx\" = '1m', \"4xx\" = '1m' } }", "/p"),
+    ] {
         for version in VERSIONS {
             let sections = format!(
                 "[[route]]\npool = 'web'\nforward_auth = {{ pool = 'auth', path = '/auth', copy_headers = ['X-User'] }}\n\
@@ -313,6 +332,21 @@ fn clients_with_certificates_get_their_own_pages() {
     for _ in 0..2 {
         assert!(page(&users[0]).contains("ann.test") && page(&users[1]).contains("evil.test"));
     }
+    // Nor do they get the page of nobody, which another listener has stored.
+    let open = crate::support::own_addr();
+    let behind = format!(
+        "[[route]]\npool = 'web'\ncache = true\n[listener.open]\nbind = ['{open}']\ntls = {{ certificates = [{}] }}\n",
+        server.entry()
+    );
+    let proxy = Proxy::start(&crate::support::pki::config(&tls, &endpoint, &behind));
+    let asks = proxy.server().addresses().into_iter().find(|addr| *addr != open).expect("two listeners");
+    let page = |addr, user| {
+        let mut client = TlsClient::connect(addr, pki.client(BOTH, Some(user)), "a.test").expect("a handshake");
+        client.get("/p").body_text()
+    };
+    assert_eq!(page(open, &users[0]), "nobody");
+    assert!(page(asks, &users[0]).contains("ann.test"));
+    assert_eq!(page(open, &users[1]), "nobody");
 }
 
 #[test]
@@ -322,10 +356,8 @@ fn one_url_over_http_and_https_is_two() {
     }
     let (pki, endpoint) = (Pki::new(), Endpoint::answering(by_scheme));
     let server = pki.issue("a.test");
-    let behind = format!(
-        "[[route]]\npool = 'web'\ncache = true\n[listener.plain]\nbind = ['{}']\n",
-        crate::support::own_addr()
-    );
+    let behind =
+        format!("[[route]]\npool = 'web'\ncache = true\n[listener.plain]\nbind = ['{}']\n", crate::support::own_addr());
     let tls = format!("tls = {{ certificates = [{}] }}", server.entry());
     let proxy = Proxy::start(&crate::support::pki::config(&tls, &endpoint, &behind));
     let addresses = proxy.server().addresses();
@@ -406,7 +438,11 @@ fn other_origins_are_allowed_by_the_route_alone() {
             ("none", get(""), of("https://good")),
             ("null", of("null"), of("https://good")),
             ("none of the victim", of("https://evil"), get("")),
-            ("a preflight", ask("OPTIONS /p", "Origin: https://evil|Access-Control-Request-Method: PUT"), of("https://good")),
+            (
+                "a preflight",
+                ask("OPTIONS /p", "Origin: https://evil|Access-Control-Request-Method: PUT"),
+                of("https://good"),
+            ),
         ]
     };
     all_fail(page, "cache = true", attacks());
@@ -448,6 +484,12 @@ fn a_stale_response_of_one_user_is_not_served_to_another_one() {
     assert_eq!(world.ask(Version::H1, &get("Cookie: evil")).body, "evil");
     assert_eq!(world.ask(Version::H1, &get("Cookie: ann")).status, 503);
     assert_eq!(world.ask(Version::H1, &get("Cookie: evil")).body, "evil");
-    Attack { name: "stale", app: fails, route: "cache = true", attacker: get("Cookie: evil"), victim: get("Cookie: ann") }
-        .fails_over(Version::H2, Version::H1);
+    Attack {
+        name: "stale",
+        app: fails,
+        route: "cache = true",
+        attacker: get("Cookie: evil"),
+        victim: get("Cookie: ann"),
+    }
+    .fails_over(Version::H2, Version::H1);
 }
