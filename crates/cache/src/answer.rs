@@ -1,7 +1,7 @@
 //! The answer from a stored response: its status, its fields, and the slice of its body.
 
 use crate::moment::Moment;
-use crate::range::{Slice, content_range, slice};
+use crate::range::{Slice, slice};
 use crate::stored::Stored;
 use crate::{conditional, range};
 use evenkeel_wire::head::Request;
@@ -51,7 +51,8 @@ impl Answer {
                 push(name, value);
             }
         }
-        push(b"age", stored.terms.age(now).to_string().as_bytes());
+        let mut digits = [0; 20];
+        push(b"age", write(stored.terms.age(now).into(), &mut digits));
         if let Some(bytes) = range::content_range(&self.slice, self.length) {
             push(b"content-range", bytes.as_bytes());
         }
@@ -63,13 +64,21 @@ impl Answer {
             _ => Some(self.length),
         };
         if let Some(length) = length {
-            push(b"content-length", length.to_string().as_bytes());
+            push(b"content-length", write(length, &mut digits));
         }
     }
+}
 
-    /// Value of `Content-Range`, if the answer has one.
-    pub fn content_range(&self) -> Option<String> {
-        content_range(&self.slice, self.length)
+/// Writes a number without allocating, as each answer has two.
+fn write(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
     }
 }
 
@@ -96,6 +105,13 @@ mod tests {
             text += &format!("{}: {}\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
         });
         (answer.status, answer.body, text)
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_written() {
+        for number in [0, 7, 10, 1_234_567_890, u64::MAX] {
+            assert_eq!(write(number, &mut [0; 20]), number.to_string().as_bytes());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::lookup::Lookup;
 use crate::moment::Moment;
-use crate::stored::Stored;
+use crate::stored::{Stored, Terms};
 use crate::syntax::date;
 
 /// Use of a stored response for a request.
@@ -45,15 +45,19 @@ impl Cause {
 
 /// Decides on a stored response that [`crate::vary::serves`] the request.
 pub fn decide(stored: &Stored, lookup: &Lookup, now: Moment) -> Decision {
-    let cause = match served(stored, lookup, now) {
+    decide_by(&stored.terms, lookup, now)
+}
+
+/// Decides like [`decide`], on other terms than those stored: see [`Terms::ended_at`].
+pub fn decide_by(terms: &Terms, lookup: &Lookup, now: Moment) -> Decision {
+    let cause = match served(terms, lookup, now) {
         Ok(decision) => return decision,
         Err(cause) => cause,
     };
     if lookup.directives.only_if_cached { Decision::OnlyIfCached } else { Decision::Validate(cause) }
 }
 
-fn served(stored: &Stored, lookup: &Lookup, now: Moment) -> Result<Decision, Cause> {
-    let terms = &stored.terms;
+fn served(terms: &Terms, lookup: &Lookup, now: Moment) -> Result<Decision, Cause> {
     if terms.no_cache {
         return Err(Cause::NoCache);
     }
@@ -111,7 +115,6 @@ pub fn on_error(stored: &Stored, now: Moment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stored::Terms;
     use crate::stored::tests::{TERMS, at};
     use crate::syntax::directives::Directives;
 

@@ -4,7 +4,7 @@
 use crate::policy::{Policy, SetCookie};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
-use crate::storable::build;
+use crate::storable::{build, build_once};
 use crate::stored::Stored;
 use crate::syntax::{date, entity_tag};
 use evenkeel_wire::head::{Fields, Request, Table};
@@ -14,9 +14,9 @@ use evenkeel_wire::head::{Fields, Request, Table};
 pub enum Freshened {
     /// Renewed: it replaces the stored one, over the same body, and answers the request.
     Kept(Stored),
-    /// Valid for this request, but not to be stored as renewed, for this reason: it answers the request. The stored one
-    /// is dropped, unless the reason [is one of the request](Refusal::is_of_request).
-    Once(Refusal),
+    /// Renewed, but not to be stored, for this reason: it only answers the request, over the same body. The stored one is
+    /// dropped, unless the reason [is one of the request](Refusal::is_of_request).
+    Once(Stored, Refusal),
     /// The 304 is for other content. The stored one is dropped, and the request is sent again without
     /// [`crate::decide::validators`].
     Mismatch,
@@ -30,9 +30,11 @@ pub fn freshen(stored: &Stored, request: &Request<'_, '_>, reply: &Reply<'_, '_,
     if !is_for(stored, reply.fields) {
         return Freshened::Mismatch;
     }
-    match renewed(stored, request, reply, policy) {
+    let mut fields = merged(stored, reply, policy);
+    let reply = Reply { status: stored.status, fields: &fields.fields(), ..*reply };
+    match build(request, &reply, policy) {
         Ok(renewed) => Freshened::Kept(renewed),
-        Err(refusal) => Freshened::Once(refusal),
+        Err(refusal) => Freshened::Once(build_once(&reply, policy), refusal),
     }
 }
 
@@ -68,7 +70,8 @@ pub fn by_head(
     if !has_length || !same("etag") || !same("last-modified") {
         return OfHead::Changed;
     }
-    match renewed(stored, request, reply, policy) {
+    let mut fields = merged(stored, reply, policy);
+    match build(request, &Reply { fields: &fields.fields(), ..*reply }, policy) {
         Ok(renewed) => OfHead::Kept(renewed),
         Err(refusal) if refusal.is_of_request() => OfHead::Untouched,
         Err(_) => OfHead::Changed,
@@ -91,12 +94,8 @@ fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
 /// Fields that describe the stored bytes, and so stay as they are (RFC 9111 section 3.2).
 const OF_BYTES: [&str; 4] = ["content-encoding", "content-length", "content-range", "etag"];
 
-fn renewed(
-    stored: &Stored,
-    request: &Request<'_, '_>,
-    reply: &Reply<'_, '_, '_>,
-    policy: &Policy,
-) -> Result<Stored, Refusal> {
+/// Fields stored, with those of a response that renews them.
+fn merged(stored: &Stored, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Table {
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let has_date = date::read_lines(reply.fields.values("date")).is_some();
     // A tag is new only where there was none.
@@ -121,10 +120,11 @@ fn renewed(
     // Tags are stored apart from the fields.
     let has_tags = crate::tags::FIELDS.iter().any(|name| reply.fields.first(name).is_some());
     if !has_tags && !policy.sends_tags {
-        stored.tags().for_each(|tag| merged.push(b"cache-tag", tag));
+        // Each as the field can carry it: with white space, or with commas.
+        let field = |tag: &[u8]| crate::tags::FIELDS[usize::from(tag.iter().any(u8::is_ascii_whitespace))];
+        stored.tags().for_each(|tag| merged.push(field(tag).as_bytes(), tag));
     }
-    let merged = Reply { status: stored.status, fields: &merged.fields(), ..*reply };
-    build(request, &merged, policy)
+    merged
 }
 
 #[cfg(test)]
@@ -161,13 +161,21 @@ mod tests {
 
     #[test]
     fn a_304_replaces_fields_but_not_those_of_the_bytes() {
-        let old = stored(&[CC, TAG, ("A", "1"), ("B", "1"), ("Content-Encoding", "gzip"), ("Surrogate-Key", "x y")]);
+        let old = stored(&[
+            CC,
+            TAG,
+            ("A", "1"),
+            ("B", "1"),
+            ("Content-Encoding", "gzip"),
+            ("Surrogate-Key", "x y,z"),
+            ("Cache-Tag", "v w"),
+        ]);
         let fields = [TAG, ("A", "2"), ("Content-Encoding", "br"), ("Content-Length", "7"), ("Set-Cookie", "c")];
         let Freshened::Kept(new) = of_304(&old, &fields) else { panic!("not kept") };
         assert_eq!((new.field("a"), new.field("b")), (Some(&b"2"[..]), Some(&b"1"[..])));
         assert_eq!((new.field("content-encoding"), new.etag()), (Some(&b"gzip"[..]), Some(&b"\"a\""[..])));
         assert_eq!((new.field("content-length"), new.field("set-cookie")), (None, None));
-        assert_eq!(new.tags().collect::<Vec<_>>(), [&b"x"[..], b"y"]);
+        assert_eq!(new.tags().collect::<Vec<_>>(), [&b"x"[..], b"y,z", b"v w"]);
         assert_eq!((new.terms.received, new.terms.date, new.terms.initial_age), (LATER, LATER, 0));
         assert!(new.terms.is_fresh(LATER) && !old.terms.is_fresh(LATER));
     }
@@ -194,7 +202,9 @@ mod tests {
     #[test]
     fn a_304_that_forbids_storing_is_used_once() {
         let old = stored(&[CC, TAG]);
-        assert_eq!(of_304(&old, &[("Cache-Control", "no-store")]), Freshened::Once(Refusal::NoStore));
+        let Freshened::Once(new, why) = of_304(&old, &[("Cache-Control", "no-store")]) else { panic!("not once") };
+        assert_eq!((new.field("cache-control"), why), (Some(&b"no-store"[..]), Refusal::NoStore));
+        assert_eq!((new.etag(), new.terms.age(LATER)), (old.etag(), 0));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The rules of a shared HTTP cache (RFC 9111), without I/O and without a clock: heads and a moment in, decisions out.
-//! A store keeps what the rules say, and a shell moves the bytes; both are apart.
+//! [`store`] keeps what the rules say, and knows none of them. A shell moves the bytes.
 //!
 //! An exchange passes these files in this order:
 //!
@@ -10,6 +10,8 @@
 //! 5. [`storable`]: the [`reply`] of an endpoint becomes a [`stored::Stored`], or there is a [`refusal`].
 //! 6. [`freshen`]: a 304 or a response to HEAD renews what is stored. [`invalidate`]: an unsafe request ends it.
 //! 7. [`status`]: the `Cache-Status` of all that. [`tags`]: names that purges go by.
+//!
+//! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
 pub mod age;
@@ -28,6 +30,7 @@ pub mod refusal;
 pub mod reply;
 pub mod status;
 pub mod storable;
+pub mod store;
 pub mod stored;
 pub mod syntax;
 pub mod tags;

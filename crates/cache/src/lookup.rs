@@ -30,18 +30,13 @@ impl Lookup {
             "HEAD" => true,
             _ => return Err(Bypass::Method),
         };
-        let states_body = || {
-            let length = request.field("content-length");
-            length.is_some_and(|length| length != b"0") || request.field("transfer-encoding").is_some()
-        };
-        if has_body || states_body() {
+        if has_body {
             return Err(Bypass::Body);
         }
-        if request.field("if-match").is_some() || request.field("if-unmodified-since").is_some() {
-            return Err(Bypass::Precondition);
-        }
-        if request.field("upgrade").is_some() {
-            return Err(Bypass::Upgrade);
+        for row in request.fields.rows.iter() {
+            if let Some(bypass) = passes_by(row.name(request.fields.bytes), row.value(request.fields.bytes)) {
+                return Err(bypass);
+            }
         }
         if !policy.request_directives {
             return Ok(Lookup { is_head, directives: Directives::default() });
@@ -65,6 +60,19 @@ impl Lookup {
     pub(crate) fn stale_max(&self) -> Option<u32> {
         self.directives.max_stale.map(|max| max.min(SECONDS_MAX))
     }
+}
+
+/// Reason why a request with this field passes by. Every request has each of its fields looked at, so lengths go first.
+fn passes_by(name: &[u8], value: &[u8]) -> Option<Bypass> {
+    let (known, bypass) = match name.len() {
+        7 => ("upgrade", Bypass::Upgrade),
+        8 => ("if-match", Bypass::Precondition),
+        14 if value != b"0" => ("content-length", Bypass::Body),
+        17 => ("transfer-encoding", Bypass::Body),
+        19 => ("if-unmodified-since", Bypass::Precondition),
+        _ => return None,
+    };
+    name.eq_ignore_ascii_case(known.as_bytes()).then_some(bypass)
 }
 
 #[cfg(test)]

@@ -32,9 +32,8 @@ pub struct Policy {
     /// True if `Cache-Control` and `Pragma` of requests count. False for a cache that protects its endpoints: a client
     /// that sends `no-cache` in a loop would get each request through.
     pub request_directives: bool,
-    /// True if access control guards the requests, so that responses are stored only if they are `public`, `s-maxage` or
-    /// `must-revalidate`, as with `Authorization` (RFC 9111 section 3.5). False too if the key holds the identity.
-    pub is_guarded: bool,
+    /// Access control that requests have passed before the cache sees them.
+    pub access: Access,
     /// True if a request whose preferred language is that of a stored response gets it, although another list of
     /// languages was asked for then. Only for endpoints that have each page in each of their languages.
     pub selects_language: bool,
@@ -74,6 +73,20 @@ pub enum SetCookie {
     Store,
 }
 
+/// Access control in front of a cache. Responses to requests that it let in are stored only with `public`, `s-maxage` or
+/// `must-revalidate`, as those to requests with `Authorization` (RFC 9111 section 3.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// None: only `Authorization` counts.
+    #[default]
+    Open,
+    /// Every request was let in, by its address, its credentials or a service.
+    Guarded,
+    /// Every request was let in as a user who is part of the key ([`crate::key::Place::user`]), so no other user gets the
+    /// response: it needs no permission.
+    PerUser,
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
@@ -87,7 +100,7 @@ impl Default for Policy {
             stores_errors: false,
             set_cookie: SetCookie::Refuse,
             request_directives: false,
-            is_guarded: false,
+            access: Access::Open,
             selects_language: false,
             sends_tags: false,
             body_max: 1 << 20,

@@ -65,6 +65,28 @@ impl Refusal {
         )
     }
 
+    /// Name of the reason in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Refusal::Method => "method",
+            Refusal::RequestNoStore => "request_no_store",
+            Refusal::Status => "status",
+            Refusal::Error => "error",
+            Refusal::NotUnderstood => "not_understood",
+            Refusal::NoStore => "no_store",
+            Refusal::Private => "private",
+            Refusal::Authorization => "authorization",
+            Refusal::Guarded => "guarded",
+            Refusal::SetCookie => "set_cookie",
+            Refusal::Vary => "vary",
+            Refusal::NeverUsable => "no_lifetime",
+            Refusal::BodyTooLarge => "body_too_large",
+            Refusal::HeadTooLarge => "head_too_large",
+            Refusal::Tags => "tags",
+            Refusal::Malformed => "malformed",
+        }
+    }
+
     /// Short text of the reason: lower case, ASCII, no quotes.
     pub fn text(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
 use crate::moment::Moment;
-use crate::policy::{Policy, SetCookie};
+use crate::policy::{Access, Policy, SetCookie};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::stored::{Stored, Terms, fields_of, push_line};
@@ -62,7 +62,10 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
     permitted(request, reply, &control, policy)?;
     let own_date = date::read_lines(reply.fields.values("date"));
     let terms = terms(reply, &control, own_date, policy);
-    let lines = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy)?;
+    let (lines, is_plain) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    if !is_plain {
+        return Err(Refusal::Malformed);
+    }
     if !is_useful(reply.status, &control, &terms, &lines) {
         return Err(Refusal::NeverUsable);
     }
@@ -72,6 +75,14 @@ pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy
         return Err(Refusal::HeadTooLarge);
     }
     Ok(Stored::new(reply.status, terms, lines, &varying, &tags))
+}
+
+/// Makes the head of an answer from a response that is not stored.
+pub(crate) fn build_once(reply: &Reply<'_, '_, '_>, policy: &Policy) -> Stored {
+    let control = Control::of(reply.fields, policy);
+    let own_date = date::read_lines(reply.fields.values("date"));
+    let (lines, _) = kept_lines(reply.fields, &control, own_date.is_none().then_some(reply.received), policy);
+    Stored::new(reply.status, terms(reply, &control, own_date, policy), lines, b"", b"")
 }
 
 fn permitted(
@@ -101,11 +112,12 @@ fn permitted(
         return Err(Refusal::Private);
     }
     let is_shared = directives.public || directives.s_maxage.is_some() || directives.must_revalidate;
-    if request.field("authorization").is_some() && !is_shared {
-        return Err(Refusal::Authorization);
-    }
-    if policy.is_guarded && !is_shared {
-        return Err(Refusal::Guarded);
+    if !is_shared {
+        match policy.access {
+            Access::Open if request.field("authorization").is_some() => return Err(Refusal::Authorization),
+            Access::Guarded => return Err(Refusal::Guarded),
+            Access::Open | Access::PerUser => {}
+        }
     }
     // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
     let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
@@ -166,13 +178,9 @@ fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> boo
     may_store && (lasts || terms.last_modified.is_some() || has_etag())
 }
 
-/// Lines of the fields that are stored. `date`: added if the response has no valid one (RFC 9110 section 6.6.1).
-fn kept_lines(
-    fields: &Fields<'_, '_>,
-    control: &Control,
-    date: Option<Moment>,
-    policy: &Policy,
-) -> Result<Vec<u8>, Refusal> {
+/// Lines of the fields that are stored, and true if none of these is malformed and so left out. `date`: added if the
+/// response has no valid one (RFC 9110 section 6.6.1).
+fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, policy: &Policy) -> (Vec<u8>, bool) {
     let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let is_unstored = |name: &[u8]| {
@@ -187,12 +195,11 @@ fn kept_lines(
     if let Some(date) = date {
         push_line(&mut lines, b"date", date::write(date).as_bytes());
     }
+    let mut is_plain = true;
     for (name, value) in fields.kept().filter(|(name, _)| !is_unstored(name)) {
-        if !push_line(&mut lines, name, value) {
-            return Err(Refusal::Malformed);
-        }
+        is_plain &= push_line(&mut lines, name, value);
     }
-    Ok(lines)
+    (lines, is_plain)
 }
 
 #[cfg(test)]
@@ -298,16 +305,19 @@ mod tests {
     #[test]
     fn what_is_for_one_user_needs_a_permission() {
         let asked = &[("Authorization", "x")];
-        let guarded = Policy { is_guarded: true, ..Policy::default() };
+        let with = |access| Policy { access, ..Policy::default() };
         for (case, why) in [
             (Case { asked, ..plain() }, Refusal::Authorization),
-            (Case { policy: guarded, ..plain() }, Refusal::Guarded),
+            (Case { policy: with(Access::Guarded), ..plain() }, Refusal::Guarded),
         ] {
             assert_eq!(case.of(&[FRESH]), Err(why));
             for permission in ["max-age=60, public", "s-maxage=60", "max-age=60, must-revalidate"] {
                 assert!(case.of(&[(CC, permission)]).is_ok(), "{permission}");
             }
         }
+        let of_user = Case { asked, policy: with(Access::PerUser), ..plain() };
+        assert!(of_user.of(&[FRESH]).is_ok());
+        assert_eq!(of_user.of(&[(CC, "private, max-age=60")]), Err(Refusal::Private));
         let policy = Policy { request_directives: true, ..Policy::default() };
         let case = Case { asked: &[(CC, "no-store")], policy, ..plain() };
         assert_eq!(case.of(&[FRESH]), Err(Refusal::RequestNoStore));

@@ -60,6 +60,11 @@ impl Terms {
         !self.is_fresh(now) && left > 0 && now < self.fresh_until().plus(left)
     }
 
+    /// Terms of a response whose freshness a purge has ended at a moment.
+    pub fn ended_at(&self, at: Moment) -> Terms {
+        Terms { lifetime: self.lifetime.min(self.age(at)), ..*self }
+    }
+
     /// Last moment at which anything may serve it without asking the endpoint: a store may drop what has no validator
     /// after that.
     pub fn useful_until(&self) -> Moment {

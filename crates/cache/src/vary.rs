@@ -83,12 +83,18 @@ fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
     }
 }
 
-/// Adds the members of a list in the order of their bytes, each once, in lower case and without white space.
+/// Adds the members of a list in the order of their bytes, each once, in lower case and without white space around them
+/// and their weights.
 fn sort_members(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
     let (mut squeezed, mut bounds) = (Vec::with_capacity(64), Vec::with_capacity(8));
     for member in request.values(name).flat_map(list::members) {
         let start = squeezed.len();
-        squeezed.extend(member.iter().filter(|b| !matches!(b, b' ' | b'\t')).map(u8::to_ascii_lowercase));
+        for (index, part) in parts(member).enumerate() {
+            if index > 0 {
+                squeezed.push(b';');
+            }
+            squeezed.extend(part.iter().map(u8::to_ascii_lowercase));
+        }
         bounds.push(start..squeezed.len());
     }
     bounds.sort_unstable_by(|a, b| squeezed[a.clone()].cmp(&squeezed[b.clone()]));
@@ -127,13 +133,60 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
         let name = memchr::memchr(b':', known).map_or(known, |colon| &known[..colon]);
         let Ok(name) = std::str::from_utf8(name) else { return false };
         line.clear();
-        let is_same = write_line(request, name, &mut line).is_some() && line.strip_suffix(b"\n") == Some(known);
+        let value = known.get(name.len() + 2..);
+        let is_same = is_plainly_same(request, name, value).unwrap_or_else(|| {
+            write_line(request, name, &mut line).is_some() && line.strip_suffix(b"\n") == Some(known)
+        });
         let is_preferred = || policy.selects_language && name == "accept-language" && prefers(request, stored);
         if !is_same && !is_preferred() {
             return false;
         }
     }
     true
+}
+
+/// Compares the usual values without writing them anew: one line that is normal already, or a list of few members.
+/// `known`: the normalised value, if the request had one. `None` if it takes more.
+fn is_plainly_same(request: &Request<'_, '_>, name: &str, known: Option<&[u8]>) -> Option<bool> {
+    let mut values = request.values(name);
+    let (first, second) = (values.next(), values.next());
+    let (Some(value), Some(known)) = (first, known) else { return Some(first.is_none() && known.is_none()) };
+    // Quotes may hide commas.
+    if second.is_some() || memchr::memchr(b'"', value).is_some() {
+        return None;
+    }
+    if !UNORDERED.contains(&name) {
+        // What is normal already is so again.
+        return (value == known).then_some(true);
+    }
+    let mut found: u32 = 0;
+    for member in list::members(value) {
+        let at = known.split(|b| *b == b',').position(|known| is_squeezed(member, known));
+        match at {
+            Some(at) => found |= 1u32.checked_shl(at as u32)?,
+            None => return Some(false),
+        }
+    }
+    let count = if known.is_empty() { 0 } else { known.split(|b| *b == b',').count() };
+    Some(found.count_ones() as usize == count)
+}
+
+/// True if a member is this one in lower case and without the white space around its weight.
+fn is_squeezed(member: &[u8], known: &[u8]) -> bool {
+    let (mut parts, mut known) = (parts(member), known.split(|b| *b == b';'));
+    loop {
+        match (parts.next(), known.next()) {
+            (None, None) => return true,
+            (Some(part), Some(known)) if part.eq_ignore_ascii_case(known) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Parts of a member, before and after each semicolon, where white space means nothing (RFC 9110 section 12.4.2). Within
+/// a part it stays: an endpoint that does not know "g zip" must not answer for all that ask for "gzip".
+fn parts(member: &[u8]) -> impl Iterator<Item = &[u8]> {
+    member.split(|b| *b == b';').map(<[u8]>::trim_ascii)
 }
 
 /// True if the request wants the one language of a stored response more than any other.
@@ -223,6 +276,14 @@ mod tests {
             ("Accept-Language", &["en, de"], &["de,  EN"], true),
             ("Accept-Language", &["en, de;q=0.5"], &["de; q=0.5", "en"], true),
             ("Accept-Language", &["en"], &["en;q=0.5"], false),
+            ("Accept-Encoding", &["gzip, br"], &["br,gzip, BR"], true),
+            ("Accept-Encoding", &["gzip, br"], &["gzip"], false),
+            ("Accept-Encoding", &["gzip"], &["gzip, br"], false),
+            ("Accept-Encoding", &["gzip"], &["gzi p"], false),
+            ("Accept-Encoding", &["gzip;q=1"], &["gzip ; q=1"], true),
+            ("Accept-Encoding", &["gzip;q=1"], &["gzip;q= 1"], false),
+            ("Accept-Encoding", &[""], &[" , "], true),
+            ("Accept-Encoding", &["\"a,b\""], &["\"a,b\""], true),
             ("Cookie", &["a=1; b=2"], &["a=1", "b=2"], true),
             ("Cookie", &["a=1,2"], &["a=1, 2"], false),
             ("User-Agent", &["x (y, z)"], &["x (y,z)"], false),

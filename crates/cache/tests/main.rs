@@ -4,6 +4,7 @@
 //! SUBJECT::`
 
 mod conformance;
+mod histories;
 mod model;
 mod properties;
 mod suite;

@@ -23,15 +23,14 @@ fn naive(bytes: &[u8]) -> Slice {
     };
     let Some((first, last)) = range.split_once('-') else { return Slice::Whole };
     // Longer numbers are all behind the end.
-    let number =
-        |text: &str| text.chars().all(|c| c.is_ascii_digit()).then(|| text.parse::<u64>().unwrap_or(u64::MAX / 2));
+    let number = |text: &str| text.chars().all(|c| c.is_ascii_digit()).then(|| text.parse::<u64>().unwrap_or(u64::MAX));
     let (Some(a), Some(b)) = (number(first), number(last)) else { return Slice::Whole };
     let is_in = |at: u64| match (first.is_empty(), last.is_empty()) {
         (false, false) => a <= at && at <= b,
         (false, true) => a <= at,
-        (true, _) => !last.is_empty() && at + b >= LENGTH,
+        (true, _) => !last.is_empty() && at.saturating_add(b) >= LENGTH,
     };
-    if first.is_empty() && last.is_empty() || !first.is_empty() && !last.is_empty() && is_less(last, first) {
+    if first.is_empty() && last.is_empty() || !first.is_empty() && !last.is_empty() && a > b {
         return Slice::Whole;
     }
     let inside: Vec<u64> = (0..LENGTH).filter(|at| is_in(*at)).collect();
@@ -39,10 +38,4 @@ fn naive(bytes: &[u8]) -> Slice {
         [] => Slice::Unsatisfiable,
         [first, ..] => Slice::Part(first..first + inside.len() as u64),
     }
-}
-
-/// Compares numbers of any length.
-fn is_less(a: &str, b: &str) -> bool {
-    let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
-    (a.len(), a) < (b.len(), b)
 }

@@ -132,11 +132,11 @@ impl Model {
                 let renewed = self.find(key, request).unwrap_or(old);
                 self.answer(request, &renewed)
             }
-            Freshened::Once(refusal) => {
+            Freshened::Once(new, refusal) => {
                 if !refusal.is_of_request() {
                     self.remove(key, &old.0);
                 }
-                self.answer(request, &old)
+                self.answer(request, &(Rc::new(new), old.1))
             }
             Freshened::Mismatch => {
                 self.remove(key, &old.0);

@@ -37,7 +37,7 @@
 //!
 //! `{+60}` and `{-60}` are dates, seconds from the time of the answer, in requests from the time of the last one;
 //! `{-60 rfc850}` is one in the obsolete format. `{self}` is the path of the request.
-#![allow(dead_code)] // each crate uses its part
+#![allow(dead_code, unused_imports)] // each crate uses its part
 
 mod case;
 mod check;
@@ -45,7 +45,7 @@ mod dates;
 mod origin;
 mod score;
 
-pub use case::{Case, Kind, read, read_folder};
+pub use case::{Answer, Case, Exchange, Kind, read, read_folder};
 pub use check::run;
 pub use origin::{Origin, Reply};
 pub use score::Scores;

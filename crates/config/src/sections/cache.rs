@@ -27,6 +27,14 @@ table! {
             help: "Largest body that is stored. At most an eighth of `memory`.",
             why: "One download must not drop a thousand pages.",
         };
+        /// Most responses of one URL that differ by `Vary`.
+        variants_max: usize = Key {
+            name: "variants_max",
+            kind: Kind::Int { min: 1, max: 1000 },
+            absent: Absent::Default("64"),
+            help: "Most responses of one URL that differ by `Vary`. The least recently used goes first.",
+            why: "More than browsers, languages and codings make, and far fewer than cookies would.",
+        };
     }
 }
 

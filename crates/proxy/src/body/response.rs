@@ -70,6 +70,11 @@ impl Response {
         }
     }
 
+    /// Bytes of the body of a page; 0 of other responses, whose body is made later.
+    pub fn page_len(&self) -> usize {
+        if let Content::Page { body, .. } = &self.content { body.len() } else { 0 }
+    }
+
     /// Seconds in `Retry-After`, if the response has it as a number.
     pub fn retry_after(&self) -> Option<u64> {
         let (_, value) = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"retry-after"))?;

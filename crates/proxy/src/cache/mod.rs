@@ -1,30 +1,45 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`.
+//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`. A request has a [`state`] at
+//! the cache, with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
 
+pub mod asked;
+pub mod counts;
+pub mod filling;
 pub mod flights;
-pub mod store;
+pub mod state;
 
+use counts::AllCounts;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
+use evenkeel_cache::key::Key;
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
+use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan::CacheMemory;
 use flights::Flights;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use store::Store;
+use std::time::Duration;
 
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
 
+/// A stored response with its body. Clients that get it share both.
+pub type Entry = Object<Stored>;
+
 /// Stored responses of all routes.
 pub struct SharedCache {
-    pub store: Store,
+    pub store: Store<Stored>,
     pub flights: Arc<Flights>,
+    pub counts: Arc<AllCounts>,
     pub plan: CacheMemory,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
     coming: AtomicU64,
+    /// Number of stored responses that are being validated behind requests.
+    pub behind: AtomicU64,
 }
 
 /// Room for a body that comes, given back when this is dropped.
@@ -34,20 +49,35 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates an empty cache.
+    /// Creates an empty cache, which takes memory as it fills.
     pub fn new(plan: CacheMemory) -> SharedCache {
         SharedCache {
-            store: Store::new(plan.memory),
+            store: Store::new(&Options {
+                capacity: plan.memory,
+                object_max: plan.object_max,
+                variants_max: plan.variants_max,
+                ..Options::default()
+            }),
             flights: Arc::default(),
+            counts: Arc::default(),
             plan,
             coming: AtomicU64::new(0),
+            behind: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
         }
     }
 
     /// Cache of the next plan: the same, unless its size has changed.
     pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
-        if plan == self.plan { self.clone() } else { SharedCache::new(plan).into() }
+        match plan == self.plan {
+            true => self.clone(),
+            false => SharedCache { counts: self.counts.clone(), ..SharedCache::new(plan) }.into(),
+        }
+    }
+
+    /// Lets time pass for what is stored, without waiting.
+    pub fn skip(&self, time: Duration) {
+        self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }
 
     /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall
@@ -60,6 +90,14 @@ impl SharedCache {
             origin = self.origin_ms.fetch_max(by_wall, Ordering::Relaxed).max(by_wall);
         }
         (origin + since).max(0) as u64
+    }
+
+    /// Stores a response under a key, instead of the one for the same requests. `began`: point in the order of purges at which
+    /// its request was sent.
+    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Inserted {
+        let (store, object) = (&self.store, entry.clone());
+        let varying = entry.head().varying();
+        store.insert(key.into(), object, began, now, |other| other.varying() == varying)
     }
 
     /// Room for a body of which nothing has come.

@@ -1,7 +1,7 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
-use super::caching::fill::Filling;
-use super::caching::state::CacheState;
+use crate::cache::filling::Filling;
+use crate::cache::state::CacheState;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;

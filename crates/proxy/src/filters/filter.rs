@@ -65,7 +65,7 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub status: u16,
     /// Fields as received. Those left out are not forwarded.
     pub fields: &'a mut Fields<'h, 'b>,
-    /// True if no body follows.
+    /// True if no body follows the head, as in a 304 or with a length of 0.
     pub ends: bool,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,

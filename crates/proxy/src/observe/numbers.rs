@@ -8,6 +8,8 @@ use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The endpoints of a pool, with the counters of each worker for them.
 pub type Members = ledger::Members<EndpointStats>;
@@ -48,6 +50,16 @@ impl Numbers {
         let limits = self.limits.next(&generation.plan).into();
         let cache = self.cache.next(generation.plan.cache);
         Numbers { generation, workers, limits, cache, tallies }
+    }
+
+    /// Lets time pass for stored responses, as tests do that cannot wait.
+    pub fn skip_cache_time(&self, time: Duration) {
+        self.cache.skip(time);
+    }
+
+    /// Number of stored responses that are being validated behind the requests that they have answered.
+    pub fn cache_fetches_behind(&self) -> u64 {
+        self.cache.behind.load(Ordering::Relaxed)
     }
 
     pub fn plan(&self) -> &Plan {

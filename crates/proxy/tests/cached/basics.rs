@@ -74,3 +74,30 @@ fn requests_for_the_same_response_are_one_for_the_endpoint() {
     }
     assert_eq!(came.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn each_request_counts_once_by_its_result() {
+    let endpoint = Endpoint::answering(|request| match request.line().split(' ').nth(1) {
+        Some("/renewed") if request.field("if-none-match").is_some() => {
+            b"HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n".to_vec()
+        }
+        Some("/renewed") => with("200 OK", "Cache-Control: max-age=0\r\nETag: \"a\"\r\n", "hello"),
+        Some("/private") => with("200 OK", "Cache-Control: private\r\n", "hello"),
+        _ => with("200 OK", "Cache-Control: max-age=60\r\n", "hello"),
+    });
+    let proxy = cached(endpoint.addr, "true");
+    let mut client = proxy.client();
+    for path in ["/a", "/a", "/a", "/renewed", "/renewed", "/private"] {
+        get(&mut client, path, "");
+    }
+    client.send("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.response().status(), 200);
+    let metrics = proxy.metrics();
+    let of = |label: &str| {
+        let line = metrics.lines().find(|line| line.starts_with("evenkeel_cache_") && line.contains(label));
+        line.and_then(|line| line.rsplit(' ').next()).unwrap_or("none").to_string()
+    };
+    let results = ["hit", "stale", "renewed", "stored", "not_stored", "passed"];
+    assert_eq!(results.map(|result| of(&format!("result=\"{result}\""))), ["2", "0", "1", "2", "1", "1"]);
+    assert_eq!((of("reason=\"private\""), of("sent_bytes_total")), ("1".into(), "15".into()));
+}

@@ -1,4 +1,7 @@
-//! The cache of routes, over real connections of both protocols.
+//! The cache of routes, over real connections.
 
 mod basics;
+mod conformance;
 mod poisoning;
+#[path = "../../../cache/tests/suite/mod.rs"]
+mod suite;

@@ -96,6 +96,16 @@ impl Proxy {
         assert_eq!(self.client().send("\n").response().status(), 400);
     }
 
+    /// The metrics, as a scrape gets them.
+    pub fn metrics(&self) -> String {
+        let (_, running) = tokio::sync::watch::channel(self.server().numbers());
+        let mut registry = prometheus_client::registry::Registry::default();
+        registry.register_collector(Box::new(evenkeel_proxy::metrics::Metrics::new(running)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("a String takes everything");
+        text
+    }
+
     /// Sum of a statistic of the first listener over all workers.
     pub fn listener(&self, what: impl Fn(&ListenerStats) -> u64) -> u64 {
         self.server().stats().iter().map(|w| what(&w.listeners[0])).sum()

@@ -52,7 +52,7 @@ table! {
             absent: Absent::Default("false"),
             help: "Guesses a lifetime where the response states none: a tenth of the time since `Last-Modified`, at most \
                 a day.",
-            why: "A guess can be wrong, and nobody would know why.",
+            why: "A guess can be wrong, and the response does not say why.",
         };
         /// Time after its lifetime in which a response is served while a new one is fetched, unless it states its own.
         stale_while_revalidate: Duration = Key {
@@ -142,14 +142,6 @@ table! {
             help: "Obeys `Cache-Control` of requests: `no-cache`, `max-age`, `min-fresh`, `max-stale`, `only-if-cached`.",
             why: "Every reload of a browser would reach the endpoints, and so could any client.",
         };
-        /// Most variants of one URL by `Vary`.
-        variants_max: u16 = Key {
-            name: "variants_max",
-            kind: Kind::Int { min: 1, max: 1000 },
-            absent: Absent::Default("32"),
-            help: "Most responses of one URL that differ by `Vary`. The least recently used goes first.",
-            why: "A response that varies by a cookie must not fill the cache with its visitors.",
-        };
         /// True if tags and targeted fields go on to the client.
         pass_tags: bool = Key {
             name: "pass_tags",
@@ -186,7 +178,7 @@ words! {
         All = "all",
         /// Its parameters in any order.
         Sorted = "sorted",
-        /// No part of it.
+        /// No part of it, so that all queries of a path are the same.
         None = "none",
     }
 }
@@ -195,7 +187,7 @@ words! {
     /// Handling of responses that set cookies.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CookieRule {
-        /// They are not stored.
+        /// Such responses are not stored at all.
         Refuse = "refuse",
         /// They are stored without their cookies.
         Strip = "strip",

@@ -2,35 +2,34 @@
 //! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
 //! as the endpoint sent it.
 
-use super::asked::Asked;
 use super::behind::{Behind, Due};
-use super::fill::{Filling, Kept};
-use super::rules;
-use super::state::{CacheState, Fetch, Outcome, Why};
+use super::fill::Kept;
+use super::responses::Responses;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
-use crate::cache::SharedCache;
+use crate::cache::Entry;
+use crate::cache::asked::Asked;
+use crate::cache::counts::CacheCounts;
+use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::store::Entry;
-use crate::core::Core;
+use crate::cache::state::{CacheState, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
 use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
-use evenkeel_cache::decide::{self, Cause, Decision, decide};
-use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
+use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::invalidate;
-use evenkeel_cache::key::{Key, KeyRules, Place};
+use evenkeel_cache::key::{Key, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::policy::Policy;
-use evenkeel_cache::refusal::Bypass;
+use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
-use evenkeel_cache::vary;
+use evenkeel_cache::store::{Found, Hit};
+use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_wire::head::Request;
@@ -47,30 +46,27 @@ use std::time::Duration;
 struct Caching(Rc<Cache>);
 
 /// Cache of a route on one worker.
-pub struct Cache {
-    pub shared: Arc<SharedCache>,
-    pub policy: Policy,
-    keys: KeyRules,
+struct Cache {
+    responses: Rc<Responses>,
     route: Arc<str>,
     collapse: Option<Duration>,
     is_by_user: bool,
     has_status_field: bool,
+    counts: Arc<CacheCounts>,
     behind: Behind,
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.cache.as_ref()?;
-    let shared = route.cache.clone();
     Some(Box::new(Caching(Rc::new(Cache {
-        policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
-        keys: rules::keys(plan),
+        responses: Responses::new(plan, from, route.plan, route.cache).into(),
         route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
-        behind: Behind::new(route, shared.plan.object_max),
-        shared,
+        counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
+        behind: Behind::new(route, route.cache.plan.object_max),
     }))))
 }
 
@@ -80,11 +76,11 @@ fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
     if is_guarded { format!("{}/{route}", from.listener.name).into() } else { route.clone() }
 }
 
-/// What a request asks of the cache, while it waits for that of another client.
+/// Needs of a request, as the cache reads them from its head.
 struct Wish {
     lookup: Lookup,
     key: Key,
-    asked: Asked,
+    /// True if the request has waited for that of another client.
     is_collapsed: bool,
 }
 
@@ -95,7 +91,7 @@ impl Filter for Caching {
             Ok(wish) => cache.look(cx, head, wish, cache.collapse),
             Err(bypass) => {
                 let is_unsafe = invalidate::is_unsafe(head.request.method);
-                let asked = is_unsafe.then(|| Asked::of(head.request, head.edits, cache.is_by_user));
+                let asked = is_unsafe.then(|| Asked::of(head.request, head.edits));
                 cx.cached.set(Some(Box::new(CacheState::Bypassed(bypass, asked))));
                 Verdict::Next
             }
@@ -109,16 +105,20 @@ impl Filter for Caching {
             CacheState::Answered(outcome) => outcome,
             CacheState::Bypassed(bypass, asked) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
-                    cache.invalidate(cx, &asked.request(), head);
+                    let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
+                    cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
                 Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
             }
             CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
         };
-        if !cache.policy.sends_tags {
-            for field in ["surrogate-key", "cache-tag"] {
-                head.fields.leave_out(field);
-            }
+        if head.instead.is_some() {
+            // The stored response passes here in its turn.
+            return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+        }
+        cache.count(&outcome);
+        if !cache.responses.policy.sends_tags {
+            tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
         if cache.has_status_field {
             outcome.write(head.added);
@@ -142,17 +142,31 @@ impl Filter for Caching {
 }
 
 impl Cache {
-    /// What a request asks of the cache. Removes from it what the key lacks and endpoints are known to read.
+    fn count(&self, outcome: &Outcome) {
+        let CacheCounts { results, refused, collapsed, bytes } = &*self.counts;
+        bytes.add(outcome.bytes as u64);
+        results[outcome.result() as usize].add(1);
+        collapsed.add(u64::from(outcome.is_collapsed));
+        if let Some(Why::Refusal(refusal)) = outcome.why
+            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
+        {
+            refused[at].add(1);
+        }
+    }
+
+    /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
+    ///
+    /// # Errors
+    /// The reason why it passes the cache by.
     fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
-        let lookup = Lookup::of(head.request, has_body, &self.policy)?;
+        let lookup = Lookup::of(head.request, has_body, &self.responses.policy)?;
         let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
         self.drop_unkeyed(cx, head);
-        let mut asked = Asked::of(head.request, head.edits, self.is_by_user);
-        let sent = head.edits.target().map(|target| self.keys.target(target));
+        let sent = head.edits.target().map(|target| self.responses.target(target));
         let place = Place {
             is_https: cx.sender().scheme == Scheme::Https,
             route: &self.route,
@@ -161,18 +175,22 @@ impl Cache {
             sent: sent.as_deref(),
             reported_host: cx.said.as_deref().and_then(|said| said.host.as_deref()),
         };
-        let key = self.keys.key(&asked.request(), &place)?;
-        Ok(Wish { lookup, key, asked, is_collapsed: false })
+        let key = match self.responses.keys.fields.is_empty() {
+            true => self.responses.keys.key(head.request, &place)?,
+            // Filters may have changed them.
+            false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
+        };
+        Ok(Wish { lookup, key, is_collapsed: false })
     }
 
     /// Removes fields by which one client could choose what others get.
     fn drop_unkeyed(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
-        let fields = &mut head.request.fields;
+        let (fields, keys) = (&mut head.request.fields, &self.responses.keys);
         for row in &mut *fields.rows {
-            row.dropped |= self.keys.drops(row.name(fields.bytes));
+            row.dropped |= keys.drops(row.name(fields.bytes));
         }
         // The list that trusted proxies continue begins with what the client has sent, hosts included.
-        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && self.keys.drops(b"forwarded") {
+        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
             retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
         }
     }
@@ -183,28 +201,46 @@ impl Cache {
         self: &Rc<Cache>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
-        mut wish: Wish,
+        wish: Wish,
         wait: Option<Duration>,
     ) -> Verdict {
-        let now = moment(&self.shared, cx.core);
-        let purges = self.shared.store.now();
-        let (is_known, entry) = {
-            let request = wish.asked.request();
-            self.shared.store.get(wish.key.bytes(), |entry| vary::serves(&entry.stored, &request, &self.policy))
+        let now = self.responses.moment(cx.core);
+        let began = self.responses.shared.store.begin();
+        // Copied only if it is needed: most hits are not chosen by fields.
+        let mut copy = None;
+        let found = {
+            let (request, edits) = (&*head.request, &*head.edits);
+            self.responses.shared.store.lookup((&wish.key).into(), |stored| {
+                let copied = || Asked::of(request, edits);
+                let serves = stored.varying().is_empty()
+                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.responses.policy);
+                serves.then_some(stored.terms.date.0)
+            })
         };
-        let decision = entry.as_ref().map(|entry| decide(&entry.stored, &wish.lookup, now));
+        let is_known = !matches!(found, Found::Nothing);
+        let (entry, stale_from) = match found {
+            Found::Hit(Hit { object, stale_from, .. }) => (Some(object), stale_from),
+            Found::OtherVariants | Found::Nothing => (None, None),
+        };
+        let decision = entry.as_ref().map(|entry| match stale_from {
+            None => decide(entry.head(), &wish.lookup, now),
+            Some(at) => decide_by(&entry.head().terms.ended_at(at), &wish.lookup, now),
+        });
         let forward = match (&entry, decision) {
-            (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => return answer(cx, &mut wish, entry, now),
+            (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
+                return answer(cx, head.request, &wish, entry, now);
+            }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
-                let verdict = answer(cx, &mut wish, entry, now);
-                if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
-                    let Wish { key, asked, lookup, .. } = wish;
+                let verdict = answer(cx, head.request, &wish, entry, now);
+                if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                    let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
+                    let Wish { key, lookup, .. } = wish;
                     let lookup = Lookup { is_head: false, ..lookup };
                     self.behind.validate(
-                        self,
+                        &self.responses,
                         cx,
                         head,
-                        Due { asked, key, lookup, entry: entry.clone(), purges, lead },
+                        Due { asked, key, lookup, entry: entry.clone(), began, lead },
                     );
                 }
                 return verdict;
@@ -220,29 +256,30 @@ impl Cache {
         let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
         let mut lead = None;
         if fills && let Some(wait) = wait {
-            match self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+            match self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                 Role::Leads(leads) => lead = Some(leads),
                 Role::Alone => {}
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
             }
         }
+        let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if fills {
             for field in REPLACED {
                 head.request.fields.leave_out(field);
             }
-            let validators = entry.iter().flat_map(|entry| decide::validators(&entry.stored));
+            let validators = entry.iter().flat_map(|entry| decide::validators(entry.head()));
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
-        let counting = self.keys.target(target);
+        let counting = self.responses.target(target);
         if counting != target {
             // With what the key lacks, one client could choose what others get.
             let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
-        let Wish { lookup, key, asked, is_collapsed } = wish;
+        let Wish { lookup, key, is_collapsed } = wish;
         let is_part = is_part && !fills;
-        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, purges, lead, is_collapsed, is_part };
+        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, began, lead, is_collapsed, is_part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
     }
@@ -271,15 +308,17 @@ impl Cache {
 
     /// Decides on the response to a request of this cache.
     fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
-        let now = moment(&self.shared, cx.core);
+        let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(&entry.stored, now)) {
+        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
-            let ttl = Some(entry.stored.terms.ttl(now));
-            head.instead = Some(stored_response(cx, entry, &fetch.asked.request(), now).into());
-            return Outcome { forward_status, ttl, why: Some(Why::Stale), ..asked };
+            let ttl = Some(entry.head().terms.ttl(now));
+            let response = stored_response(cx, entry, &fetch.asked.request(), now);
+            let bytes = response.page_len();
+            head.instead = Some(response.into());
+            return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
         }
         if head.outcome.is_none() {
             return asked;
@@ -288,26 +327,28 @@ impl Cache {
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
         // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored one.
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
-            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.purges);
+            let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
-            let ttl = Some(renewed.stored.terms.ttl(now));
-            head.instead = Some(stored_response(cx, &renewed, &request, now).into());
-            return Outcome { forward_status: Some(304), ttl, is_stored: why.is_none(), why, ..asked };
+            let ttl = Some(renewed.head().terms.ttl(now));
+            let response = stored_response(cx, &renewed, &request, now);
+            let bytes = response.page_len();
+            head.instead = Some(response.into());
+            return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
-                self.compare(entry, &fetch.key, &request, &reply, fetch.purges);
+                self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
             return asked;
         }
-        match storable(&request, &fetch.lookup, &reply, &self.policy) {
+        match storable(&request, &fetch.lookup, &reply, &self.responses.policy) {
             Ok(stored) => {
                 let ttl = Some(stored.terms.ttl(now));
-                let Fetch { key, purges, lead, .. } = fetch;
-                let (shared, now) = (self.shared.clone(), cx.core.clock.now());
-                let filling = Filling { shared, key, stored, purges, lead, now };
+                let Fetch { key, began, lead, .. } = fetch;
+                let (shared, received, now) = (self.responses.shared.clone(), now, cx.core.clock.now());
+                let filling = Filling { shared, key, stored, began, lead, now, received };
                 if head.ends {
                     filling.store(Vec::new());
                 } else {
@@ -318,7 +359,7 @@ impl Cache {
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
                 if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
-                    self.drop_variant(&fetch.key, entry);
+                    self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::Apart, cx.core.clock.now());
@@ -327,96 +368,29 @@ impl Cache {
             }
         }
     }
-
-    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
-    pub fn renewed(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        purges: u64,
-    ) -> (Arc<Entry>, Option<Why>) {
-        let store = &self.shared.store;
-        match freshen(&entry.stored, request, reply, &self.policy) {
-            Freshened::Kept(stored) => {
-                let body = entry.body.clone();
-                store.put(key.bytes(), Entry { stored: stored.clone(), body: body.clone() }, purges);
-                (Arc::new(Entry { stored, body }), None)
-            }
-            Freshened::Once(refusal) => {
-                if !refusal.is_of_request() {
-                    self.drop_variant(key, entry);
-                }
-                (entry.clone(), Some(Why::Refusal(refusal)))
-            }
-            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
-            // this request, and no other one.
-            Freshened::Mismatch => {
-                self.drop_variant(key, entry);
-                (entry.clone(), Some(Why::Mismatch))
-            }
-        }
-    }
-
-    /// Renews or drops a stored response by the response to a HEAD.
-    fn compare(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        purges: u64,
-    ) {
-        let store = &self.shared.store;
-        match by_head(&entry.stored, entry.body.len() as u64, request, reply, &self.policy) {
-            OfHead::Kept(stored) => store.put(key.bytes(), Entry { stored, body: entry.body.clone() }, purges),
-            OfHead::Changed => self.drop_variant(key, entry),
-            OfHead::Untouched => {}
-        }
-    }
-
-    /// Drops one of the stored responses of a key.
-    pub fn drop_variant(&self, key: &Key, entry: &Entry) {
-        self.shared.store.remove(key.bytes(), |other| other.stored.varying() == entry.stored.varying());
-    }
-
-    /// Target with the parameters that count.
-    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
-        self.keys.target(target)
-    }
-
-    /// Drops what a request with an unsafe method has changed.
-    fn invalidate(&self, cx: &Exchange<'_>, request: &Request<'_, '_>, head: &ResponseHead<'_, '_, '_>) {
-        let is_https = cx.sender().scheme == Scheme::Https;
-        for target in invalidate::invalidated(request, is_https, head.status, head.fields) {
-            if let Ok(url) = self.keys.url(is_https, request.host, &target) {
-                self.shared.store.remove_url(&url);
-            }
-        }
-    }
 }
 
 /// Answers a request with a stored response.
-fn answer(cx: &mut Exchange<'_>, wish: &mut Wish, entry: &Entry, now: Moment) -> Verdict {
-    let ttl = Some(entry.stored.terms.ttl(now));
-    let outcome = Outcome { ttl, is_collapsed: wish.is_collapsed, ..Outcome::default() };
+fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
+    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(cx, entry, request, now));
+    let bytes = if request.is_head() { 0 } else { response.page_len() };
+    let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
-    Verdict::Answer(stored_response(cx, entry, &wish.asked.request(), now))
+    Verdict::Answer(response)
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
 fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.serves_stored.set(true);
-    let answer = Answer::new(&entry.stored, request, entry.body.len() as u64);
+    let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
-        (Some(part), _) => entry.body.slice(part.start as usize..part.end as usize),
+        (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
         // Of a HEAD, the length counts.
-        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body.clone(),
+        (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
         (None, _) => bytes::Bytes::new(),
     };
     let mut response = Response::page("", body).status(answer.status);
-    answer.fields(&entry.stored, now, |name, value| {
+    answer.fields(entry.head(), now, |name, value| {
         if !name.eq_ignore_ascii_case(b"content-length") {
             response.fields.push(name, value);
         }
@@ -438,10 +412,4 @@ fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
     let of_token = token.as_ref().ok()?.token.user()?;
     let Some(name) = name else { return Some(Cow::Borrowed(of_token)) };
     Some([&(name.len() as u64).to_le_bytes(), name, of_token].concat().into())
-}
-
-/// The present time, for lifetimes and ages.
-pub fn moment(shared: &SharedCache, core: &Core) -> Moment {
-    let now = core.clock.now();
-    Moment(shared.unix_ms(now, core.clock.unix_ms(now)))
 }

@@ -2,45 +2,10 @@
 
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
-use crate::cache::flights::{End, Lead};
-use crate::cache::store::Entry;
-use crate::cache::{Room, SharedCache};
-use evenkeel_balance::Instant;
-use evenkeel_cache::key::Key;
-use evenkeel_cache::stored::Stored;
+use crate::cache::Room;
+use crate::cache::filling::Filling;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
-use std::sync::Arc;
-
-/// Response to be stored once its body is complete.
-pub struct Filling {
-    pub shared: Arc<SharedCache>,
-    pub key: Key,
-    pub stored: Stored,
-    /// Number of purges before the request was sent.
-    pub purges: u64,
-    pub lead: Option<Lead>,
-    /// Time at which the head came.
-    pub now: Instant,
-}
-
-impl Filling {
-    /// Stores the response with its whole body.
-    pub fn store(self, body: Vec<u8>) {
-        let Filling { shared, key, stored, purges, lead, now } = self;
-        shared.store.put(key.bytes(), Entry { stored, body: body.into_boxed_slice().into() }, purges);
-        if let Some(lead) = lead {
-            lead.end(End::Stored, now);
-        }
-    }
-
-    /// Gives up: the response is for its request alone.
-    pub fn give_up(self) {
-        if let Some(lead) = self.lead {
-            lead.end(End::Apart, self.now);
-        }
-    }
-}
 
 /// Body that is kept while it passes; `None` once there was no room for it, or it has ended.
 pub struct Kept(Option<(Filling, Vec<u8>, Room)>);

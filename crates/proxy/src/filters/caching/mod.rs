@@ -1,9 +1,8 @@
 //! Filter that answers requests with stored responses, and stores those of endpoints ([`cache`]). A body is kept while it
 //! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request.
 
-mod asked;
-pub mod behind;
+mod behind;
 pub mod cache;
-pub mod fill;
+mod fill;
+mod responses;
 mod rules;
-pub mod state;

@@ -2,7 +2,7 @@
 
 use crate::filters::row::Build;
 use evenkeel_cache::key::{KeyRules, Query};
-use evenkeel_cache::policy::{Heuristic, Policy, SetCookie};
+use evenkeel_cache::policy::{Access, Heuristic, Policy, SetCookie};
 use evenkeel_config::plan::{self, CacheQuery, CookieRule};
 use std::time::Duration;
 
@@ -36,7 +36,11 @@ pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_
             CookieRule::Store => SetCookie::Store,
         },
         request_directives: plan.client_directives,
-        is_guarded: is_guarded && !plan.by_user,
+        access: match (plan.by_user, is_guarded) {
+            (true, _) => Access::PerUser,
+            (false, true) => Access::Guarded,
+            (false, false) => Access::Open,
+        },
         sends_tags: plan.pass_tags,
         body_max: object_max,
         head_max: HEAD_MAX,

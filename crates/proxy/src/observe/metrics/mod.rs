@@ -4,6 +4,7 @@
 //! requests by method and status: they start with `GET` and `200` (`404` for requests without a route), and others
 //! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
 
+mod cache;
 mod endpoints;
 mod limits;
 mod listeners;
@@ -14,6 +15,7 @@ mod reports;
 mod tests;
 mod udp;
 
+use crate::cache::SharedCache;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
@@ -50,6 +52,8 @@ struct Shown<'g> {
     workers: &'g [Arc<WorkerStats>],
     /// Limits of routes, with what they have refused.
     limits: &'g Limits,
+    /// Stored responses, and what was done with them.
+    cache: &'g SharedCache,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
 }
@@ -159,9 +163,11 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let members = running.all_members();
         let (plan, modes) = (running.plan(), running.plan().modes());
-        let shown = Shown { plan, modes, workers: &running.workers, limits: &running.limits, members };
+        let shown =
+            Shown { plan, modes, workers: &running.workers, limits: &running.limits, cache: &running.cache, members };
         shown.listeners(&mut encoder)?;
         shown.limits(&mut encoder)?;
+        shown.cache(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
         shown.handshakes(&mut encoder)?;

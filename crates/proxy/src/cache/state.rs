@@ -1,22 +1,24 @@
 //! State of a request at the cache of its route, from its head to the end of its response.
 
+use super::Entry;
 use super::asked::Asked;
-use crate::cache::flights::Lead;
-use crate::cache::store::Entry;
+use super::counts::CacheResult;
+use super::flights::Lead;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::status::{CacheStatus, Forward};
+use evenkeel_cache::store::Sequence;
 use std::sync::Arc;
 
 /// State of a request at the cache of its route.
 pub enum CacheState {
-    /// It passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
+    /// Passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
     Bypassed(Bypass, Option<Asked>),
-    /// It asks the endpoint.
+    /// Waits for the response of an endpoint, which may be stored.
     Fetching(Box<Fetch>),
-    /// It was answered.
+    /// Has a response, from the cache or from an endpoint.
     Answered(Outcome),
 }
 
@@ -29,8 +31,8 @@ pub struct Fetch {
     pub entry: Option<Arc<Entry>>,
     pub forward: Forward,
     pub sent: Moment,
-    /// Number of purges before the request was sent.
-    pub purges: u64,
+    /// Point in the order of purges at which the request was sent.
+    pub began: Sequence,
     /// Duty to tell the requests that wait for the response.
     pub lead: Option<Lead>,
     /// True if the request has waited for that of another client.
@@ -39,7 +41,7 @@ pub struct Fetch {
     pub is_part: bool,
 }
 
-/// What the cache did for a response.
+/// Effect of the cache on a response, as clients, counters and explanations get it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Reason why the endpoint was asked; `None` for a hit.
@@ -50,6 +52,8 @@ pub struct Outcome {
     pub ttl: Option<i64>,
     pub is_stored: bool,
     pub is_collapsed: bool,
+    /// Bytes of the body that come from the cache.
+    pub bytes: usize,
     /// Reason why nothing was stored or looked up.
     pub why: Option<Why>,
 }
@@ -83,16 +87,28 @@ impl Why {
 }
 
 impl Outcome {
-    /// Adds the line `Cache-Status` (RFC 9211).
+    /// Class of the outcome, of which each has a counter.
+    pub fn result(&self) -> CacheResult {
+        match (self.forward, self.why) {
+            (None, Some(_)) | (_, Some(Why::Bypass(_))) => CacheResult::Passed,
+            (None, None) if self.ttl.is_some_and(|ttl| ttl > 0) => CacheResult::Hit,
+            (None, None) | (_, Some(Why::Stale)) => CacheResult::Stale,
+            _ if self.forward_status == Some(304) => CacheResult::Renewed,
+            _ if self.is_stored => CacheResult::Stored,
+            _ => CacheResult::NotStored,
+        }
+    }
+
+    /// Adds the line `Cache-Status` with its line end (RFC 9211).
     pub fn write(&self, out: &mut Vec<u8>) {
-        let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why } = self;
+        let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why, .. } = self;
         let detail = why.map(Why::text);
         out.extend_from_slice(b"Cache-Status: ");
         CacheStatus { forward, forward_status, ttl, is_stored, is_collapsed, key: None, detail }.write("evenkeel", out);
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Adds to a text what the cache did, for explanations.
+    /// Text of the line without the name of this cache, for explanations.
     pub fn text(&self) -> String {
         let mut line = Vec::new();
         self.write(&mut line);

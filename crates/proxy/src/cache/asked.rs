@@ -11,13 +11,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Copies a request. `is_by_user`: its user is part of the key, so that its credentials are no reason against storing
-    /// the response.
-    pub fn of(request: &Request<'_, '_>, edits: &Edits, is_by_user: bool) -> Asked {
+    pub fn of(request: &Request<'_, '_>, edits: &Edits) -> Asked {
         let mut fields = Table::with_room(request.fields.bytes.len() + edits.added().len(), 24);
-        let is_left_out = |name: &[u8]| is_by_user && name.eq_ignore_ascii_case(b"authorization");
-        let kept = request.fields.kept().filter(|(name, _)| !is_left_out(name));
-        kept.for_each(|(name, value)| fields.push(name, value));
+        request.fields.kept().for_each(|(name, value)| fields.push(name, value));
         fields.push_lines(edits.added());
         Asked { method: request.method.into(), target: request.target.into(), host: request.host.into(), fields }
     }

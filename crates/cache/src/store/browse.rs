@@ -1,0 +1,149 @@
+//! Looks at the contents of a store in short steps: for pages of operators, for a handover, for a copy on disk.
+
+use super::entry::Entry;
+use super::object::{FRESH, Head, Object};
+use super::purge::Sequence;
+use super::{KeyRef, STEP, Store};
+use crate::moment::Moment;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Place in a walk through a store. `Default` is its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    shard: usize,
+    place: u32,
+}
+
+/// One object on a walk.
+#[derive(Debug)]
+pub struct Item<H> {
+    /// All bytes of its key.
+    pub key: Box<[u8]>,
+    /// Bytes of the key that are the URL.
+    pub url_len: usize,
+    pub object: Arc<Object<H>>,
+    /// Moment of the soft purge that was meant for it.
+    pub stale_from: Option<Moment>,
+    /// Point in the order of purges up to which it was checked: as if its fetch had begun then.
+    pub began: Sequence,
+}
+
+/// Order of [`Store::top`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Largest first.
+    Bytes,
+    /// Most used first, since something was first stored under the key.
+    Hits,
+}
+
+/// A key on a page of operators.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Top {
+    /// All bytes of its key.
+    pub key: Box<[u8]>,
+    /// Bytes of the key that are the URL.
+    pub url_len: usize,
+    /// Bytes of memory of all its variants, with all overhead.
+    pub bytes: u64,
+    pub hits: u32,
+    pub variants: usize,
+    /// Moment of the last insertion.
+    pub stored: Moment,
+}
+
+/// Most keys that [`Store::top`] returns.
+pub const TOP_MAX: usize = 1000;
+
+impl<H: Head> Store<H> {
+    /// Returns objects from about `places` places on, and where to continue, if that was not the end. Holds a lock for
+    /// at most 256 places at a time. An object that is there all the time is returned once; one that was purged before
+    /// the call is not.
+    pub fn walk(&self, from: Cursor, places: usize) -> (Vec<Item<H>>, Option<Cursor>) {
+        let mut items = Vec::new();
+        let mut at = from;
+        let mut left = places.max(1);
+        while left > 0 {
+            let step = left.min(STEP);
+            let Some(next) = self.step(at, step, |entry| {
+                items.extend(entry.variants().map(|known| Item {
+                    key: entry.key.clone(),
+                    url_len: entry.url_len as usize,
+                    object: known.object.clone(),
+                    stale_from: Some(Moment(known.stale_from)).filter(|at| at.0 != FRESH),
+                    began: Sequence(entry.checked),
+                }));
+            }) else {
+                return (items, None);
+            };
+            (at, left) = (next, left - step);
+        }
+        (items, Some(at))
+    }
+
+    /// Returns the `n` first keys of an order, at most [`TOP_MAX`]. Looks at every key, with a lock for at most 256 at a
+    /// time: about 50 ms for a million, so not for a thread that serves requests.
+    pub fn top(&self, n: usize, by: By) -> Vec<Top> {
+        let n = n.min(TOP_MAX);
+        // The least one is on top, and goes for a better one. Keys are copied only of those that enter.
+        let mut best: BinaryHeap<Reverse<(u64, Top)>> = BinaryHeap::with_capacity(n + 1);
+        let mut at = Some(Cursor::default());
+        while let Some(from) = at.filter(|_| n > 0) {
+            at = self.step(from, STEP, |entry| {
+                let worth = match by {
+                    By::Bytes => entry.weight,
+                    By::Hits => u64::from(entry.hits),
+                };
+                if best.len() < n || best.peek().is_some_and(|least| worth > least.0.0) {
+                    best.push(Reverse((worth, Top::of(entry))));
+                    if best.len() > n {
+                        best.pop();
+                    }
+                }
+            });
+        }
+        best.into_sorted_vec().into_iter().map(|Reverse((_, top))| top).collect()
+    }
+
+    /// Looks at the entries of `places` places, after a check against purges. `None` at the end.
+    pub(super) fn step(&self, from: Cursor, places: usize, mut each: impl FnMut(&Entry<H>)) -> Option<Cursor> {
+        if from.shard >= self.shards.len() {
+            return None;
+        }
+        self.with(from.shard, |shard| {
+            let newest = self.purges.newest();
+            let end = shard.slots.end();
+            let until = from.place.saturating_add(places as u32).min(end);
+            for id in from.place..until {
+                if shard.check(id, &self.purges, newest) {
+                    each(&shard.slots[id]);
+                }
+            }
+            let next =
+                if until < end { Cursor { place: until, ..from } } else { Cursor { shard: from.shard + 1, place: 0 } };
+            Some(next).filter(|next| next.shard < self.shards.len())
+        })
+    }
+}
+
+impl Top {
+    fn of<H: Head>(entry: &Entry<H>) -> Top {
+        Top {
+            key: entry.key.clone(),
+            url_len: entry.url_len as usize,
+            bytes: entry.weight,
+            hits: entry.hits,
+            variants: entry.count(),
+            stored: Moment(entry.stored),
+        }
+    }
+}
+
+impl<H> Item<H> {
+    /// Key to insert it with.
+    pub fn key(&self) -> KeyRef<'_> {
+        KeyRef::new(&self.key, self.url_len)
+    }
+}

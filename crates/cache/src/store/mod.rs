@@ -1,0 +1,236 @@
+//! Objects of a cache in memory, bounded in bytes and shared by all workers.
+//!
+//! A [`Store`] knows nothing of HTTP: under a key there are variants, and the caller chooses among them. Parts: `shard`
+//! (tables behind one lock, purges of a URL), `eviction` (which entries stay), `purge` (a log of other purges), `browse`
+//! (looks at everything in steps), `counts`.
+//!
+//! The hash of the URL chooses the shard, so all keys of a URL have one lock. A lock is held for one lookup or insertion,
+//! for up to 256 entries of a walk or a sweep, or for the keys of one URL that are marked as stale. The log of purges is
+//! read below it, if there are purges that an entry was not checked against.
+//!
+//! Someone has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
+//! purged entries take memory, and the log grows to its limit.
+
+mod browse;
+mod counts;
+mod entry;
+mod eviction;
+mod keys;
+mod object;
+mod options;
+mod purge;
+mod results;
+mod shard;
+mod sketch;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use browse::{By, Cursor, Item, TOP_MAX, Top};
+pub use counts::{AGES, Counts};
+pub use keys::KeyRef;
+pub use object::{Coding, Head, Object};
+pub use options::Options;
+pub use purge::{Fate, Purged, Sequence, Target};
+pub use results::{Found, Hit, Inserted, Matched, Refusal};
+
+use crate::moment::Moment;
+use bytes::Bytes;
+use keys::Hashing;
+use purge::Purges;
+use shard::{Shard, UrlPurge};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+/// Places that are looked at with one lock.
+const STEP: usize = 256;
+
+/// Objects in memory. Shared by reference between threads.
+#[derive(Debug)]
+pub struct Store<H> {
+    hashing: Hashing,
+    shards: Box<[Line<Mutex<Shard<H>>>]>,
+    purges: Purges,
+    sweep: Mutex<Sweep>,
+}
+
+/// A value that shares no cache line with its neighbour.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// Walk of [`Store::sweep`].
+#[derive(Debug, Default)]
+struct Sweep {
+    at: Option<Cursor>,
+    /// Newest purge when the walk began.
+    up_to: u64,
+}
+
+impl<H: Head> Store<H> {
+    /// Makes an empty store. It takes memory as it fills.
+    pub fn new(options: &Options) -> Store<H> {
+        let limits = options.limits();
+        Store {
+            hashing: Hashing::default(),
+            shards: (0..limits.shards).map(|_| Line(Mutex::new(Shard::new(limits)))).collect(),
+            purges: Purges::new(limits.purges_max),
+            sweep: Mutex::default(),
+        }
+    }
+
+    /// Point in the order of purges. To be taken before the request for an object is sent to an endpoint, and passed to
+    /// [`Store::insert`]: purges in between are then seen.
+    pub fn begin(&self) -> Sequence {
+        self.purges.now()
+    }
+
+    /// Looks for the variant of a key with the highest rank; those without a rank are not for this request. `rank` is
+    /// called with a lock, so it must be short and must not use the store. A hit allocates nothing.
+    pub fn lookup(&self, key: KeyRef<'_>, rank: impl FnMut(&H) -> Option<u64>) -> Found<H> {
+        let hashes = self.hashing.key(&key);
+        self.with(self.shard_of(hashes.url), |shard| shard.lookup(&key, hashes, &self.purges, rank))
+    }
+
+    /// Stores an object under a key, instead of the variant for which `is_same` returns true, or beside the others.
+    /// `began` is [`Store::begin`] of its fetch. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
+    pub fn insert(
+        &self,
+        key: KeyRef<'_>,
+        object: Arc<Object<H>>,
+        began: Sequence,
+        now: Moment,
+        is_same: impl FnMut(&H) -> bool,
+    ) -> Inserted {
+        let hashes = self.hashing.key(&key);
+        let shard = self.shard_of(hashes.url);
+        self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
+    }
+
+    /// Adds an encoded body to an object, and to the weight of its key. False if the object is no longer stored under
+    /// the key, has a body in that coding, or would be too large.
+    pub fn add_encoded(
+        &self,
+        key: KeyRef<'_>,
+        object: &Arc<Object<H>>,
+        coding: Coding,
+        body: Bytes,
+        now: Moment,
+    ) -> bool {
+        let hashes = self.hashing.key(&key);
+        self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, object, coding, body, now))
+    }
+
+    /// Drops one object of a key, and leaves its other variants. False if it is not stored under the key any more.
+    pub fn drop_object(&self, key: KeyRef<'_>, object: &Arc<Object<H>>) -> bool {
+        let hashes = self.hashing.key(&key);
+        self.with(self.shard_of(hashes.url), |shard| shard.drop_object(&key, hashes, object))
+    }
+
+    /// Purges all variants of a key at once, and refuses objects whose fetch began before.
+    pub fn purge_key(&self, key: KeyRef<'_>, fate: Fate, now: Moment) -> Matched {
+        let hashes = self.hashing.key(&key);
+        let by = UrlPurge { sequence: self.purges.draw(), fate, now, purges: &self.purges };
+        self.with(self.shard_of(hashes.url), |shard| shard.purge_key(&key, hashes, &by))
+    }
+
+    /// Purges all keys of a URL at once, and refuses objects whose fetch began before. Removes 256 keys with one lock;
+    /// marks all of them with one lock.
+    pub fn purge_url(&self, url: &[u8], fate: Fate, now: Moment) -> Matched {
+        let hash = self.hashing.url(url);
+        let by = UrlPurge { sequence: self.purges.draw(), fate, now, purges: &self.purges };
+        let mut sum = Matched::default();
+        loop {
+            let (matched, is_more) = self.with(self.shard_of(hash), |shard| shard.purge_url(url, hash, &by, STEP));
+            sum.objects += matched.objects;
+            sum.bytes += matched.bytes;
+            if !is_more {
+                return sum;
+            }
+        }
+    }
+
+    /// Purges by prefix, by tag, or everything: no lookup that begins after this has returned finds what was meant, and
+    /// no object whose fetch began before is stored. Entries are looked at later, by [`Store::sweep`] or when they are
+    /// next used; only if [`Options::purges_max`] purges wait for that, all entries are looked at here first.
+    pub fn purge(&self, target: Target, fate: Fate, now: Moment) -> Sequence {
+        let mut target = target;
+        loop {
+            match self.purges.push(target, fate, now.0) {
+                Ok(sequence) => return sequence,
+                Err(back) => target = back,
+            }
+            let mut sweep = self.sweep.lock().unwrap_or_else(PoisonError::into_inner);
+            while self.sweep_step(&mut sweep, STEP) && sweep.at.is_some() {}
+        }
+    }
+
+    /// Looks at about `places` places for what purges were meant for, so that memory is freed and the purges can be
+    /// forgotten. True if some are left: to be called again. Another thread's sweep is not waited for.
+    pub fn sweep(&self, places: usize) -> bool {
+        let mut sweep = match self.sweep.try_lock() {
+            Ok(sweep) => sweep,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        let mut left = places.max(1);
+        while left > 0 {
+            let step = left.min(STEP);
+            if !self.sweep_step(&mut sweep, step) {
+                return false;
+            }
+            left -= step;
+        }
+        true
+    }
+
+    /// Progress of a purge by prefix, by tag or of everything. `None` if 64 others were finished since.
+    pub fn purged(&self, sequence: Sequence) -> Option<Purged> {
+        self.purges.purged(sequence)
+    }
+
+    /// Sums the counters of all shards. Takes each lock once, for some nanoseconds.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        (0..self.shards.len()).for_each(|index| sum.add(&self.with(index, |shard| shard.counts())));
+        sum
+    }
+
+    /// One step of a sweep. False if no purges are left.
+    fn sweep_step(&self, sweep: &mut Sweep, places: usize) -> bool {
+        if sweep.at.is_none() {
+            if !self.purges.is_pending() {
+                return false;
+            }
+            // Entries that are added behind the walk were checked up to this purge at least.
+            *sweep = Sweep { at: Some(Cursor::default()), up_to: self.purges.newest() };
+        }
+        sweep.at = sweep.at.and_then(|at| self.step(at, places, |_| ()));
+        if sweep.at.is_none() {
+            self.purges.forget(sweep.up_to);
+        }
+        true
+    }
+
+    fn shard_of(&self, url: u64) -> usize {
+        // The tables of a shard use the lowest and the highest bits.
+        (url >> 40) as usize & (self.shards.len() - 1)
+    }
+
+    /// Runs with the lock of a shard. What was removed meanwhile is freed after that.
+    fn with<R>(&self, index: usize, run: impl FnOnce(&mut Shard<H>) -> R) -> R {
+        // A panic of a caller's closure leaves the shard as it was: closures run before anything is changed.
+        let mut shard = self.shards[index].0.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = run(&mut shard);
+        let dead = shard.take_dead();
+        drop(shard);
+        drop(dead);
+        result
+    }
+}
+
+#[cfg(test)]
+impl<H: Head> Store<H> {
+    pub(crate) fn assert_sound(&self) {
+        (0..self.shards.len()).for_each(|index| self.with(index, |shard| shard.assert_sound()));
+    }
+}

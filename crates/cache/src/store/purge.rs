@@ -1,0 +1,183 @@
+//! Purges by prefix, by tag and of everything: a log that entries are checked against when they are next looked at.
+
+use super::object::Head;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Point in the order of purges. A fetch takes it before its request is sent, see [`super::Store::begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub(super) u64);
+
+/// Objects that a purge is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Those whose URL begins so.
+    Prefix(Box<[u8]>),
+    /// Those with this tag.
+    Tag(Box<[u8]>),
+    All,
+}
+
+impl Target {
+    pub(super) fn is_for<H: Head>(&self, url: &[u8], head: &H) -> bool {
+        match self {
+            Target::Prefix(prefix) => url.starts_with(prefix),
+            Target::Tag(tag) => head.has_tag(tag),
+            Target::All => true,
+        }
+    }
+}
+
+/// Fate of purged objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Gone.
+    Removed,
+    /// Kept, and returned with [`super::Hit::stale_from`].
+    Stale,
+}
+
+/// Progress of a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// Objects that it was for, of those looked at so far.
+    pub objects: u64,
+    /// Bytes of these objects.
+    pub bytes: u64,
+    /// True if all entries were looked at. No answer is stale before that, either: this is only about the counts.
+    pub is_complete: bool,
+}
+
+/// A purge that not every entry was checked against.
+#[derive(Debug)]
+pub(super) struct Purge {
+    pub sequence: u64,
+    pub target: Target,
+    pub fate: Fate,
+    /// Moment in ms.
+    pub at: u64,
+    objects: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Purge {
+    pub fn count(&self, bytes: u64) {
+        // Only summed up, and read under a lock of the log.
+        self.objects.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn purged(&self, is_complete: bool) -> Purged {
+        let [objects, bytes] = [&self.objects, &self.bytes].map(|count| count.load(Ordering::Relaxed));
+        Purged { objects, bytes, is_complete }
+    }
+}
+
+/// Finished purges whose counts are remembered.
+const FINISHED_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    /// Oldest first.
+    purges: VecDeque<Purge>,
+    /// Newest purge that was forgotten: no entry is left that it was for. A fetch that began before it might have been
+    /// meant, so its response is refused.
+    pub forgotten: u64,
+    finished: VecDeque<(u64, Purged)>,
+}
+
+impl Log {
+    /// Purges after `checked`, up to `newest`.
+    pub fn between(&self, checked: u64, newest: u64) -> impl Iterator<Item = &Purge> {
+        let start = self.purges.partition_point(|purge| purge.sequence <= checked);
+        self.purges.range(start..).take_while(move |purge| purge.sequence <= newest)
+    }
+}
+
+/// The log of purges, and the order of all purges.
+#[derive(Debug)]
+pub(super) struct Purges {
+    /// Sequence number of the newest purge of any kind.
+    last: AtomicU64,
+    /// Sequence number of the newest purge of the log.
+    newest: AtomicU64,
+    log: RwLock<Log>,
+    purges_max: usize,
+}
+
+impl Purges {
+    pub fn new(purges_max: usize) -> Purges {
+        Purges { last: AtomicU64::new(0), newest: AtomicU64::new(0), log: RwLock::default(), purges_max }
+    }
+
+    /// Newest purge of any kind: fetches that begin now are not meant by it.
+    pub fn now(&self) -> Sequence {
+        Sequence(self.last.load(Ordering::SeqCst))
+    }
+
+    /// Sequence number for a purge that does not go by the log.
+    pub fn draw(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    pub fn newest(&self) -> u64 {
+        // Pairs with the store in `push`: whoever sees the number finds the purge in the log.
+        self.newest.load(Ordering::SeqCst)
+    }
+
+    pub fn read(&self) -> RwLockReadGuard<'_, Log> {
+        self.log.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Log> {
+        self.log.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a purge. Gives it back if the log is full.
+    pub fn push(&self, target: Target, fate: Fate, at: u64) -> Result<Sequence, Target> {
+        let mut log = self.write();
+        if log.purges.len() >= self.purges_max {
+            return Err(target);
+        }
+        let sequence = self.draw();
+        let (objects, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        log.purges.push_back(Purge { sequence, target, fate, at, objects, bytes });
+        self.newest.store(sequence, Ordering::SeqCst);
+        Ok(Sequence(sequence))
+    }
+
+    /// Forgets purges that every entry was checked against.
+    pub fn forget(&self, checked: u64) {
+        let mut log = self.write();
+        while log.purges.front().is_some_and(|purge| purge.sequence <= checked) {
+            let Some(purge) = log.purges.pop_front() else { return };
+            if log.finished.len() == FINISHED_MAX {
+                log.finished.pop_front();
+            }
+            log.finished.push_back((purge.sequence, purge.purged(true)));
+            log.forgotten = purge.sequence;
+        }
+    }
+
+    /// True if there are purges that some entry may not have been checked against.
+    pub fn is_pending(&self) -> bool {
+        !self.read().purges.is_empty()
+    }
+
+    pub fn purged(&self, sequence: Sequence) -> Option<Purged> {
+        let log = self.read();
+        let pending = log.purges.iter().find(|purge| purge.sequence == sequence.0);
+        let finished = || log.finished.iter().find(|(known, _)| *known == sequence.0).map(|(_, purged)| *purged);
+        pending.map(|purge| purge.purged(false)).or_else(finished)
+    }
+
+    /// True if a response whose fetch began at `began` was purged by the log since then. Looks at purges up to `newest`.
+    pub fn is_purged<H: Head>(&self, began: Sequence, newest: u64, url: &[u8], head: &H) -> bool {
+        if began.0 >= newest {
+            return false;
+        }
+        let log = self.read();
+        began.0 < log.forgotten || log.between(began.0, newest).any(|purge| purge.target.is_for(url, head))
+    }
+}

@@ -1,0 +1,52 @@
+//! Results of a store.
+
+use super::object::Object;
+use crate::moment::Moment;
+use std::sync::Arc;
+
+/// An object that was found.
+#[derive(Debug)]
+pub struct Hit<H> {
+    pub object: Arc<Object<H>>,
+    /// Moment of a purge with [`Fate::Stale`] that was meant for it: it is stale since then, whatever its head says.
+    pub stale_from: Option<Moment>,
+    /// Hits of the key, with this one.
+    pub hits: u32,
+}
+
+/// Result of a lookup.
+#[derive(Debug)]
+pub enum Found<H> {
+    Hit(Hit<H>),
+    /// The key is known, and none of its variants was chosen.
+    OtherVariants,
+    Nothing,
+}
+
+/// Result of an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    Added,
+    /// Stored instead of the same variant.
+    Replaced,
+    Refused(Refusal),
+}
+
+/// Reason why an object was not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Larger than [`Options::object_max`].
+    TooLarge,
+    /// A purge that is or may be meant for it came after its fetch began.
+    Purged,
+    /// What would have to go for it is used more.
+    Unused,
+}
+
+/// Objects that a purge was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Matched {
+    pub objects: u64,
+    /// Bytes of the objects.
+    pub bytes: u64,
+}

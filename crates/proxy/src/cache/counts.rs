@@ -1,0 +1,68 @@
+//! Counts of what the cache did for the requests of a route: a set for each worker, which is the only one that writes it.
+
+#![expect(clippy::disallowed_types, reason = "taken when a worker builds the filters of a route, and by metrics")]
+
+use evenkeel_cache::refusal::Refusal;
+use evenkeel_net::counter::Counter;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Result of a request at the cache of its route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheResult {
+    /// Answered with a fresh response.
+    Hit,
+    /// Answered with a stale one.
+    Stale,
+    /// Answered with a stored response that the endpoint has validated.
+    Renewed,
+    /// Answered by the endpoint, and stored.
+    Stored,
+    /// Answered by the endpoint, and not stored.
+    NotStored,
+    /// Not for the cache, by its method or its head.
+    Passed,
+}
+
+impl CacheResult {
+    /// Labels, in the order of the counters.
+    pub const LABELS: [&str; 6] = ["hit", "stale", "renewed", "stored", "not_stored", "passed"];
+}
+
+/// Counts of one route on one worker.
+#[derive(Debug, Default)]
+pub struct CacheCounts {
+    /// Requests by [`CacheResult`].
+    pub results: [Counter; CacheResult::LABELS.len()],
+    /// Responses that were not stored, by [`Refusal::ALL`].
+    pub refused: [Counter; Refusal::ALL.len()],
+    /// Requests that have waited for the response to another one.
+    pub collapsed: Counter,
+    /// Bytes of bodies that came from the cache.
+    pub bytes: Counter,
+}
+
+/// Counts of all routes by name, one for each worker.
+#[derive(Debug, Default)]
+pub struct AllCounts(Mutex<BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>>);
+
+impl AllCounts {
+    /// Counts of a route on a worker.
+    pub fn of(&self, route: &Arc<str>, worker: usize) -> Arc<CacheCounts> {
+        let mut all = self.lock();
+        let of_route = all.entry(route.clone()).or_default();
+        if of_route.len() <= worker {
+            of_route.resize_with(worker + 1, Arc::default);
+        }
+        of_route[worker].clone()
+    }
+
+    /// Counts of a route on all workers that have had its requests.
+    pub fn of_route(&self, route: &str) -> Vec<Arc<CacheCounts>> {
+        self.lock().get(route).cloned().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
