@@ -81,33 +81,22 @@ fn responses_that_vary_by_credentials_are_told_apart() {
     all_fail(varies, "cache = true", attacks);
 }
 
-/// Sends a request of each user, and then again one of the first ones.
-fn each_gets_its_own_page(users: usize) {
+#[test]
+fn ten_thousand_cookies_get_their_own_pages_of_which_few_are_stored() {
+    const USERS: usize = 10_000;
     fn varies(request: &Message) -> Vec<u8> {
         with("200 OK", "Cache-Control: max-age=60|Vary: Cookie", request.field("cookie").unwrap_or_default())
     }
-    let world = World::new(Version::H1, varies, "cache = { variants_max = 4 }");
+    let sections = "[[route]]\npool = 'web'\ncache = true\n[cache]\nvariants_max = 4\n";
+    let world = World::with(Version::H1, varies, "", sections);
     let mut client = world.proxy.client();
-    for user in (0..users).chain(0..10) {
+    for user in (0..USERS).chain(0..10) {
         client.send(format!("GET /p HTTP/1.1\r\nHost: a\r\nCookie: s={user}\r\n\r\n"));
         assert_eq!(client.response().body_text(), format!("s={user}"));
     }
-    let last = world.ask(Version::H1, &get(&format!("Cookie: s={}", users - 1)));
-    assert!(!last.is_hit(), "of all users, the latest four have a variant");
-}
-
-// The bound is the store's, which keeps every variant so far.
-#[test]
-#[ignore = "variants_max is for the store to keep"]
-fn pages_of_many_cookies_are_told_apart_and_bounded() {
-    each_gets_its_own_page(200);
-}
-
-// The bound is the store's, which keeps every variant so far.
-#[test]
-#[ignore = "variants_max is for the store to keep"]
-fn ten_thousand_cookies_get_their_own_pages() {
-    each_gets_its_own_page(10_000);
+    // Of all users, the latest four have a variant.
+    let is_hit = |user: usize| world.ask(Version::H1, &get(&format!("Cookie: s={user}"))).is_hit();
+    assert!(is_hit(9) && !is_hit(USERS - 1) && !is_hit(0));
 }
 
 #[test]
