@@ -299,6 +299,25 @@ fn a_validation_behind_a_stale_response_stores_nothing_of_its_user() {
 }
 
 #[test]
+fn an_error_behind_a_stale_response_ends_nothing() {
+    fn wanted(request: &Message) -> Vec<u8> {
+        let fields = "Cache-Control: max-age=0, stale-while-revalidate=600|ETag: \"a\"";
+        match request.field("x-want") {
+            Some(status) => with(&format!("{status} X"), "Cache-Control: max-age=60", "evil"),
+            None => with("200 OK", fields, "page"),
+        }
+    }
+    for status in ["400", "403", "431", "500", "503"] {
+        let world = World::new(Version::H1, wanted, "cache = true");
+        world.ask(Version::H1, &get(""));
+        world.ask(Version::H1, &get(&format!("X-Want: {status}")));
+        wait_until("it was asked", || world.answered() == 2 && world.proxy.in_flight() == 0);
+        let got = world.ask(Version::H1, &get(""));
+        assert!(got.is_hit() && got.body == "page", "{status}: {got:?}");
+    }
+}
+
+#[test]
 fn another_plan_does_not_read_what_is_stored_in_another_way() {
     let endpoint = Endpoint::answering(reflects);
     let config = |cache: &str| {
