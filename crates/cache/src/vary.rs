@@ -44,8 +44,7 @@ pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec
 }
 
 fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Option<()> {
-    // An endpoint may read the value of another field: which one, only it knows.
-    if request.fields.kept().any(|(other, _)| is_lookalike(other, name.as_bytes())) {
+    if has_lookalike(request, name) {
         return None;
     }
     text.extend_from_slice(name.as_bytes());
@@ -61,9 +60,11 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
     Some(())
 }
 
-/// True if CGI and its descendants cannot tell this field from another one.
-fn is_lookalike(name: &[u8], ours: &[u8]) -> bool {
-    list::is_like(name, ours) && !name.eq_ignore_ascii_case(ours)
+/// True if the request has a field that CGI and its descendants cannot tell from this one. Whose value such an endpoint
+/// reads, only it knows.
+fn has_lookalike(request: &Request<'_, '_>, name: &str) -> bool {
+    let name = name.as_bytes();
+    request.fields.kept().any(|(other, _)| list::is_like(other, name) && !other.eq_ignore_ascii_case(name))
 }
 
 fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
@@ -132,6 +133,9 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
     for known in lines {
         let name = memchr::memchr(b':', known).map_or(known, |colon| &known[..colon]);
         let Ok(name) = std::str::from_utf8(name) else { return false };
+        if has_lookalike(request, name) {
+            return false;
+        }
         line.clear();
         let value = known.get(name.len() + 2..);
         let is_same = is_plainly_same(request, name, value).unwrap_or_else(|| {
@@ -253,10 +257,14 @@ mod tests {
         let vary = [("Vary", "X-Tenant")];
         assert!(stored(&vary, &[("x-tenant", "a"), ("x-tenants", "b")], "").is_some());
         assert!(stored(&vary, &[("X_Tenant", "a")], "").is_none());
-        let plain = stored(&vary, &[], "").unwrap();
-        let mut asked = table(&[("x_tenant", "a")]);
-        let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
-        assert!(!serves(&plain, &request, &Policy::default()));
+        for (first, second) in
+            [(&[][..], &[("x_tenant", "a")][..]), (&[("x-tenant", "a")], &[("x-tenant", "a"), ("x_tenant", "b")])]
+        {
+            let plain = stored(&vary, first, "").unwrap();
+            let mut asked = table(second);
+            let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+            assert!(!serves(&plain, &request, &Policy::default()), "{second:?}");
+        }
     }
 
     #[test]
