@@ -182,8 +182,8 @@ fn the_key_of_a_route_with_strip_prefix_is_that_of_the_client() {
     assert!(one.body.contains("x-forwarded-prefix: /one") && two.body.contains("x-forwarded-prefix: /two"));
 }
 
-/// An application with a page of each user at every path below `/account`, which it says is private, as `says` does; its
-/// router cuts paths at everything that servers are known to cut them at.
+/// Answers with the page of the user who is logged in, whatever follows in the path, and states `says` about it. Below
+/// `/static/` there are files for all.
 fn account(request: &Message, says: &str) -> Vec<u8> {
     let target = request.line().split(' ').nth(1).unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default().to_lowercase();

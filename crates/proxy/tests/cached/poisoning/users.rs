@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 use signer::{Signer, now};
 
-/// Says in `X-Says` of the response what the request asks it to say, and reflects the credentials.
+/// Reflects the user of the request, and calls the page cacheable.
 fn page(request: &Message) -> Vec<u8> {
     let user = request.field("authorization").or(request.field("x-user")).unwrap_or("nobody");
     with("200 OK", "Cache-Control: max-age=60|ETag: \"a\"", &format!("page of {user}"))
@@ -151,7 +151,7 @@ fn the_cookie_of_a_sticky_session_is_that_of_its_client() {
     }
 }
 
-/// Two users and a guest of `basic_auth`: `ann` and `dan`, of whom the second one's name has strange bytes.
+/// Users of `basic_auth` with one password, whose names differ in case or have strange bytes.
 const USERS: &str = "ann:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G\n\
     b\u{f6} b\u{e9}\\\"%00,;|a:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G\n\
     ANN:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G\n";
