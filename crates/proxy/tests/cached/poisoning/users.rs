@@ -1,10 +1,8 @@
 //! Users: credentials, cookies, access filters, and routes that tell clients apart.
 
-#[path = "../../../../tokens/tests/support/mod.rs"]
-mod signer;
-
 use super::world::{Ask, Attack, VERSIONS, Version, World, all_fail, ask, get, reflects, seen, with};
 use crate::filters::access::List;
+use crate::filters::jwt::signer::{self, Signer, now};
 use crate::support::message::Message;
 use crate::support::pki::Pki;
 use crate::support::tls::{BOTH, TlsClient};
@@ -12,7 +10,6 @@ use crate::support::{Endpoint, Proxy};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use signer::{Signer, now};
 
 /// Reflects the user of the request, and calls the page cacheable.
 fn page(request: &Message) -> Vec<u8> {
