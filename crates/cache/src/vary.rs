@@ -60,11 +60,12 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
     Some(())
 }
 
-/// True if the request has a field that CGI and its descendants cannot tell from this one. Whose value such an endpoint
-/// reads, only it knows.
+/// True if the request has another field that CGI and its descendants cannot tell from this one: which of the two its
+/// endpoint reads, only that knows.
 fn has_lookalike(request: &Request<'_, '_>, name: &str) -> bool {
-    let name = name.as_bytes();
-    request.fields.kept().any(|(other, _)| list::is_like(other, name) && !other.eq_ignore_ascii_case(name))
+    let ours = name.as_bytes();
+    let mut fields = request.fields.kept();
+    fields.any(|(other, _)| list::is_like(other, ours) && !other.eq_ignore_ascii_case(ours))
 }
 
 fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {

@@ -16,7 +16,7 @@ pub struct Cursor {
     place: u32,
 }
 
-/// One object on a walk.
+/// Object that a walk has come to.
 #[derive(Debug)]
 pub struct Item<H> {
     /// All bytes of its key.
@@ -33,7 +33,7 @@ pub struct Item<H> {
 /// Order of [`Store::top`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Largest first.
+    /// Largest first, by their bytes of memory.
     Bytes,
     /// Most used first, since something was first stored under the key.
     Hits,
@@ -142,7 +142,7 @@ impl Top {
 }
 
 impl<H> Item<H> {
-    /// Key to insert it with.
+    /// Key to insert the object with.
     pub fn key(&self) -> KeyRef<'_> {
         KeyRef::new(&self.key, self.url_len)
     }

@@ -36,7 +36,7 @@ impl Lists {
         Lists { lists: [none; 3], window_max, protected_max: main_max / 5 * 4, main_max }
     }
 
-    /// Bytes of all entries.
+    /// Bytes of all entries of the shard.
     pub fn bytes(&self) -> u64 {
         self.lists.iter().map(|list| list.bytes).sum()
     }

@@ -8,7 +8,7 @@
 //! for up to 256 entries of a walk or a sweep, or for the keys of one URL that are marked as stale. The log of purges is
 //! read below it, if there are purges that an entry was not checked against.
 //!
-//! Someone has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
+//! A thread has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
 //! purged entries take memory, and the log grows to its limit.
 
 mod browse;
@@ -195,7 +195,7 @@ impl<H: Head> Store<H> {
         sum
     }
 
-    /// One step of a sweep. False if no purges are left.
+    /// Sweeps a few places. False if no purges are left.
     fn sweep_step(&self, sweep: &mut Sweep, places: usize) -> bool {
         if sweep.at.is_none() {
             if !self.purges.is_pending() {

@@ -13,10 +13,10 @@ struct Counting;
 /// Bytes that are allocated now, each allocation with the header and the rounding of glibc's allocator.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Allocations so far.
+/// Allocations since the process began.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// One test at a time: both count.
+/// Turn of a test: both count the same bytes.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn real(layout: Layout) -> usize {

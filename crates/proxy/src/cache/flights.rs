@@ -36,7 +36,7 @@ struct Shard {
     apart: HashMap<u64, Instant>,
 }
 
-/// A fetch, for which other requests wait.
+/// Fetch that is under way. Requests that wait for it are woken at its end.
 #[derive(Default)]
 struct Flight(Mutex<Progress>);
 

@@ -10,10 +10,9 @@ use std::path::Path;
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Keys of a cache that does all that the RFCs allow. Errors that a request may have provoked are stored only if a route
-/// names them.
-const PERMISSIVE: &str = "{ client_directives = true, heuristics = true, stale_if_error = '1h', set_cookie = 'store', \
-    ttl = { '400' = '0s', '499' = '0s', '500' = '0s', '502' = '0s', '503' = '0s', '504' = '0s', '599' = '0s' } }";
+/// Keys of a cache that does all that the RFCs allow.
+const PERMISSIVE: &str =
+    "{ client_directives = true, heuristics = true, stale_if_error = '1h', set_cookie = 'store', store_errors = true }";
 
 /// Required case that fails at every strict proxy: its endpoint sends a transfer coding that does not exist.
 const UNFRAMED: &str = "headers-store-Transfer-Encoding";

@@ -134,6 +134,14 @@ table! {
                 the cookies too, so that every client gets them.",
             why: "A page that sets a cookie is often for one visitor.",
         };
+        /// True if all errors that state a lifetime are stored.
+        store_errors: bool = Key {
+            name: "store_errors",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Stores every error that states a lifetime. Otherwise only 404, 405, 410, 414, 451, 501 and those of `ttl`.",
+            why: "Other errors may be due to a field that one client has sent, and would be served to all.",
+        };
         /// True if `no-cache`, `max-age` and the like of requests are obeyed.
         client_directives: bool = Key {
             name: "client_directives",
