@@ -261,7 +261,8 @@ fn a_request_that_has_waited_reaches_the_endpoint_without_what_the_key_lacks() {
     let first = Waiting::new(&proxy, Version::H1, 0);
     held.has_first();
     let mut attacker = proxy.client();
-    attacker.send("GET /p?utm_source=evil HTTP/1.1\r\nHost: a\r\nX-Host: evil\r\nX-Original-URL: /evil\r\nIf-None-Match: \"evil\"\r\n\r\n");
+    let fields = "Host: a\r\nX-Host: evil\r\nX-Original-URL: /evil\r\nIf-None-Match: \"evil\"\r\n";
+    attacker.send(format!("GET /p?utm_source=evil HTTP/1.1\r\n{fields}\r\n"));
     proxy.has_heard();
     held.go.send(()).expect("the endpoint waits");
     attacker.response();
