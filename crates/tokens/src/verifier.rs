@@ -38,7 +38,7 @@ pub struct Verified {
     /// Claims that are kept, by their names.
     pub(crate) kept: Vec<(Arc<str>, Box<str>)>,
     /// User, if it is kept, see [`Verified::user`].
-    user: Option<Box<[u8]>>,
+    pub(crate) user: Option<Box<[u8]>>,
 }
 
 impl Verified {

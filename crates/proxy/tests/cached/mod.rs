@@ -1,5 +1,7 @@
 //! The cache of routes, over real connections.
 
+#![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
+
 mod basics;
 mod conformance;
 mod poisoning;

@@ -14,7 +14,7 @@ mod forward_auth;
 mod guides;
 mod headers;
 mod hosts;
-mod jwt;
+pub mod jwt;
 mod limits;
 mod mirror;
 mod page;

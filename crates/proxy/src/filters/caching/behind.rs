@@ -115,11 +115,16 @@ fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sen
         responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
     } else if is_error(answer.status) || !answer.is_whole {
         return;
-    } else if let Ok(stored) = storable(&request, &due.lookup, &reply, &responses.policy) {
-        let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
-        responses.shared.put(&due.key, entry.into(), due.began, received);
     } else {
-        responses.drop_variant(&due.key, &due.entry);
+        match storable(&request, &due.lookup, &reply, &responses.policy) {
+            Ok(stored) => {
+                let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
+                responses.shared.put(&due.key, entry.into(), due.began, received);
+            }
+            // One client must not end what others get.
+            Err(refusal) if refusal.is_of_request() => return,
+            Err(_) => responses.drop_variant(&due.key, &due.entry),
+        }
     }
     due.lead.end(End::Stored, core.clock.now());
 }

@@ -73,7 +73,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 /// Name of a route for keys. Clients of a listener that asks for certificates share nothing with those of others.
 fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
     let is_guarded = from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
-    if is_guarded { format!("{}/{route}", from.listener.name).into() } else { route.clone() }
+    if is_guarded { format!("{}\0{route}", from.listener.name).into() } else { route.clone() }
 }
 
 /// Needs of a request, as the cache reads them from its head.

@@ -250,3 +250,23 @@ fn a_client_that_does_not_read_holds_up_others_once() {
     }
     assert_eq!(slow.body().len(), SIZE);
 }
+
+#[test]
+fn a_request_that_has_waited_reaches_the_endpoint_without_what_the_key_lacks() {
+    let held = Held::new(|request, at| match at {
+        0 => Vec::new(),
+        _ => with("200 OK", "Cache-Control: max-age=60", &request.head),
+    });
+    let proxy = held.proxy("{ collapse = '1h', query_ignore = ['utm_source'] }");
+    let first = Waiting::new(&proxy, Version::H1, 0);
+    held.has_first();
+    let mut attacker = proxy.client();
+    let fields = "Host: a\r\nX-Host: evil\r\nX-Original-URL: /evil\r\nIf-None-Match: \"evil\"\r\n";
+    attacker.send(format!("GET /p?utm_source=evil HTTP/1.1\r\n{fields}\r\n"));
+    proxy.has_heard();
+    held.go.send(()).expect("the endpoint waits");
+    attacker.response();
+    drop(first);
+    let head = proxy.client().get("/p").body_text().to_lowercase();
+    assert!(head.contains("get /p http/1.1") && !head.contains("evil"), "{head}");
+}

@@ -1,7 +1,7 @@
 //! Responses: renewals that change whose they are, fields that are for one hop, odd spellings of what forbids storing, and
 //! the ends of stored responses.
 
-use super::world::{Ask, Got, VERSIONS, Version, World, ask, get, reflects, seen, with};
+use super::world::{Ask, Got, VERSIONS, Version, World, all_fail, ask, get, reflects, seen, with};
 use crate::support::h2_server::H2Server;
 use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy, wait_until};
@@ -242,6 +242,23 @@ fn unsafe_requests_end_what_is_stored_of_their_own_host_alone() {
 }
 
 #[test]
+fn filters_change_stored_responses_as_they_change_those_of_endpoints() {
+    fn moved(_: &Message) -> Vec<u8> {
+        with("301 Moved Permanently", "Cache-Control: max-age=60|Location: /q|Set-Cookie: a=1; Path=/", "")
+    }
+    let route = "match = { prefix = '/x' }\nstrip_prefix = true\nrestore_prefix = true\ncache = { set_cookie = 'store' }\n\
+                 cookies = { secure = true, http_only = true }\nresponse_headers = { set = { X-Frame-Options = 'DENY' } }";
+    let same = || ask("GET /x/p", "");
+    all_fail(moved, route, vec![("itself", same(), same())]);
+    let world = World::new(Version::H1, moved, route);
+    for is_hit in [false, true] {
+        let got = world.ask(Version::H1, &same());
+        assert_eq!((got.is_hit(), got.field("location")), (is_hit, Some("/x/q")));
+        assert!(got.field("set-cookie").is_some_and(|cookie| cookie.contains("Path=/x") && cookie.contains("Secure")));
+    }
+}
+
+#[test]
 fn a_validation_behind_a_stale_response_is_as_others_would_ask() {
     fn again(request: &Message) -> Vec<u8> {
         let of = if request.field("if-none-match").is_some() { "again" } else { "first" };
@@ -278,6 +295,25 @@ fn a_validation_behind_a_stale_response_stores_nothing_of_its_user() {
     wait_until("it was asked", || world.answered() == 2 && world.proxy.in_flight() == 0);
     for _ in 0..3 {
         assert_eq!(world.ask(Version::H1, &get("")).body, "page of nobody");
+    }
+}
+
+#[test]
+fn an_error_behind_a_stale_response_ends_nothing() {
+    fn wanted(request: &Message) -> Vec<u8> {
+        let fields = "Cache-Control: max-age=0, stale-while-revalidate=600|ETag: \"a\"";
+        match request.field("x-want") {
+            Some(status) => with(&format!("{status} X"), "Cache-Control: max-age=60", "evil"),
+            None => with("200 OK", fields, "page"),
+        }
+    }
+    for status in ["400", "403", "431", "500", "503"] {
+        let world = World::new(Version::H1, wanted, "cache = true");
+        world.ask(Version::H1, &get(""));
+        world.ask(Version::H1, &get(&format!("X-Want: {status}")));
+        wait_until("it was asked", || world.answered() == 2 && world.proxy.in_flight() == 0);
+        let got = world.ask(Version::H1, &get(""));
+        assert!(got.is_hit() && got.body == "page", "{status}: {got:?}");
     }
 }
 

@@ -284,6 +284,15 @@ pub fn all_fail(app: App, route: &'static str, attacks: Vec<(&'static str, Ask, 
     }
 }
 
+/// Like [`all_fail`], before endpoints of HTTP/1 alone: for attacks of which an endpoint sees the same in any version.
+#[track_caller]
+pub fn all_fail_before_h1(app: App, route: &'static str, attacks: Vec<(&'static str, Ask, Ask)>) {
+    for (name, attacker, victim) in attacks {
+        let attack = Attack { name, app, route, attacker, victim };
+        VERSIONS.into_iter().for_each(|client| attack.fails_over(client, Version::H1));
+    }
+}
+
 /// Proves that no victim of these attacks notices them. Attackers may get what victims get.
 #[track_caller]
 pub fn victims_are_spared(app: App, route: &'static str, attacks: Vec<(&'static str, Ask, Ask)>) {
