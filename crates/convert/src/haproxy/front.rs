@@ -1,6 +1,7 @@
 //! Frontends: listeners, and routes in the order of HAProxy's rules.
 
 use super::acl::{Acls, condition};
+use super::address::{AddressRule, Verdict, verdict};
 use super::bind::{self, Bind};
 use super::lexer::Item;
 use super::rules::{Filter, Final, Rules};
@@ -9,7 +10,7 @@ use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
 use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
 use crate::protection::{close, is_closed, would_replace};
-use crate::report::{OPEN, PROTECTED};
+use crate::report::UNKNOWN_LISTS;
 use std::collections::BTreeMap;
 
 /// Most routes that filters with conditions may add to a frontend.
@@ -51,6 +52,9 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
+        if self.is_tcp {
+            close_sessions(&routes, &mut listeners, ledger);
+        }
         (listeners, self.in_listeners(routes, &listeners_of(&plain, &secure), ledger))
     }
 
@@ -171,18 +175,22 @@ impl Front<'_> {
     fn routes(&self, rules: Rules, plain: &[String], secure: &[String], ledger: &mut Ledger) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();
         for rule in &rules.finals {
-            self.push(&mut routes, rule.line, rule.matching.clone(), rule.action.clone(), rule.set.clone());
+            let set = with_access(&rule.set, &[&rules.addresses[..rule.behind]], ledger);
+            self.push(&mut routes, rule.line, rule.matching.clone(), rule.action.clone(), set);
         }
+        let addresses = &rules.addresses;
         for item in self.items.iter().filter(|item| item.word(0) == "use_backend") {
-            self.use_backend(item, &mut routes, ledger);
+            self.use_backend(item, addresses, &mut routes, ledger);
         }
         let default = self.items.iter().rev().find(|item| item.word(0) == "default_backend");
         for item in self.items.iter().filter(|item| item.word(0) == "default_backend") {
             ledger.carried(item.line);
         }
         match (default, &self.own_pool) {
-            (Some(item), _) => self.backend(item.word(1), item.line, Match::default(), &mut routes, ledger),
-            (None, Some(_)) => self.backend(self.name, self.line, Match::default(), &mut routes, ledger),
+            (Some(item), _) => {
+                self.backend(item.word(1), item.line, Match::default(), addresses, &mut routes, ledger);
+            }
+            (None, Some(_)) => self.backend(self.name, self.line, Match::default(), addresses, &mut routes, ledger),
             (None, None) => {}
         }
         for filter in &rules.filters {
@@ -213,7 +221,7 @@ impl Front<'_> {
         routes.push(Route { name, comments: Vec::new(), matching, action, set, line });
     }
 
-    fn use_backend(&self, item: &Item, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+    fn use_backend(&self, item: &Item, addresses: &[AddressRule], routes: &mut Vec<Route>, ledger: &mut Ledger) {
         let name = item.word(1);
         if name.contains("%[") {
             let todo = match name.split_once("map").and_then(|(_, rest)| rest.split_once('(')) {
@@ -233,7 +241,7 @@ impl Front<'_> {
                 }
                 for conj in conjs {
                     match conj.is_plain() {
-                        true => self.backend(name, item.line, conj.matching, routes, ledger),
+                        true => self.backend(name, item.line, conj.matching, addresses, routes, ledger),
                         false => {
                             let todo = "write a [[route]] with other conditions, or limits";
                             ledger.changes(
@@ -255,15 +263,26 @@ impl Front<'_> {
         }
     }
 
-    /// Routes to a backend: its own final rules first, then its pool.
-    fn backend(&self, name: &str, line: Line, matching: Match, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+    /// Routes to a backend: its own final rules first, then its pool. Addresses are those of the frontend's rules.
+    fn backend(
+        &self,
+        name: &str,
+        line: Line,
+        matching: Match,
+        addresses: &[AddressRule],
+        routes: &mut Vec<Route>,
+        ledger: &mut Ledger,
+    ) {
         let Some(backend) = self.backends.get(name) else {
             return ledger.changes(line, format!("unknown backend \"{name}\""), "name one that exists");
         };
         let first = routes.len();
         for rule in &backend.rules.finals {
             match matching.and(&rule.matching) {
-                Ok(matching) => self.push(routes, rule.line, matching, rule.action.clone(), rule.set.clone()),
+                Ok(matching) => {
+                    let set = with_access(&rule.set, &[addresses, &backend.rules.addresses[..rule.behind]], ledger);
+                    self.push(routes, rule.line, matching, rule.action.clone(), set);
+                }
                 Err(Apart::Never) => {}
                 Err(Apart::Unwritable) => {
                     ledger.changes(
@@ -274,10 +293,11 @@ impl Front<'_> {
                 }
             }
         }
+        let set = with_access(&Table::default(), &[addresses, &backend.rules.addresses], ledger);
         match backend.has_pool {
-            true => self.push(routes, line, matching, Action::Pool(name_of(name)), Table::default()),
+            true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
             // Without a server, HAProxy answers 503.
-            false => self.push(routes, line, matching, Action::Respond(503.into()), Table::default()),
+            false => self.push(routes, line, matching, Action::Respond(503.into()), set),
         }
         let mut own = routes.split_off(first);
         for filter in &backend.rules.filters {
@@ -306,6 +326,57 @@ fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
     plain.iter().chain(secure).cloned().collect()
 }
 
+/// Settings with the address lists of these rules.
+fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> Table {
+    let mut set = set.clone();
+    let rules = || groups.iter().flat_map(|rules| rules.iter());
+    match verdict(groups) {
+        Verdict::Open => {}
+        Verdict::Lists(access, differs) => {
+            set.put("access", access);
+            for rule in rules().filter(|rule| differs && rule.is_unknown()) {
+                let reason =
+                    "clients that are in this list and in one to refuse may be refused: the longest network decides";
+                ledger.changes(rule.line, reason, "name the networks of the list in `allow` or `deny` of access");
+            }
+            let mut refusals = rules().filter(|rule| !rule.lets_in);
+            let status = refusals.next().map_or(403, |rule| rule.status);
+            for rule in refusals.filter(|rule| rule.status != status) {
+                let reason = format!("all address lists of a route refuse by one status, here {status}");
+                ledger.changes(rule.line, reason, "nothing, unless clients depend on it");
+            }
+        }
+        Verdict::Unknown => {
+            close(&mut set);
+            for rule in rules() {
+                ledger.changes(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+            }
+        }
+    }
+    set
+}
+
+/// Lets only clients on this machine connect, if sessions are to be refused by the client's address.
+fn close_sessions(routes: &[Route], listeners: &mut [Listener], ledger: &mut Ledger) {
+    let asks = |route: &&Route| {
+        route.set.get("access").is_some() || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
+    };
+    let mut lines = routes.iter().filter(asks).map(|route| route.line).peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    let reason = "sessions are not refused by the client's address: the listener is open for this machine only";
+    for line in lines {
+        ledger.changes(line, reason, "refuse clients by nftables, and set bind of the listener again");
+    }
+    for address in listeners.iter_mut().flat_map(|listener| &mut listener.bind) {
+        if let Some((_, port)) = address.rsplit_once(':').filter(|_| !address.starts_with("unix:")) {
+            *address = format!("127.0.0.1:{port}");
+        }
+    }
+    listeners.iter_mut().for_each(|listener| listener.bind.dedup());
+}
+
 /// Reports what a session cannot be matched by.
 fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     let of_session = |cond: &Cond| matches!(cond.key, Key::Host | Key::Listener) && !cond.negated;
@@ -318,6 +389,8 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
         );
         route.matching.conds.retain(of_session);
     }
+    // The listener was closed for it.
+    route.set.entries.retain(|(key, _)| key != "access");
     if !route.set.is_empty() {
         ledger.changes(
             route.line,
@@ -330,23 +403,23 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
 
 /// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
 fn merge_filter(into: &mut Table, from: &Table) {
-    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || both_allow(into, from);
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || lists_clash(into, from);
     merge_lists(into, from);
     if closed {
         close(into);
     }
 }
 
-/// True if clients have to be in a list of each: joined, one of them would be enough.
-fn both_allow(one: &Table, other: &Table) -> bool {
-    let allowed = |set: &Table| match set.get("access") {
-        Some(Value::Table(access)) => {
-            let lists = ["allow", "allow_files"].map(|key| access.get(key).cloned());
-            lists.iter().any(Option::is_some).then_some(lists)
-        }
-        _ => None,
+/// True if clients that the lists of one refuse could be let in by a network of the other, once both are joined.
+fn lists_clash(one: &Table, other: &Table) -> bool {
+    let allows = |access: &Value| match access {
+        Value::Table(access) => ["allow", "allow_files"].iter().any(|key| access.get(key).is_some()),
+        _ => false,
     };
-    allowed(one).zip(allowed(other)).is_some_and(|(one, other)| one != other)
+    match (one.get("access"), other.get("access")) {
+        (Some(one), Some(other)) => one != other && (allows(one) || allows(other)),
+        _ => false,
+    }
 }
 
 /// Merges settings; lists are joined.
@@ -428,9 +501,8 @@ fn only_forwards(set: &Table) -> bool {
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
-    if both_allow(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
-        let reason = format!("clients have to be in several address lists at once; {PROTECTED}");
-        ledger.changes(filter.line, reason, OPEN);
+    if lists_clash(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
+        ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
     // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.

@@ -1,8 +1,11 @@
 //! haproxy.cfg: sections, defaults that they start from, and what each becomes.
 
 mod acl;
+mod address;
 mod bind;
 mod check;
+mod counter;
+mod fields;
 mod front;
 mod gathered;
 mod global;
@@ -10,6 +13,7 @@ mod known;
 mod lexer;
 mod pool;
 mod redirect;
+mod refusal;
 mod rules;
 mod sample;
 mod server;
