@@ -19,6 +19,23 @@ pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut 
     ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
 }
 
+/// Networks of all clients.
+const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// Lets no client use a route: which of them may is not known, not even for those on this machine.
+pub(crate) fn shut(set: &mut Table) {
+    set.put("access", Table::one("deny", ALL.to_vec()));
+}
+
+/// True if no client may use a route.
+pub(crate) fn is_shut(set: &Table) -> bool {
+    let denied = match set.get("access") {
+        Some(Value::Table(access)) if access.get("allow").or(access.get("allow_files")).is_none() => access.get("deny"),
+        _ => None,
+    };
+    denied == Some(&Value::from(ALL.to_vec()))
+}
+
 /// Fields of requests that evenkeel always sets itself.
 const OWN: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
@@ -78,6 +95,8 @@ mod tests {
         let mut set = Table::one("access", Table::one("allow", vec!["0.0.0.0/0"]));
         assert!(!is_closed(&set));
         close(&mut set);
-        assert!(is_closed(&set));
+        assert!(is_closed(&set) && !is_shut(&set));
+        shut(&mut set);
+        assert!(is_shut(&set) && !is_closed(&set));
     }
 }

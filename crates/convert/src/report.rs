@@ -27,7 +27,7 @@ pub(crate) const OPEN: &str =
 
 /// Reason and advice for address lists that are not carried over.
 pub(crate) const UNKNOWN_LISTS: (&str, &str) = (
-    "which of its address lists has the longest network, which decides here, is not known: only clients on this machine are let in",
+    "which of its address lists has the longest network, which decides here, is not known: all clients are refused",
     "write access of the [[route]]; networks in `allow` must not be within networks that are to be refused",
 );
 

@@ -9,7 +9,7 @@ use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
 use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
-use crate::protection::{close, is_closed, would_replace};
+use crate::protection::{close, is_closed, is_shut, shut, would_replace};
 use crate::report::UNKNOWN_LISTS;
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
-        if self.is_tcp {
-            close_sessions(&routes, &mut listeners, ledger);
+        if self.is_tcp && refuses_sessions(&routes, ledger) {
+            return (Vec::new(), Vec::new());
         }
         (listeners, self.in_listeners(routes, &listeners_of(&plain, &secure), ledger))
     }
@@ -347,7 +347,7 @@ fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> T
             }
         }
         Verdict::Unknown => {
-            close(&mut set);
+            shut(&mut set);
             for rule in rules() {
                 ledger.changes(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
             }
@@ -356,25 +356,17 @@ fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> T
     set
 }
 
-/// Lets only clients on this machine connect, if sessions are to be refused by the client's address.
-fn close_sessions(routes: &[Route], listeners: &mut [Listener], ledger: &mut Ledger) {
+/// True if sessions are to be refused by the client's address, which no listener can do.
+fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     let asks = |route: &&Route| {
         route.set.get("access").is_some() || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
     };
-    let mut lines = routes.iter().filter(asks).map(|route| route.line).peekable();
-    if lines.peek().is_none() {
-        return;
+    let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
+    for line in &lines {
+        let reason = "sessions are not refused by the client's address, so the listener is left out";
+        ledger.changes(*line, reason, "write the listener by hand, and refuse clients by nftables");
     }
-    let reason = "sessions are not refused by the client's address: the listener is open for this machine only";
-    for line in lines {
-        ledger.changes(line, reason, "refuse clients by nftables, and set bind of the listener again");
-    }
-    for address in listeners.iter_mut().flat_map(|listener| &mut listener.bind) {
-        if let Some((_, port)) = address.rsplit_once(':').filter(|_| !address.starts_with("unix:")) {
-            *address = format!("127.0.0.1:{port}");
-        }
-    }
-    listeners.iter_mut().for_each(|listener| listener.bind.dedup());
+    !lines.is_empty()
 }
 
 /// Reports what a session cannot be matched by.
@@ -389,8 +381,6 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
         );
         route.matching.conds.retain(of_session);
     }
-    // The listener was closed for it.
-    route.set.entries.retain(|(key, _)| key != "access");
     if !route.set.is_empty() {
         ledger.changes(
             route.line,
@@ -403,10 +393,13 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
 
 /// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
 fn merge_filter(into: &mut Table, from: &Table) {
-    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || lists_clash(into, from);
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
+    let is_shut = is_shut(into) || is_shut(from) || !closed && lists_clash(into, from);
     merge_lists(into, from);
-    if closed {
-        close(into);
+    match (is_shut, closed) {
+        (true, _) => shut(into),
+        (false, true) => close(into),
+        (false, false) => {}
     }
 }
 
@@ -483,7 +476,9 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
                     todo,
                 );
                 // Too few are let in rather than too many.
-                if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
+                if filter.set.get("access").is_some() && !is_closed(&filter.set) {
+                    shut(&mut route.set);
+                } else if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
                     close(&mut route.set);
                 }
                 out.push(route);
@@ -493,15 +488,16 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
     *routes = out;
 }
 
-/// True if the keys only change what endpoints get, so that routes without one do not need them.
+/// True if the keys only change what goes to endpoints and comes from them, so that routes without one do not need them.
 fn only_forwards(set: &Table) -> bool {
-    set.entries
-        .iter()
-        .all(|(key, _)| matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite"))
+    set.entries.iter().all(|(key, _)| {
+        matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth")
+    })
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
-    if lists_clash(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
+    let is_settled = |set: &Table| is_closed(set) || is_shut(set);
+    if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
         ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };

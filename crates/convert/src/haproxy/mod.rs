@@ -2,6 +2,7 @@
 
 mod acl;
 mod address;
+mod bandwidth;
 mod bind;
 mod check;
 mod counter;
@@ -152,6 +153,9 @@ impl Proxy<'_> {
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
         for item in &self.items {
+            if bandwidth::is_filter(item) {
+                continue;
+            }
             if let Some(fate) = known::fate("", &item.words) {
                 match fate {
                     Fate::Lossless(reason) => ledger.dropped(item.line, reason),
@@ -229,6 +233,7 @@ impl Proxy<'_> {
 
     fn rules(&self, process: &global::Process, tables: &StickTables, ledger: &mut Ledger) -> rules::Rules {
         let mut scope = Scope {
+            items: &self.items,
             section: &self.section.name,
             acls: &self.acls,
             tables,
@@ -237,6 +242,7 @@ impl Proxy<'_> {
         };
         rules::trackers(&self.items, &mut scope, ledger);
         let rules = rules::read(&self.items, &scope, ledger);
+        bandwidth::unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);
         }

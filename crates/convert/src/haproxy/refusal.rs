@@ -122,7 +122,7 @@ pub(super) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
         Some(Verdict::Open) => {}
         Some(Verdict::Unknown) | None => {
             let mut set = Table::default();
-            protection::close(&mut set);
+            protection::shut(&mut set);
             rules.filters.push(Filter { line: item.line, matching, set, strip: None });
             ledger.changes(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
         }
@@ -138,7 +138,13 @@ pub(super) fn allow(
     exceptions: &mut Vec<Exception>,
     ledger: &mut Ledger,
 ) {
-    let Some(stage) = stage(item) else { return };
+    let Some(stage) = stage(item) else {
+        let todo = "exclude these requests in the rules that follow: not = { ... } in the match of their routes";
+        return match tail.is_empty() {
+            true => ledger.dropped(item.line, "responses are allowed"),
+            false => ledger.changes(item.line, "a rule that exempts responses from later rules is not available", todo),
+        };
+    };
     let is_request = stage == Stage::Request;
     // Versions of HTTP are taken for granted, which is safe in refusals only.
     let is_exact = !tail.iter().any(|word| word.trim_start_matches('!').starts_with("HTTP"));

@@ -5,10 +5,10 @@ use super::address::{AddressRule, Stage};
 use super::fields::{fields, old_fields, withhold_always};
 use super::lexer::Item;
 use super::refusal::{Exception, allow, deny, refuse_files};
-use super::{redirect, sample};
+use super::{bandwidth, redirect, sample};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Table, Test};
-use crate::protection::closed_by;
+use crate::protection::{closed_by, shut};
 use crate::rewriting::stripped;
 use std::collections::BTreeMap;
 
@@ -49,6 +49,7 @@ pub(super) type StickTables = BTreeMap<String, (Line, BTreeMap<String, u64>)>;
 
 /// Everything that rules of a section refer to.
 pub(super) struct Scope<'s> {
+    pub items: &'s [&'s Item],
     pub section: &'s str,
     pub acls: &'s Acls,
     pub tables: &'s StickTables,
@@ -132,14 +133,21 @@ pub(super) fn stage(item: &Item) -> Option<Stage> {
     }
 }
 
-/// True if a rule, whose condition cannot be written for this reason, refuses requests by the client's address, or those
-/// without a password, a token or a permission. A variable has what a script or an agent has decided.
+/// True if a rule, whose condition cannot be written for this reason, refuses or diverts clients by their address.
+fn refuses_by_address(name: &str, reason: &str) -> bool {
+    (is_refusal(name) || name == "redirect") && reason.contains(CLIENT)
+}
+
+fn is_refusal(name: &str) -> bool {
+    matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block")
+}
+
+/// True if a rule, whose condition cannot be written for this reason, refuses requests without a password, a token or
+/// a permission. A variable has what a script or an agent has decided.
 fn asks(item: &Item, name: &str, reason: &str) -> bool {
     let proofs = ["http_auth", "jwt_verify", "jwt_query", "auth_response", "userlist"];
-    let refuses = matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block");
     name == "auth"
-        || (refuses || name == "redirect") && reason.contains(CLIENT)
-        || refuses
+        || is_refusal(name)
             && (reason.contains("variables")
                 || item.words.iter().any(|word| proofs.iter().any(|proof| word.contains(proof))))
 }
@@ -192,6 +200,14 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         Err(_) if name == "accept" => return allow(item, tail, &[], rules, exceptions, ledger),
         Err(reason) => {
             let todo = "write a [[route]] for it by hand, if another condition can stand for it";
+            if refuses_by_address(name, &reason) {
+                let reason = format!("its condition cannot be written: {reason}; all clients are refused");
+                ledger.changes(item.line, reason, "write access of the [[route]] by hand");
+                let mut set = Table::default();
+                shut(&mut set);
+                rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
+                return;
+            }
             if asks(item, name, &reason) {
                 let reason = format!("its condition cannot be written: {reason}");
                 return close(item, &reason, &Match::default(), rules, ledger);
@@ -248,6 +264,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
                 "set the field to a fixed value with variables: request_headers or response_headers of a [[route]]";
             ledger.changes(item.line, "values are not changed by expressions", todo);
         }
+        "set-bandwidth-limit" => bandwidth::enable(item, words, &conjs, scope, rules, ledger),
         "use-service" => {
             let todo = "scrape /metrics at `admin.http`, which is a listener of its own";
             ledger.changes(item.line, "metrics are served by the admin's listener, not by this one", todo);
