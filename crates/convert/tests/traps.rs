@@ -277,7 +277,13 @@ fn address_lists_let_in_whom_the_first_rule_lets_in() {
         "",
     );
     has(&health, "match = { path = \"/health\" }\nrespond = 200\n\n");
+    // Clients who go to another backend do not get to those behind it.
+    let away = haproxy(" use_backend a if !{ src -f staff }", "");
+    has(&away, "pool = \"rest\"\naccess = { allow_files = [\"staff\"] }");
     for unknown in [
+        // The more specific match would win over the refusal.
+        " http-request deny if { src 10.0.0.0/8 } { path_reg ^/a[0-9] }\n use_backend a if { path_reg b[0-9]$ } { req.hdr(C) 1 } { req.hdr(D) 1 }",
+        " use_backend a if { src,ipmask(24) 10.0.0.0 }",
         " http-request deny unless { src,ipmask(24) 10.0.0.0 }",
         " http-request deny unless { req.hdr_ip(X-Forwarded-For,-1) 10.0.0.0/8 }",
         " http-request deny if { src 10.0.0.0/8 } { src 10.1.0.0/16 }",
@@ -290,6 +296,7 @@ fn address_lists_let_in_whom_the_first_rule_lets_in() {
 fn an_exception_from_address_lists_is_carried_over_and_no_other() {
     let accepted = haproxy(" tcp-request connection accept if { src 10.0.0.0/8 }\n tcp-request connection reject", "");
     has(&accepted, "access = { allow = [\"10.0.0.0/8\"] }");
+    has(&haproxy(" tcp-request connection reject", ""), "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
     let other = haproxy(" http-request allow if { src 10.0.0.0/8 }\n http-request deny if { path /x }", "");
     changes(&other.report, "it exempts from the address lists that follow, and not from other rules");
     let path = haproxy(" http-request allow if { path /x }\n http-request deny unless { src 10.0.0.0/8 }", "");

@@ -12,6 +12,7 @@ mod gathered;
 mod global;
 mod known;
 mod lexer;
+mod merging;
 mod pool;
 mod redirect;
 mod refusal;

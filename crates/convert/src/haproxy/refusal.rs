@@ -101,11 +101,24 @@ pub(super) fn deny(
             continue;
         }
         if conj.matching.conds.is_empty() && item.word(0) == "tcp-request" {
+            // Behind an `accept` it is for connections without a ClientHello, which no route takes here either.
+            let is_accept =
+                |other: &Item| (other.word(0), other.word(1), other.word(2)) == (item.word(0), item.word(1), "accept");
+            if !scope.items.iter().any(|other| is_accept(other)) {
+                refuse_all(item, rules);
+            }
             ledger.changes(item.line, "it refuses every connection", "remove the listener");
             continue;
         }
         end(item, conj.matching.clone(), action.clone(), set.clone(), rules);
     }
+}
+
+/// Refuses all clients, for a rule whose clients are not known.
+pub(super) fn refuse_all(item: &Item, rules: &mut Rules) {
+    let mut set = Table::default();
+    protection::shut(&mut set);
+    rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
 }
 
 /// Refuses clients by lists in files, where other conditions hold as well.

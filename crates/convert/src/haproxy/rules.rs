@@ -4,11 +4,11 @@ use super::acl::{Acls, CLIENT, Conj, Rate, condition};
 use super::address::{AddressRule, Stage};
 use super::fields::{fields, old_fields, withhold_always};
 use super::lexer::Item;
-use super::refusal::{Exception, allow, deny, refuse_files};
+use super::refusal::{Exception, allow, deny, refuse_all, refuse_files};
 use super::{bandwidth, redirect, sample};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Table, Test};
-use crate::protection::{closed_by, shut};
+use crate::protection::closed_by;
 use crate::rewriting::stripped;
 use std::collections::BTreeMap;
 
@@ -203,10 +203,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
             if refuses_by_address(name, &reason) {
                 let reason = format!("its condition cannot be written: {reason}; all clients are refused");
                 ledger.changes(item.line, reason, "write access of the [[route]] by hand");
-                let mut set = Table::default();
-                shut(&mut set);
-                rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
-                return;
+                return refuse_all(item, rules);
             }
             if asks(item, name, &reason) {
                 let reason = format!("its condition cannot be written: {reason}");
