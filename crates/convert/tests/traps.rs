@@ -277,13 +277,21 @@ fn address_lists_let_in_whom_the_first_rule_lets_in() {
         "",
     );
     has(&health, "match = { path = \"/health\" }\nrespond = 200\n\n");
+    let text =
+        haproxy(" http-request deny deny_status 404 content-type text/plain string no if { src 10.0.0.0/8 }", "");
+    has(&text, "access = { deny = [\"10.0.0.0/8\"], status = 404 }");
+    changes(&text.report, "refused by a plain 404");
+    let page = haproxy(" http-request deny errorfile /no.http if { src 10.0.0.0/8 }", "");
+    has(&page, "access = { deny = [\"10.0.0.0/8\"] }");
+    let moved = haproxy(" http-request redirect location %[var(txn.to)] if !{ src -f staff }", "");
+    has(&moved, "access = { allow_files = [\"staff\"] }");
     // Clients who go to another backend do not get to those behind it.
     let away = haproxy(" use_backend a if !{ src -f staff }", "");
     has(&away, "pool = \"rest\"\naccess = { allow_files = [\"staff\"] }");
     for unknown in [
         // The more specific match would win over the refusal.
         " http-request deny if { src 10.0.0.0/8 } { path_reg ^/a[0-9] }\n use_backend a if { path_reg b[0-9]$ } { req.hdr(C) 1 } { req.hdr(D) 1 }",
-        " use_backend a if { src,ipmask(24) 10.0.0.0 }",
+        " use_backend a if !{ src,ipmask(24) 10.0.0.0 }",
         " http-request deny unless { src,ipmask(24) 10.0.0.0 }",
         " http-request deny unless { req.hdr_ip(X-Forwarded-For,-1) 10.0.0.0/8 }",
         " http-request deny if { src 10.0.0.0/8 } { src 10.1.0.0/16 }",

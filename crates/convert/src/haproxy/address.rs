@@ -1,14 +1,14 @@
-//! Rules on the client's address. HAProxy takes the first rule that holds, evenkeel the longest network that contains
-//! the address, so the lists are computed anew: as far as that shows, never with a client whom HAProxy refuses.
+//! Rules on the client's address. HAProxy takes the first rule that holds, and `access` the longest network that contains
+//! the address, so the lists are computed anew. No client is let in whom HAProxy refuses.
 
 use super::acl::Conj;
 use crate::ledger::Line;
 use crate::model::{Cond, Key, Table, Test};
 use evenkeel_config::plan::Cidr;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Most kinds of clients that are tried for one route: each network with all combinations of lists that are not known.
-const KINDS: usize = 8192;
+const KINDS: usize = 4096;
 
 /// Most lists whose networks are not known, for one route.
 const UNKNOWN: usize = 6;
@@ -71,7 +71,8 @@ impl AddressRule {
         let mut lists = Vec::new();
         for cond in &conj.matching.conds {
             let Cond { key: Key::Client, test: Test::OneOf(words), negated } = cond else { return None };
-            lists.push(List { entries: words.iter().map(|word| entry(word)).collect(), negated: *negated });
+            let entries = words.iter().flat_map(|word| entries(word)).collect();
+            lists.push(List { entries, negated: *negated });
         }
         let files = conj.client_files.iter();
         lists.extend(files.map(|(file, negated)| List { entries: vec![Entry::File(file.clone())], negated: *negated }));
@@ -89,7 +90,7 @@ impl AddressRule {
     }
 
     fn entries(&self) -> impl Iterator<Item = (&Entry, bool)> {
-        // Whoever is in a list that a refusal excludes is let in, as is whoever is in one that an exception asks for.
+        // A list that a refusal excludes lets its clients in, as does one that an exception asks for.
         self.lists.iter().flat_map(|list| list.entries.iter().map(|entry| (entry, list.negated != self.lets_in)))
     }
 
@@ -98,25 +99,36 @@ impl AddressRule {
     }
 }
 
-fn entry(word: &str) -> Entry {
-    match network(word) {
-        Some((network, text)) => Entry::Network(network, text),
-        None => Entry::Word(word.to_string()),
+/// The entry of a word. HAProxy compares IPv4 addresses with networks of IPv6 as well, in their mapped form.
+fn entries(word: &str) -> Vec<Entry> {
+    let Some((network, text)) = network(word) else { return vec![Entry::Word(word.to_string())] };
+    let mut entries = vec![Entry::Network(network, text)];
+    if let IpAddr::V6(address) = network.network()
+        && Cidr::around(MAPPED, network.prefix().min(95)) == Cidr::around(address.into(), network.prefix().min(95))
+        && let Some(all) = Cidr::around(Ipv4Addr::UNSPECIFIED.into(), 0)
+    {
+        entries.push(Entry::Network(all, all.to_string()));
     }
+    entries
 }
+
+/// First IPv6 address that stands for one of IPv4.
+const MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
 
 /// A network as HAProxy writes it: with the number of its bits, or with a mask.
 fn network(word: &str) -> Option<(Cidr, String)> {
     let (address, bits) = word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().ok()?;
-    let all = if address.is_ipv4() { 32 } else { 128 };
-    let Some(bits) = bits else { return Some((Cidr::around(address, all)?, word.to_string())) };
-    if let Ok(bits) = bits.parse() {
-        return Some((Cidr::around(address, bits)?, word.to_string()));
-    }
-    let mask = bits.parse::<std::net::Ipv4Addr>().ok()?.to_bits();
-    let is_mask = address.is_ipv4() && mask.leading_ones() + mask.trailing_zeros() >= 32;
-    let network = is_mask.then(|| Cidr::around(address, mask.leading_ones() as u8)).flatten()?;
+    let bits = match bits.map(|bits| (bits.parse::<u8>(), bits.parse::<Ipv4Addr>())) {
+        None if address.is_ipv4() => 32,
+        None => 128,
+        Some((Ok(bits), _)) => bits,
+        Some((_, mask)) => {
+            let mask = mask.ok().filter(|_| address.is_ipv4())?.to_bits();
+            (mask.leading_ones() + mask.trailing_zeros() >= 32).then_some(mask.leading_ones() as u8)?
+        }
+    };
+    let network = Cidr::around(address, bits)?;
     Some((network, network.to_string()))
 }
 
@@ -186,7 +198,7 @@ impl<'r> World<'r> {
         self.stages.iter().all(|rules| rules.iter().find(|rule| rule.holds(&is_in)).is_none_or(|rule| rule.lets_in))
     }
 
-    /// The longest of some networks that contains one, other than itself.
+    /// Place of the longest other network that contains this one.
     fn above(&self, at: usize) -> Option<usize> {
         let (inner, ..) = &self.networks[at];
         self.networks[..at].iter().rposition(|(outer, ..)| contains(outer, inner))
@@ -337,13 +349,14 @@ mod tests {
             (&["deny unless { src 10.0.0.0/8 }", "deny unless { src 192.0.2.0/24 }"], "deny[0.0.0.0/0, ::/0]"),
             (&["allow if { src 10.0.0.0/8 }", "deny"], "allow[10.0.0.0/8]"),
             (&["allow", "deny if { src 10.0.0.0/8 }"], "Open"),
-            // Rules for connections have let in whom `http-request` refuses.
+            // An `allow` of requests does not exempt from rules for connections.
             (&["allow if { src 10.0.0.0/8 }", "reject if { src 10.1.0.0/16 }"], "deny[10.1.0.0/16]"),
             (
                 &["deny if { src 10.0.0.0/8 } !{ src 10.1.0.0/16 }"],
                 "deny[10.0.0.0/8] allow[10.1.0.0/16, 0.0.0.0/0, ::/0]",
             ),
-            (&["deny if { src 10.0.0.0/255.0.0.0 }"], "deny[10.0.0.0/8]"),
+            (&["deny if { src 10.9.9.9/255.0.0.0 2001:db8::1/32 }"], "deny[10.0.0.0/8, 2001:db8::/32]"),
+            (&["deny if { src ::/0 }"], "deny[::/0, 0.0.0.0/0]"),
         ] {
             assert_eq!(access(lines), lists, "{lines:?}");
         }

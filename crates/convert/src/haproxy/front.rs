@@ -194,7 +194,7 @@ impl Front<'_> {
             (None, Some(_)) => self.backend(self.name, self.line, Match::default(), addresses, &mut routes, ledger),
             (None, None) => {}
         }
-        // From the last: those routes are part of what stands behind the others.
+        // The last first, since its routes stand behind the others too.
         for (behind, clients) in diverted.into_iter().rev() {
             let mut rest = routes.split_off(behind);
             clients.filters.iter().for_each(|filter| apply(filter, &mut rest, &|_| true, ledger));
@@ -276,7 +276,8 @@ impl Front<'_> {
                     name_of(name)
                 );
                 let mut reason = format!("its condition cannot be written: {reason}");
-                if reason.contains(CLIENT) {
+                let is_negated = item.from(2).iter().any(|word| word == "unless" || word.starts_with('!'));
+                if reason.contains(CLIENT) && (is_negated || self.refuses(name)) {
                     refuse_all(item, &mut diverted);
                     reason.push_str("; all clients are refused behind it");
                 }
@@ -368,9 +369,8 @@ fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> T
         Verdict::Lists(access, differs) => {
             set.put("access", access);
             for rule in rules().filter(|rule| differs && rule.is_unknown()) {
-                let reason =
-                    "clients that are in this list and in one to refuse may be refused: the longest network decides";
-                ledger.changes(rule.line, reason, "name the networks of the list in `allow` or `deny` of access");
+                let reason = "clients that are in this list and in others may be refused, and HAProxy lets them in";
+                ledger.changes(rule.line, reason, "name the networks that must be let in, in `allow` of access");
             }
             let mut refusals = rules().filter(|rule| !rule.lets_in);
             let status = refusals.next().map_or(403, |rule| rule.status);

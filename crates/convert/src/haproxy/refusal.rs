@@ -35,7 +35,7 @@ impl Exception {
                 ledger.changes(self.line, reason, todo);
             }
             (false, true) => ledger.carried(self.line),
-            (false, false) => ledger.dropped(self.line, "no rule that follows refuses anything"),
+            (false, false) => ledger.dropped(self.line, "no rule that was carried over refuses what it exempts"),
         }
     }
 }
@@ -52,14 +52,21 @@ pub(super) fn deny(
     let (action, set) = match redirect::respond(words, 403) {
         Ok((action, fields)) if fields.is_empty() => (action, Table::default()),
         Ok((action, fields)) => (action, Table::one("response_headers", fields)),
-        Err(reason) => return ledger.changes(item.line, reason, "write the response of a [[route]] by hand"),
+        Err(reason) => {
+            ledger.changes(item.line, format!("{reason}: refused by 403"), "write the response of a [[route]] by hand");
+            (Action::Respond(403.into()), Table::default())
+        }
     };
-    let status = match &action {
-        Action::Respond(Value::Int(status)) => Some(*status),
-        _ => None,
+    let (status, has_text) = match &action {
+        Action::Respond(Value::Int(status)) => (*status, false),
+        Action::Respond(Value::Table(table)) => match table.get("status") {
+            Some(Value::Int(status)) => (*status, true),
+            _ => (403, true),
+        },
+        _ => (403, true),
     };
-    let refusal = status.filter(|status| (400..600).contains(status));
-    let status = status.unwrap_or(403);
+    // Statuses that `access` can refuse with.
+    let refusal = if (400..600).contains(&status) { status } else { 403 };
     ledger.carried(item.line);
     let counts = conjs.iter().any(|conj| !conj.rates.is_empty());
     if !counts && (matches!(item.word(1), "silent-drop" | "tarpit" | "reject") || item.word(0) == "tcp-request") {
@@ -78,17 +85,17 @@ pub(super) fn deny(
         let stage = stage(item).unwrap_or(Stage::Request);
         // Without a condition it refuses all requests, except those that a rule before it has let in.
         let has_exceptions = rules.addresses.iter().any(|rule| rule.stage == stage && rule.lets_in);
-        let rule = AddressRule::of(conj, item.line, stage, false, refusal.unwrap_or(403));
+        let rule = AddressRule::of(conj, item.line, stage, false, refusal);
         if let Some(rule) = rule.filter(|rule| !rule.is_unconditional() || has_exceptions) {
             rules.addresses.push(rule);
-            if refusal.is_none() || !set.is_empty() {
-                let todo = "error_pages = [{ status = [403], file = \"FILE.html\" }], if clients read it";
-                ledger.changes(item.line, "clients of address lists are refused by a status and an error page", todo);
+            if has_text || refusal != status || !set.is_empty() {
+                let todo = format!("error_pages = [{{ status = [{refusal}], file = \"FILE.html\" }}] in the [[route]]");
+                ledger.changes(item.line, format!("clients of address lists are refused by a plain {refusal}"), todo);
             }
             continue;
         }
         if !conj.client_files.is_empty() && conj.auth.is_empty() && conj.rates.is_empty() {
-            refuse_files(item, conj, refusal.unwrap_or(403), rules, ledger);
+            refuse_files(item, conj, refusal, rules, ledger);
             continue;
         }
         if !conj.auth.is_empty() {

@@ -228,14 +228,14 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         "deny" | "reject" | "tarpit" | "silent-drop" | "block" => deny(item, &words[1..], &conjs, scope, rules, ledger),
         "redirect" => match redirect::redirect(&words[1..]) {
             Ok(action) => finals(item, &conjs, action, Table::default(), rules, ledger),
-            Err(reason) => ledger.changes(item.line, reason, "write the redirect of a [[route]] by hand"),
+            Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200) {
             Ok((action, fields)) => {
                 let set = if fields.is_empty() { fields } else { Table::one("response_headers", fields) };
                 finals(item, &conjs, action, set, rules, ledger);
             }
-            Err(reason) => ledger.changes(item.line, reason, "write the response of a [[route]] by hand"),
+            Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
             let cond = Cond::one_of(Key::Path, [item.word(1)]);
@@ -288,6 +288,15 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: Table, rules: &mut R
         }
         end(item, conj.matching.clone(), action.clone(), set.clone(), rules);
     }
+}
+
+/// A redirect or response that cannot be written. Clients whom it keeps out by their address are refused.
+fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
+    let by_client =
+        |conj: &&Conj| !conj.client_files.is_empty() || conj.matching.conds.iter().any(|cond| cond.key == Key::Client);
+    let kept_out: Vec<Conj> = conjs.iter().filter(by_client).cloned().collect();
+    deny(item, &[], &kept_out, scope, rules, ledger);
+    ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
 }
 
 /// Adds a rule that ends the requests of a match.
