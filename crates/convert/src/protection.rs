@@ -19,7 +19,7 @@ pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut 
     ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
 }
 
-/// Networks of all clients.
+/// The whole of both families of addresses.
 const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Lets no client use a route: which of them may is not known, not even for those on this machine.

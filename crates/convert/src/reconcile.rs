@@ -21,7 +21,7 @@ pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledge
                     "for requests that both fit, {whose} takes {}; here the more specific of the two wins, which may be this one",
                     ledger.place(earlier)
                 );
-                // A client whom the earlier rule refuses would be let in.
+                // A client that the earlier rule refuses would be let in.
                 if refusals.contains(&earlier) {
                     let same = routes.iter_mut().filter(|route| route.line == later && !is_answer(route));
                     same.for_each(|route| shut(&mut route.set));

@@ -1,12 +1,10 @@
 //! Frontends: listeners, and routes in the order of HAProxy's rules.
 
 use super::acl::{Acls, CLIENT, condition};
-use super::address::{AddressRule, Verdict, verdict};
 use super::bind::{self, Bind};
 use super::lexer::Item;
 use super::merging::{apply, by_segment, merge_lists};
-use super::refusal::{refuse_all, refuse_files};
-use super::rules::{Final, Rules};
+use super::rules::{AddressRule, Final, Rules, Verdict, refuse_all, refuse_files, verdict};
 use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;

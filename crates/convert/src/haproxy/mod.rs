@@ -1,12 +1,8 @@
 //! haproxy.cfg: sections, defaults that they start from, and what each becomes.
 
 mod acl;
-mod address;
-mod bandwidth;
 mod bind;
 mod check;
-mod counter;
-mod fields;
 mod front;
 mod gathered;
 mod global;
@@ -14,10 +10,7 @@ mod known;
 mod lexer;
 mod merging;
 mod pool;
-mod redirect;
-mod refusal;
 mod rules;
-mod sample;
 mod server;
 mod time;
 
@@ -154,7 +147,7 @@ impl Proxy<'_> {
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
         for item in &self.items {
-            if bandwidth::is_filter(item) {
+            if rules::is_filter(item) {
                 continue;
             }
             if let Some(fate) = known::fate("", &item.words) {
@@ -243,7 +236,7 @@ impl Proxy<'_> {
         };
         rules::trackers(&self.items, &mut scope, ledger);
         let rules = rules::read(&self.items, &scope, ledger);
-        bandwidth::unused(&self.items, ledger);
+        rules::unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);
         }

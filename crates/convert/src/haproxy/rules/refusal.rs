@@ -1,18 +1,18 @@
 //! Rules that refuse requests, and rules that exempt from them.
 
-use super::acl::Conj;
 use super::address::{AddressRule, Stage, Verdict, verdict};
 use super::counter::limit;
-use super::lexer::Item;
+use super::effect::{Filter, Rules, Scope, close, end, stage};
 use super::redirect;
-use super::rules::{Filter, Rules, Scope, close, end, stage};
+use crate::haproxy::acl::Conj;
+use crate::haproxy::lexer::Item;
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Key, Match, Table, Value};
 use crate::protection;
 use crate::report::UNKNOWN_LISTS;
 
 /// An `allow` or `accept`, which exempts requests from the rules behind it.
-pub(super) struct Exception {
+pub(crate) struct Exception {
     line: Line,
     pub stage: Stage,
     /// True if it exempts from rules on addresses here too.
@@ -41,7 +41,7 @@ impl Exception {
 }
 
 /// A rule that refuses requests, for each alternative of its condition.
-pub(super) fn deny(
+pub(crate) fn deny(
     item: &Item,
     words: &[String],
     conjs: &[Conj],
@@ -122,14 +122,14 @@ pub(super) fn deny(
 }
 
 /// Refuses all clients, for a rule whose clients are not known.
-pub(super) fn refuse_all(item: &Item, rules: &mut Rules) {
+pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
     let mut set = Table::default();
     protection::shut(&mut set);
     rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
 }
 
 /// Refuses clients by lists in files, where other conditions hold as well.
-pub(super) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Rules, ledger: &mut Ledger) {
+pub(crate) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Rules, ledger: &mut Ledger) {
     let (of_client, others) = conj.matching.conds.iter().cloned().partition(|cond| cond.key == Key::Client);
     let matching = Match { conds: others };
     let clients = Conj { matching: Match { conds: of_client }, ..conj.clone() };
@@ -150,7 +150,7 @@ pub(super) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
 }
 
 /// An exception from the rules behind it. That from rules on addresses is exact; others do not know of it.
-pub(super) fn allow(
+pub(crate) fn allow(
     item: &Item,
     tail: &[String],
     conjs: &[Conj],

@@ -1,10 +1,10 @@
 //! `filter bwlim-in` and `bwlim-out`, with the rules that turn them on, as `bandwidth` of routes. Source: HAProxy 2.7,
 //! flt_bwlim.c. There a limit holds for each stream, or for all that share an entry of a stick-table; bodies alone count.
 
-use super::acl::Conj;
-use super::lexer::Item;
-use super::rules::{Rules, Scope, filter};
-use super::time::milliseconds;
+use super::effect::{Rules, Scope, filter};
+use crate::haproxy::acl::Conj;
+use crate::haproxy::lexer::Item;
+use crate::haproxy::time::milliseconds;
 use crate::ledger::Ledger;
 use crate::model::{Table, parse_size, size};
 
@@ -21,19 +21,19 @@ struct Limit<'i> {
 }
 
 /// True for a filter that limits bandwidth.
-pub(super) fn is_filter(item: &Item) -> bool {
+pub(crate) fn is_filter(item: &Item) -> bool {
     item.word(0) == "filter" && matches!(item.word(1), "bwlim-in" | "bwlim-out")
 }
 
 /// Settles limits that no rule has turned on.
-pub(super) fn unused(items: &[&Item], ledger: &mut Ledger) {
+pub(crate) fn unused(items: &[&Item], ledger: &mut Ledger) {
     for item in items.iter().filter(|item| is_filter(item) && !ledger.is_settled(item.line)).collect::<Vec<_>>() {
         ledger.dropped(item.line, "no rule that was carried over turns it on");
     }
 }
 
 /// `set-bandwidth-limit NAME`: the limit for the requests of the rule.
-pub(super) fn enable(
+pub(crate) fn enable(
     item: &Item,
     words: &[String],
     conjs: &[Conj],

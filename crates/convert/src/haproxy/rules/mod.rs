@@ -1,75 +1,28 @@
 //! Rules of a section: http-request, http-response, tcp-request, redirect, with their conditions.
 
-use super::acl::{Acls, CLIENT, Conj, Rate, condition};
-use super::address::{AddressRule, Stage};
-use super::fields::{fields, old_fields, withhold_always};
+mod address;
+mod bandwidth;
+mod counter;
+mod effect;
+mod fields;
+mod redirect;
+mod refusal;
+mod sample;
+
+pub(super) use address::{AddressRule, Verdict, verdict};
+pub(super) use bandwidth::{is_filter, unused};
+pub(super) use effect::{Filter, Final, Rules, Scope, StickTables};
+pub(super) use refusal::{refuse_all, refuse_files};
+
+use super::acl::{CLIENT, Conj, condition};
 use super::lexer::Item;
-use super::refusal::{Exception, allow, deny, refuse_all, refuse_files};
-use super::{bandwidth, redirect, sample};
-use crate::ledger::{Ledger, Line};
+use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Match, Table, Test};
-use crate::protection::closed_by;
 use crate::rewriting::stripped;
-use std::collections::BTreeMap;
-
-/// Rules of a section, sorted by their effect; each list in the order of the file.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
-    /// Rules that end a request.
-    pub finals: Vec<Final>,
-    /// Keys of routes whose requests fulfil the conditions.
-    pub filters: Vec<Filter>,
-    /// Final rules on the client's address alone, those for connections first.
-    pub addresses: Vec<AddressRule>,
-    /// Keys of `limits` of the listener.
-    pub limits: Table,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Final {
-    pub line: Line,
-    pub matching: Match,
-    pub action: Action,
-    pub set: Table,
-    /// Number of the rules on addresses that HAProxy tries before this one.
-    pub behind: usize,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Filter {
-    pub line: Line,
-    pub matching: Match,
-    pub set: Table,
-    /// Path that the requests must be below, if the filter takes it away.
-    pub strip: Option<String>,
-}
-
-/// Counters of stick-tables by section: each with its period in milliseconds.
-pub(super) type StickTables = BTreeMap<String, (Line, BTreeMap<String, u64>)>;
-
-/// Everything that rules of a section refer to.
-pub(super) struct Scope<'s> {
-    pub items: &'s [&'s Item],
-    pub section: &'s str,
-    pub acls: &'s Acls,
-    pub tables: &'s StickTables,
-    /// Lines of the userlist of each name.
-    pub userlists: &'s BTreeMap<String, Vec<Line>>,
-    /// Trackers by number: the key and the table.
-    pub trackers: BTreeMap<String, (String, String)>,
-}
-
-impl Scope<'_> {
-    pub fn key_of(&self, rate: &Rate) -> (Option<String>, String) {
-        let tracker = rate.tracker.clone().unwrap_or_else(|| "0".to_string());
-        match self.trackers.get(&tracker) {
-            Some((key, table)) => (Some(key.clone()), table.clone()),
-            // `src_http_req_rate(TABLE)` names the table itself.
-            None if self.tables.contains_key(&tracker) => (Some("src".to_string()), tracker),
-            None => (None, self.section.to_string()),
-        }
-    }
-}
+use address::Stage;
+use effect::{close, end, filter, stage};
+use fields::{fields, old_fields, withhold_always};
+use refusal::{Exception, allow, deny};
 
 /// Notes `track-sc` rules of a section, before its other rules are read.
 pub(super) fn trackers(items: &[&Item], scope: &mut Scope<'_>, ledger: &mut Ledger) {
@@ -122,17 +75,6 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> R
     rules
 }
 
-/// Rules with which HAProxy tries one; `None` for directives that stand apart.
-pub(super) fn stage(item: &Item) -> Option<Stage> {
-    match (item.word(0), item.word(1)) {
-        ("tcp-request", "connection") => Some(Stage::Connection),
-        ("tcp-request", "session") => Some(Stage::Session),
-        ("tcp-request", "content") => Some(Stage::Content),
-        ("http-request" | "block", _) => Some(Stage::Request),
-        _ => None,
-    }
-}
-
 /// True if a rule, whose condition cannot be written for this reason, refuses or diverts clients by their address.
 fn refuses_by_address(name: &str, reason: &str) -> bool {
     (is_refusal(name) || name == "redirect") && reason.contains(CLIENT)
@@ -150,13 +92,6 @@ fn asks(item: &Item, name: &str, reason: &str) -> bool {
         || is_refusal(name)
             && (reason.contains("variables")
                 || item.words.iter().any(|word| proofs.iter().any(|proof| word.contains(proof))))
-}
-
-/// Closes the requests of a match, whose password or permission is not asked for.
-pub(super) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
-    let mut set = Table::default();
-    closed_by(item.line, reason, &mut set, ledger);
-    rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
 }
 
 fn is_rule(item: &Item) -> bool {
@@ -275,7 +210,7 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: Table, rules: &mut R
     ledger.carried(item.line);
     for conj in conjs {
         if !conj.client_files.is_empty() && conj.rates.is_empty() && conj.auth.is_empty() {
-            // Clients whom it answers do not get further.
+            // Clients that it answers do not get further.
             refuse_files(item, conj, 403, rules, ledger);
             let todo = "nothing, unless clients depend on the answer";
             ledger.changes(item.line, "clients of a list in a file are refused instead of being answered by it", todo);
@@ -290,40 +225,13 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: Table, rules: &mut R
     }
 }
 
-/// A redirect or response that cannot be written. Clients whom it keeps out by their address are refused.
+/// A redirect or response that cannot be written. Clients that it keeps out by their address are refused.
 fn unanswered(item: &Item, conjs: &[Conj], reason: &str, scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {
     let by_client =
         |conj: &&Conj| !conj.client_files.is_empty() || conj.matching.conds.iter().any(|cond| cond.key == Key::Client);
     let kept_out: Vec<Conj> = conjs.iter().filter(by_client).cloned().collect();
     deny(item, &[], &kept_out, scope, rules, ledger);
     ledger.changes(item.line, reason, "write the answer of a [[route]] by hand");
-}
-
-/// Adds a rule that ends the requests of a match.
-pub(super) fn end(item: &Item, matching: Match, action: Action, set: Table, rules: &mut Rules) {
-    let behind = rules.addresses.len();
-    rules.finals.push(Final { line: item.line, matching, action, set, behind });
-}
-
-/// Adds keys of routes, for each alternative of a condition.
-pub(super) fn filter(item: &Item, conjs: &[Conj], set: &Table, rules: &mut Rules, ledger: &mut Ledger) {
-    ledger.carried(item.line);
-    for conj in conjs {
-        match conj.is_plain() {
-            true => {
-                rules.filters.push(Filter {
-                    line: item.line,
-                    matching: conj.matching.clone(),
-                    set: set.clone(),
-                    strip: None,
-                });
-            }
-            false => {
-                let todo = "see whether every request may have it, and write it in the [[route]]";
-                ledger.changes(item.line, "its condition asks for a counter, a list in a file or a password", todo);
-            }
-        }
-    }
 }
 
 fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules: &mut Rules, ledger: &mut Ledger) {

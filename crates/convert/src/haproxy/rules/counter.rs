@@ -1,13 +1,13 @@
 //! Denials by counters of stick-tables: rates and requests in flight as limits.
 
-use super::acl::Rate;
-use super::lexer::Item;
-use super::rules::{Filter, Rules, Scope};
+use super::effect::{Filter, Rules, Scope};
+use crate::haproxy::acl::Rate;
+use crate::haproxy::lexer::Item;
 use crate::ledger::Ledger;
 use crate::model::{Match, Table, Value};
 
 /// A denial by a counter as a limit.
-pub(super) fn limit(
+pub(crate) fn limit(
     item: &Item,
     rate: &Rate,
     matching: &Match,

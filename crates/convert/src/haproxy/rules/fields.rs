@@ -1,15 +1,15 @@
 //! Fields of requests and responses that rules set, add or remove.
 
-use super::acl::Conj;
-use super::lexer::Item;
-use super::rules::{Filter, Rules, filter};
+use super::effect::{Filter, Rules, filter};
 use super::sample;
+use crate::haproxy::acl::Conj;
+use crate::haproxy::lexer::Item;
 use crate::ledger::Ledger;
 use crate::model::{Cond, Key, Match, Table, Test};
 use crate::protection::withhold;
 
 /// Fields that a rule sets, adds or removes.
-pub(super) fn fields(
+pub(crate) fn fields(
     item: &Item,
     words: &[String],
     conjs: &[Conj],
@@ -90,7 +90,7 @@ pub(super) fn fields(
 
 /// Removes a field from all requests whose rule has a condition that cannot be written: that of a client must not pass
 /// where HAProxy replaces it. Only for fields that no standard has: others mean something else than who the client is.
-pub(super) fn withhold_always(item: &Item, words: &[String], reason: &str, rules: &mut Rules, ledger: &mut Ledger) {
+pub(crate) fn withhold_always(item: &Item, words: &[String], reason: &str, rules: &mut Rules, ledger: &mut Ledger) {
     let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
     let is_extension = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"));
     if item.word(0) != "http-request" || !matches!(verb, "set-header" | "del-header") || !is_extension {
@@ -105,7 +105,7 @@ pub(super) fn withhold_always(item: &Item, words: &[String], reason: &str, rules
 }
 
 /// `reqadd`, `rspadd`, `reqidel`, `rspidel` of versions before 2.1.
-pub(super) fn old_fields(item: &Item, words: &[String], conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
+pub(crate) fn old_fields(item: &Item, words: &[String], conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
     let (verb, text) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
     let table = if verb.starts_with("rsp") { "response_headers" } else { "request_headers" };
     let mut set = Table::default();

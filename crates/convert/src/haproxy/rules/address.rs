@@ -1,7 +1,7 @@
 //! Rules on the client's address. HAProxy takes the first rule that holds, and `access` the longest network that contains
-//! the address, so the lists are computed anew. No client is let in whom HAProxy refuses.
+//! the address, so the lists are computed anew: no client that HAProxy refuses is let in.
 
-use super::acl::Conj;
+use crate::haproxy::acl::Conj;
 use crate::ledger::Line;
 use crate::model::{Cond, Key, Table, Test};
 use evenkeel_config::plan::Cidr;
@@ -15,14 +15,14 @@ const UNKNOWN: usize = 6;
 
 /// List of rules that HAProxy tries in order, each with an end of its own: all of them have to let a client in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     Connection,
     Session,
     Content,
     Request,
 }
 
-/// An entry of a list of addresses.
+/// One network, or several whose bits are not known before evenkeel reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Network(Cidr, String),
@@ -41,19 +41,19 @@ struct List {
 
 /// A final rule whose condition is about the client's address alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AddressRule {
+pub(crate) struct AddressRule {
     pub line: Line,
     pub stage: Stage,
     /// True for `allow` and `accept`.
     pub lets_in: bool,
-    /// Status of a refusal.
+    /// Status of a refusal, 400 to 599.
     pub status: u64,
     lists: Vec<List>,
 }
 
-/// Lists of a route, beside the rules that they come from.
+/// Answer to the question which lists of `access` decide as the rules do.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Every client is let in.
     Open,
     /// The table of `access`. True if clients that are in several lists may be refused, and HAProxy lets them in.
@@ -137,7 +137,7 @@ fn contains(outer: &Cidr, inner: &Cidr) -> bool {
 }
 
 /// Lists that let in the clients whom all stages of all groups of rules let in. A group is what a section has.
-pub(super) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
+pub(crate) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
     let world = World::of(groups);
     if world.unknown.len() > UNKNOWN || (world.networks.len() << world.unknown.len()) > KINDS {
         return Verdict::Unknown;
@@ -230,8 +230,8 @@ impl<'r> World<'r> {
         }
     }
 
-    /// Tries the lists on every kind of client. `None` if they let in one whom HAProxy refuses, and true if they refuse
-    /// one whom it lets in.
+    /// Tries the lists on every kind of client. `None` if they let in one that HAProxy refuses, and true if they refuse
+    /// one that it lets in.
     fn compare(&self, decisions: &Decisions) -> Option<bool> {
         let mut differs = false;
         let networks = self.networks.iter().map(|(network, ..)| Some(network));
