@@ -22,13 +22,11 @@ pub(crate) enum Stage {
     Request,
 }
 
-/// One network, or several whose bits are not known before evenkeel reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     Network(Cidr, String),
-    /// A file of networks.
     File(String),
-    /// A name or a variable of the environment.
+    /// Text for the address of a host, or a variable of the environment.
     Word(String),
 }
 
@@ -54,7 +52,6 @@ pub(crate) struct AddressRule {
 /// Answer to the question which lists of `access` decide as the rules do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// Every client is let in.
     Open,
     /// The table of `access`. True if clients that are in several lists may be refused, and HAProxy lets them in.
     Lists(Table, bool),
@@ -136,7 +133,7 @@ fn contains(outer: &Cidr, inner: &Cidr) -> bool {
     outer.prefix() <= inner.prefix() && outer.contains(inner.network())
 }
 
-/// Lists that let in the clients whom all stages of all groups of rules let in. A group is what a section has.
+/// Computes lists that let in the clients that all stages of all groups of rules let in. Each section is a group.
 pub(crate) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
     let world = World::of(groups);
     if world.unknown.len() > UNKNOWN || (world.networks.len() << world.unknown.len()) > KINDS {
