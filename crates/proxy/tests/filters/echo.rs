@@ -70,6 +70,11 @@ impl Echoes {
         Echoes { h1, h2 }
     }
 
+    /// Number of requests that came.
+    pub fn came(&self) -> usize {
+        self.h1.seen().len() + self.h2.seen().len()
+    }
+
     pub fn addrs(&self) -> [SocketAddr; 2] {
         [self.h1.addr, self.h2.addr]
     }

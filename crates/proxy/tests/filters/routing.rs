@@ -2,6 +2,7 @@
 //! HTTP/1.1 and HTTP/2, to endpoints of both.
 
 mod beside;
+mod predicted;
 
 use super::access::List;
 use super::echo::{Echoes, fields, got};

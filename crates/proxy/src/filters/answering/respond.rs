@@ -2,7 +2,7 @@
 
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use evenkeel_config::plan::Action;
 use std::sync::Arc;
@@ -32,5 +32,9 @@ impl Filter for Respond {
             None if self.status < 400 => Response::page("", Vec::new()).status(self.status),
             None => Response::new(self.status, "the route answers with this status"),
         })
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }
