@@ -10,10 +10,11 @@ use crate::observe::stats::ListenerStats;
 use crate::peer::forwarded::Origin;
 use crate::peer::{Peer, hash_key};
 use evenkeel_balance::{Clock, Explanation, Request as Asked};
+use evenkeel_config::plan;
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
 use evenkeel_view::described::Parts;
-use evenkeel_view::picks::{FilterAnswer, FilterTrial, Pick, Routed, WouldGo};
+use evenkeel_view::picks::{FilterAnswer, FilterTrial, Pick, WouldGo};
 use evenkeel_wire::head::{Edits, Request, Table};
 use evenkeel_wire::http1::Version;
 use evenkeel_wire::http1::fields::{Framing, Stated};
@@ -22,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-/// Adds to the routing of a described request the decisions of a worker.
+/// Adds the decisions of a worker to the routing of a described request.
 ///
 /// # Errors
 /// The request cannot be tried, for the reason.
@@ -37,12 +38,12 @@ pub fn dry_run(worker: &Worker, mut would: WouldGo, described: &Parts) -> Result
         fields: fields.fields(),
     };
     let client = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    // Before filters change the request, as algorithms go by what the client sends.
-    let pick = would.routed.pool.as_deref().and_then(|pool| pick(worker, pool, &request, client));
     if let Some(rules) = rules(worker, &would.routed.listener) {
         filter(worker, &rules, &mut request, client, &mut would)?;
     }
-    would.pick = pick.filter(|_| would.answer.is_none());
+    if would.answer.is_none() {
+        would.pick = would.routed.pool.as_deref().and_then(|pool| pick(worker, pool, &request, client));
+    }
     Ok(would)
 }
 
@@ -70,13 +71,9 @@ fn filter(
     exchange.said = rules.plan.tls.is_some().then(|| Box::new(over_tls(client)));
     let mut edits = Edits::new(Vec::new());
     let mut head = RequestHead { request, edits: &mut edits };
-    let of_route = |routed: &Routed| {
-        let name = routed.route.as_ref()?;
-        // None if the worker has another plan by now.
-        let route = rules.routes.planned.iter().position(|route| route.name == *name)?;
-        Some(rules.filters_of(route))
-    };
-    let of_route = of_route(&would.routed);
+    // Found by name: the worker may have another plan by now, without this route.
+    let is_taken = |route: &plan::Route| would.routed.route.as_ref() == Some(&route.name);
+    let of_route = rules.routes.planned.iter().position(is_taken).map(|route| rules.filters_of(route));
     for filters in [Some(&rules.filters), of_route].into_iter().flatten() {
         if would.answer.is_none() {
             pass(filters, &mut exchange, &mut head, would);

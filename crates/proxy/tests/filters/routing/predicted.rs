@@ -7,15 +7,16 @@ use crate::filters::echo::Echoes;
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::WouldGo;
 
-/// Routes whose filters ask somebody else: a thread that verifies passwords, or a service.
-const ASKING: [&str; 4] = ["password", "password-closed", "asked", "unasked"];
+/// Routes whose answer depends on more than their filters: a thread that verifies passwords, a service, or the path prefix
+/// of the endpoint that is picked.
+const DECIDED_LATER: [&str; 5] = ["password", "password-closed", "asked", "unasked", "own"];
 
 fn described(row: &Row) -> Parts {
     Parts {
         method: row.method.into(),
         host: row.host.into(),
         target: row.path.into(),
-        fields: row.sent_fields().into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        fields: row.sent_fields().into_iter().map(|(name, value)| (name.into(), value.trim().into())).collect(),
         listener: None,
         client: None,
     }
@@ -25,7 +26,7 @@ fn described(row: &Row) -> Parts {
 fn fault(row: &Row, would: &WouldGo) -> Option<String> {
     let route = would.routed.route.as_deref().unwrap_or("-");
     let Some(answer) = &would.answer else {
-        let is_known_later = row.pieces.len() > 1 || ASKING.contains(&route);
+        let is_known_later = row.pieces.len() > 1 || DECIDED_LATER.contains(&route);
         let passes = row.status == Some(200) && (would.pick.is_some() || would.routed.pool.is_none());
         return (route != row.route || !(passes || is_known_later)).then(|| format!("it would pass route {route}"));
     };
