@@ -236,19 +236,18 @@ pub struct WouldGo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FilterTrial {
     pub name: Cow<'static, str>,
-    /// What it would do, in a few words.
+    /// Expected effect on the request, in a few words.
     pub would: Cow<'static, str>,
 }
 
 /// Answer of a filter to a request on trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FilterAnswer {
-    /// Name of the filter.
     pub filter: Cow<'static, str>,
     pub status: u16,
     /// Reason in words; empty for a redirect or a response of the route's own.
     pub why: Cow<'static, str>,
-    /// URL of a redirect.
+    /// Value of `Location`, if the answer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
