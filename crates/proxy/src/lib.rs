@@ -37,7 +37,7 @@ pub use body::fault::Unfit;
 pub use body::filter::{BodyFilter, Ended};
 pub use body::response::{Content, Response};
 pub use filters::exchange::Exchange;
-pub use filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
+pub use filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
 pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Numbers};

@@ -157,13 +157,7 @@ fn request_field(
             world.ledger.carried(line);
         }
         Err(reason) => {
-            // NGINX replaces a field of the client by its own value; that of the client must not pass instead.
-            let todo = format!("set {name} by hand, or in the application");
-            if lower == "host" || lower.starts_with("x-forwarded-") {
-                return world.ledger.changes(line, reason, todo);
-            }
-            set.push("request_headers.remove", name);
-            world.ledger.changes(line, format!("{reason}: the field is removed"), todo);
+            crate::protection::withhold(name, line, &reason, set, world.ledger);
         }
     }
 }

@@ -90,7 +90,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "results"]),
     ("proxy/plan", &[
-        "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
+        "alone", "server", "secured", "tap", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
     ("proxy/side", &["copy", "send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
