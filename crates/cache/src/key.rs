@@ -84,6 +84,55 @@ pub struct Place<'p> {
     pub user: Option<&'p [u8]>,
 }
 
+/// Parts of the bytes of a [`Key`], for pages of operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyParts<'k> {
+    /// URL without the byte that ends it.
+    pub url: &'k [u8],
+    pub route: &'k [u8],
+    pub user: Option<&'k [u8]>,
+    /// Values of [`KeyRules::fields`].
+    fields: &'k [u8],
+}
+
+impl<'k> KeyParts<'k> {
+    /// Takes the bytes of a key apart; `None` if they are not those of a key.
+    pub fn of(bytes: &'k [u8], url_len: usize) -> Option<KeyParts<'k>> {
+        let (url, mut rest) = bytes.split_at_checked(url_len)?;
+        let route = pull(&mut rest)?;
+        let (has_user, after) = rest.split_first()?;
+        rest = after;
+        let user = if *has_user == 0 { None } else { Some(pull(&mut rest)?) };
+        Some(KeyParts { url: url.strip_suffix(b"\0").unwrap_or(url), route, user, fields: rest })
+    }
+
+    /// Values of these fields; `None` if the key was made for others.
+    pub fn values(&self, fields: &[Box<str>]) -> Option<Vec<Vec<&'k [u8]>>> {
+        let mut rest = self.fields;
+        let mut of_field = |_: &Box<str>| {
+            let count = pull_count(&mut rest)?;
+            (0..count).map(|_| pull(&mut rest)).collect::<Option<Vec<_>>>()
+        };
+        let values = fields.iter().map(&mut of_field).collect::<Option<_>>()?;
+        rest.is_empty().then_some(values)
+    }
+}
+
+fn pull_count(rest: &mut &[u8]) -> Option<u32> {
+    let (count, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u32::from_le_bytes(*count))
+}
+
+fn pull<'k>(rest: &mut &'k [u8]) -> Option<&'k [u8]> {
+    let (part, after) = rest
+        .get(4..)
+        .zip(rest.first_chunk())
+        .and_then(|(after, length)| after.split_at_checked(u32::from_le_bytes(*length) as usize))?;
+    *rest = after;
+    Some(part)
+}
+
 impl KeyRules {
     /// Returns the path and query that count.
     ///
@@ -260,6 +309,21 @@ mod tests {
     fn fields_that_name_another_url_are_part_of_the_key_or_dropped() {
         let rules = KeyRules { fields: vec!["X-Host".into()], ..KeyRules::default() };
         assert!(rules.drops(b"X-Forwarded-Host") && !rules.drops(b"x-host") && !rules.drops(b"x-forwarded-for"));
+    }
+
+    #[test]
+    fn a_key_is_taken_apart_and_other_bytes_are_not() {
+        let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
+        let place = Place { is_https: true, route: "r", user: Some(b"") };
+        let key = key(&rules, "a", "/b?c", &[("x", "1"), ("X", "")], &place).unwrap();
+        let parts = KeyParts::of(key.bytes(), key.url().len()).unwrap();
+        assert_eq!((parts.url, parts.route, parts.user), (&b"https://a/b?c"[..], &b"r"[..], Some(&b""[..])));
+        assert_eq!(parts.values(&rules.fields), Some(vec![vec![&b"1"[..], b""], vec![]]));
+        assert_eq!((parts.values(&rules.fields[..1]), parts.values(&[])), (None, None));
+        for end in 0..key.bytes().len() {
+            let cut = KeyParts::of(&key.bytes()[..end], key.url().len()).and_then(|cut| cut.values(&rules.fields));
+            assert_eq!(cut, None, "{end}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 pub mod counts;
 pub mod flights;
+pub mod keys;
 
 use counts::AllCounts;
 use evenkeel_balance::Instant;

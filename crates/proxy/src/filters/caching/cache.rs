@@ -11,10 +11,11 @@ use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use crate::cache::counts::CacheCounts;
 use crate::cache::flights::{End, Follow, Role};
+use crate::cache::keys::keys;
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
@@ -51,9 +52,9 @@ struct Caching(Rc<Cache>);
 pub struct Cache {
     pub shared: Arc<SharedCache>,
     pub policy: Policy,
-    keys: KeyRules,
+    pub(super) keys: KeyRules,
     route: Arc<str>,
-    collapse: Option<Duration>,
+    pub(super) collapse: Option<Duration>,
     is_by_user: bool,
     has_status_field: bool,
     counts: Arc<CacheCounts>,
@@ -66,7 +67,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let shared = route.cache.clone();
     Some(Box::new(Caching(Rc::new(Cache {
         policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
-        keys: rules::keys(plan),
+        keys: keys(plan),
         route: route.plan.name.clone(),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
@@ -78,9 +79,9 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 /// What a request asks of the cache.
-struct Wish {
-    lookup: Lookup,
-    key: Key,
+pub(super) struct Wish {
+    pub lookup: Lookup,
+    pub key: Key,
     /// True if the request has waited for that of another client.
     is_collapsed: bool,
 }
@@ -97,6 +98,10 @@ impl Filter for Caching {
                 Verdict::Next
             }
         }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.0.trial(cx, head)
     }
 
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
@@ -155,7 +160,7 @@ impl Cache {
     }
 
     /// What a request asks of the cache.
-    fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+    pub(super) fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
@@ -415,7 +420,7 @@ fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: 
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
-fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+pub(super) fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
