@@ -2,5 +2,6 @@
 
 mod basics;
 mod conformance;
+mod operators;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

@@ -1,5 +1,6 @@
 //! Filter that answers requests with stored responses, and stores those of endpoints ([`cache`]). A body is kept while it
-//! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request.
+//! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request. [`trial`] predicts
+//! all that for a request that is only described.
 
 mod asked;
 pub mod behind;
@@ -7,3 +8,4 @@ pub mod cache;
 pub mod fill;
 mod rules;
 pub mod state;
+mod trial;
