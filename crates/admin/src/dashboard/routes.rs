@@ -114,6 +114,7 @@ fn rows(route: &Route) -> impl Iterator<Item = Row> {
                 (route.name)
                 div.dim { (cut(&route.matching.words())) }
                 @if !route.filters.is_empty() { div.dim { "filters: " (cut(&route.filters.join(", "))) } }
+                @if let Some(ratio) = route.hit_ratio { div.dim { a href="/ui/cache" { "cache" } ": " (percent(ratio)) " hits" } }
             },
             action(&route.action),
             html! { (passed.listener) },
