@@ -259,8 +259,6 @@ const PROXY: &[(&str, Fate)] = &[
         "http-request wait-for-",
         Changes("requests pass through as they come", "nothing, unless the application depends on it"),
     ),
-    ("http-request cache-use", Changes("there is no cache", "put a cache in front or behind")),
-    ("http-response cache-store", Changes("there is no cache", "put a cache in front or behind")),
     ("http-request lua.", Changes(LUA, SCRIPT)),
     ("http-response lua.", Changes(LUA, SCRIPT)),
     ("http-request send-spoe-group", Changes("agents of SPOE are not supported", "leave them out")),
@@ -407,7 +405,6 @@ const SECTIONS: &[(&str, Fate)] = &[
         ),
     ),
     ("mailers", Changes("no mail is sent", "`evenkeel events --follow` and metrics feed an alert")),
-    ("cache", Changes("there is no cache", "put a cache in front or behind")),
     (
         "http-errors",
         Changes("its files have a head; pages here are bodies only", "write error_pages with a file for each status"),

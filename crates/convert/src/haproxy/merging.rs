@@ -60,7 +60,7 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
 /// True if the keys only change what goes to endpoints and comes from them, so that routes without one do not need them.
 fn only_forwards(set: &Table) -> bool {
     set.entries.iter().all(|(key, _)| {
-        matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth")
+        matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
     })
 }
 

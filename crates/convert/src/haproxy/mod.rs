@@ -232,6 +232,7 @@ impl Proxy<'_> {
             acls: &self.acls,
             tables,
             userlists: &process.userlists,
+            caches: &process.caches,
             trackers: BTreeMap::new(),
         };
         rules::trackers(&self.items, &mut scope, ledger);

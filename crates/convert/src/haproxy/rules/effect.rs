@@ -1,6 +1,7 @@
 //! Effects of the rules of a section, and what rules refer to.
 
 use super::address::{AddressRule, Stage};
+use super::caching::Caches;
 use crate::haproxy::acl::{Acls, Conj, Rate};
 use crate::haproxy::lexer::Item;
 use crate::ledger::{Ledger, Line};
@@ -51,6 +52,8 @@ pub(crate) struct Scope<'s> {
     pub tables: &'s StickTables,
     /// Lines of the userlist of each name.
     pub userlists: &'s BTreeMap<String, Vec<Line>>,
+    /// Sections `cache`.
+    pub caches: &'s Caches,
     /// Trackers by number: the key and the table.
     pub trackers: BTreeMap<String, (String, String)>,
 }

@@ -2,6 +2,7 @@
 
 mod address;
 mod bandwidth;
+mod caching;
 mod counter;
 mod effect;
 mod fields;
@@ -11,6 +12,7 @@ mod sample;
 
 pub(super) use address::{AddressRule, Verdict, verdict};
 pub(super) use bandwidth::{is_filter, unused};
+pub(super) use caching::{Caches, section as cache_section};
 pub(super) use effect::{Filter, Final, Rules, Scope, StickTables};
 pub(super) use refusal::{refuse_all, refuse_files};
 
@@ -130,6 +132,10 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
     if super::known::fate("", &item.words).is_some() || name.starts_with("track-sc") {
         return;
     }
+    if name == "cache-store" {
+        // Its conditions are those of responses.
+        return caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger);
+    }
     let conjs = match condition(tail, scope.acls) {
         Ok(conjs) => conjs,
         Err(_) if name == "accept" => return allow(item, tail, &[], rules, exceptions, ledger),
@@ -196,6 +202,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
                 "set the field to a fixed value with variables: request_headers or response_headers of a [[route]]";
             ledger.changes(item.line, "values are not changed by expressions", todo);
         }
+        "cache-use" => caching::enable(item, words.get(1).map_or("", String::as_str), &conjs, scope, rules, ledger),
         "set-bandwidth-limit" => bandwidth::enable(item, words, &conjs, scope, rules, ledger),
         "use-service" => {
             let todo = "scrape /metrics at `admin.http`, which is a listener of its own";
