@@ -46,6 +46,19 @@ pub enum Source {
 }
 
 impl Source {
+    /// Name of the field, directive or rule.
+    pub fn text(self) -> &'static str {
+        match self {
+            Source::Targeted => "a targeted field, as CDN-Cache-Control",
+            Source::SMaxage => "s-maxage",
+            Source::MaxAge => "max-age",
+            Source::Expires => "Expires",
+            Source::Status => "ttl of the route, by status",
+            Source::Heuristic => "a tenth of the age of the content",
+            Source::None => "no lifetime",
+        }
+    }
+
     /// True if the response itself states the lifetime.
     pub fn is_explicit(self) -> bool {
         matches!(self, Source::Targeted | Source::SMaxage | Source::MaxAge | Source::Expires)

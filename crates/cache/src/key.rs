@@ -97,6 +97,69 @@ pub struct Place<'p> {
     pub reported_host: Option<&'p [u8]>,
 }
 
+/// Parts of the bytes of a [`Key`], for pages of operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyParts<'k> {
+    /// URL without the byte that ends it.
+    pub url: &'k [u8],
+    pub route: &'k [u8],
+    pub pool: &'k [u8],
+    pub user: Option<&'k [u8]>,
+    /// Target that the endpoint gets, if it is another one than that of the URL.
+    pub sent: Option<&'k [u8]>,
+    /// Host that a trusted proxy reports.
+    pub reported_host: Option<&'k [u8]>,
+    /// Host as the client spelled it, if that is not the one of the URL.
+    pub spelled_host: Option<&'k [u8]>,
+    /// Names and values of [`KeyRules::fields`].
+    fields: &'k [u8],
+}
+
+impl<'k> KeyParts<'k> {
+    /// Takes the bytes of a key apart; `None` if they are not those of a key.
+    pub fn of(bytes: &'k [u8], url_len: usize) -> Option<KeyParts<'k>> {
+        let (url, mut rest) = bytes.split_at_checked(url_len)?;
+        let url = url.strip_suffix(b"\0").unwrap_or(url);
+        let (route, pool) = (pull(&mut rest)?, pull(&mut rest)?);
+        let (user, sent) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
+        let (reported_host, spelled_host) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
+        Some(KeyParts { url, route, pool, user, sent, reported_host, spelled_host, fields: rest })
+    }
+
+    /// Values of these fields; `None` if the key was made for others.
+    pub fn values(&self, fields: &[Box<str>]) -> Option<Vec<Vec<&'k [u8]>>> {
+        let mut rest = self.fields;
+        let mut of_field = |name: &Box<str>| {
+            pull(&mut rest).filter(|known| *known == name.as_bytes())?;
+            let count = pull_count(&mut rest)?;
+            (0..count).map(|_| pull(&mut rest)).collect::<Option<Vec<_>>>()
+        };
+        let values = fields.iter().map(&mut of_field).collect::<Option<_>>()?;
+        rest.is_empty().then_some(values)
+    }
+}
+
+fn pull_if<'k>(rest: &mut &'k [u8]) -> Option<Option<&'k [u8]>> {
+    let (is_there, after) = rest.split_first()?;
+    *rest = after;
+    if *is_there == 0 { Some(None) } else { pull(rest).map(Some) }
+}
+
+fn pull_count(rest: &mut &[u8]) -> Option<u32> {
+    let (count, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(u32::from_le_bytes(*count))
+}
+
+fn pull<'k>(rest: &mut &'k [u8]) -> Option<&'k [u8]> {
+    let (part, after) = rest
+        .get(4..)
+        .zip(rest.first_chunk())
+        .and_then(|(after, length)| after.split_at_checked(u32::from_le_bytes(*length) as usize))?;
+    *rest = after;
+    Some(part)
+}
+
 impl KeyRules {
     /// Returns the path and query that count.
     ///
@@ -287,6 +350,24 @@ mod tests {
         let dropped = ["X-Forwarded-Host", "x_original_url", "X_Host", "x-forwarded_prefix"];
         assert!(dropped.iter().all(|name| rules.drops(name.as_bytes())));
         assert!(["x-host", "x-forwarded-for", "x-hosts"].iter().all(|name| !rules.drops(name.as_bytes())));
+    }
+
+    #[test]
+    fn a_key_is_taken_apart_and_other_bytes_are_not() {
+        let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
+        let place =
+            Place { is_https: true, route: "r", pool: "p", user: Some(b""), sent: Some("/c"), reported_host: None };
+        let key = key(&rules, "A", "/b?c", &[("x", "1"), ("X", "")], &place).unwrap();
+        let parts = KeyParts::of(key.bytes(), key.url().len()).unwrap();
+        assert_eq!((parts.url, parts.route, parts.pool), (&b"https://a/b?c"[..], &b"r"[..], &b"p"[..]));
+        assert_eq!((parts.user, parts.sent), (Some(&b""[..]), Some(&b"/c"[..])));
+        assert_eq!((parts.reported_host, parts.spelled_host), (None, Some(&b"A"[..])));
+        assert_eq!(parts.values(&rules.fields), Some(vec![vec![&b"1"[..], b""], vec![]]));
+        assert_eq!((parts.values(&rules.fields[..1]), parts.values(&[])), (None, None));
+        for end in 0..key.bytes().len() {
+            let cut = KeyParts::of(&key.bytes()[..end], key.url().len()).and_then(|cut| cut.values(&rules.fields));
+            assert_eq!(cut, None, "{end}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Routes that asked for a password or a permission: they stay closed where that was not carried over. And users of
-//! passwords, whose lines are for a file.
+//! Routes that asked for a password or a permission: they stay closed where that was not carried over. Fields that a
+//! client must not set, and users of passwords, whose lines are for a file.
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Table, Value};
@@ -17,6 +17,42 @@ pub(crate) fn close(set: &mut Table) {
 pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut Ledger) {
     close(set);
     ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
+}
+
+/// The whole of both families of addresses.
+const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// Lets no client use a route: which of them may is not known, not even for those on this machine.
+pub(crate) fn shut(set: &mut Table) {
+    set.put("access", Table::one("deny", ALL.to_vec()));
+}
+
+/// True if no client may use a route.
+pub(crate) fn is_shut(set: &Table) -> bool {
+    let denied = match set.get("access") {
+        Some(Value::Table(access)) if access.get("allow").or(access.get("allow_files")).is_none() => access.get("deny"),
+        _ => None,
+    };
+    denied == Some(&Value::from(ALL.to_vec()))
+}
+
+/// Fields of requests that evenkeel always sets itself.
+const OWN: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+
+/// Notes a field of requests that cannot be set, and removes it: the original replaces that of the client, which must
+/// not pass for it.
+pub(crate) fn withhold(name: &str, line: Line, reason: &str, set: &mut Table, ledger: &mut Ledger) {
+    let todo = format!("set {name} by hand, or in the application");
+    if !can_be_withheld(name) {
+        return ledger.changes(line, reason, todo);
+    }
+    set.push("request_headers.remove", name);
+    ledger.changes(line, format!("{reason}: the field is removed"), todo);
+}
+
+/// True for a field that is removed where it cannot be set.
+pub(crate) fn can_be_withheld(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with(':') && !OWN.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
 /// True if a route asks for something that another protection would replace.
@@ -59,6 +95,8 @@ mod tests {
         let mut set = Table::one("access", Table::one("allow", vec!["0.0.0.0/0"]));
         assert!(!is_closed(&set));
         close(&mut set);
-        assert!(is_closed(&set));
+        assert!(is_closed(&set) && !is_shut(&set));
+        shut(&mut set);
+        assert!(is_shut(&set) && !is_closed(&set));
     }
 }

@@ -1,10 +1,14 @@
 //! The original's order of rules made to hold here, with what cannot be kept entered in the book.
 
-use crate::ledger::Ledger;
-use crate::model::{Clash, Route, settle_order};
+use crate::ledger::{Ledger, Line};
+use crate::model::{Action, Clash, Key, Route, settle_order};
+use crate::protection::shut;
 
 /// Settles the order of routes that stand in the order in which `whose` tries them.
 pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledger) {
+    let by_client = |route: &Route| route.matching.conds.iter().any(|cond| cond.key == Key::Client);
+    let is_answer = |route: &Route| !matches!(route.action, Action::Pool(_) | Action::Split(_));
+    let refusals: Vec<Line> = routes.iter().filter(|r| by_client(r) && is_answer(r)).map(|r| r.line).collect();
     for clash in settle_order(routes) {
         match clash {
             Clash::Unreachable { earlier, later } => {
@@ -13,10 +17,16 @@ pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledge
                 ledger.dropped(later, reason);
             }
             Clash::Differs { earlier, later } => {
-                let reason = format!(
+                let mut reason = format!(
                     "for requests that both fit, {whose} takes {}; here the more specific of the two wins, which may be this one",
                     ledger.place(earlier)
                 );
+                // A client that the earlier rule refuses would be let in.
+                if refusals.contains(&earlier) {
+                    let same = routes.iter_mut().filter(|route| route.line == later && !is_answer(route));
+                    same.for_each(|route| shut(&mut route.set));
+                    reason.push_str(": all clients are refused");
+                }
                 ledger.changes(
                     later,
                     reason,

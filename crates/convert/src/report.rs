@@ -25,6 +25,12 @@ pub(crate) const PROTECTED: &str =
 pub(crate) const OPEN: &str =
     "name the networks that may use it in access of the [[route]], or check clients in the application";
 
+/// Reason and advice for address lists that are not carried over.
+pub(crate) const UNKNOWN_LISTS: (&str, &str) = (
+    "which of its address lists has the longest network, which decides here, is not known: all clients are refused",
+    "write access of the [[route]]; networks in `allow` must not be within networks that are to be refused",
+);
+
 /// Clients that are let in where a protection was not carried over.
 pub(crate) const THIS_MACHINE: [&str; 2] = ["127.0.0.1", "::1"];
 

@@ -218,12 +218,6 @@ fn what_was_protected_is_never_open() {
         &haproxy(" http-request deny unless { http_auth(u) }\n http-request deny unless { src 10.0.0.0/8 }", ""),
         closed,
     );
-    // Clients of one list alone are refused there.
-    let both = " http-request deny unless { src 10.0.0.0/8 }\n http-request deny unless { src 10.1.0.0/16 }";
-    let both = haproxy(both, "");
-    has(&both, closed);
-    assert!(!both.toml.contains("10.0.0.0/8") && !both.toml.contains("10.1.0.0/16"), "{}", both.toml);
-    changes(&both.report, "several address lists");
     let lost = " @m expression `x`\n basic_auth @m {\n a $2a$10$x\n }\n reverse_proxy 10.0.0.1:80\n";
     has(&converted(&format!("a.test {{\n{lost}}}\n")), closed);
 }
@@ -232,4 +226,108 @@ fn what_was_protected_is_never_open() {
 fn a_field_that_cannot_be_set_is_not_the_clients() {
     let lost = nginx("location / { proxy_pass http://a; proxy_set_header X-User $jwt_claim_sub; }");
     has(&lost, "remove = [\"X-User\"]");
+    let user = nginx("location / { proxy_pass http://a; proxy_set_header X-Forwarded-User $jwt_claim_sub; }");
+    has(&user, "remove = [\"X-Forwarded-User\"]");
+    for value in ["%[ssl_c_s_dn(cn)]", "%[src,map_ip(/etc/names)]", "%[var(txn.user)]", "%[req.hdr(X-A),sha2,hex]"] {
+        let unknown = haproxy(&format!(" http-request set-header X-User {value}"), "");
+        has(&unknown, "remove = [\"X-User\"]");
+        changes(&unknown.report, "has no variable: the field is removed");
+    }
+    let part = haproxy(" http-request set-header X-User %[var(txn.user)] if { path_beg /in/ }", "");
+    has(&part, "match = { path = \"/in/{*rest}\" }\npool = \"rest\"\nrequest_headers = { remove = [\"X-User\"] }");
+    let unclear = haproxy(" http-request set-header X-User %[src] if { ssl_c_used }", "");
+    has(&unclear, "remove = [\"X-User\"]");
+    let host = haproxy(" http-request set-header X-Forwarded-For %[src,ipmask(24)]", "");
+    assert!(!host.toml.contains("remove"), "{}", host.toml);
+    let response = haproxy(" http-response set-header X-User %[var(txn.user)]", "");
+    assert!(!response.toml.contains("remove"), "{}", response.toml);
+    let caddy = |line: &str| converted(&format!("a.test {{\n reverse_proxy 10.0.0.1:80 {{\n  {line}\n }}\n}}\n"));
+    has(&caddy("header_up X-User {http.auth.user.id}"), "remove = [\"X-User\"]");
+    has(&caddy("header_up X-To {upstream_hostport}"), "remove = [\"X-To\"]");
+    assert!(!caddy("header_down X-User {http.auth.user.id}").toml.contains("remove"));
+}
+
+#[test]
+fn address_lists_let_in_whom_the_first_rule_lets_in() {
+    let closed = "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }";
+    let narrower =
+        haproxy(" http-request deny if { src 10.0.0.0/8 }\n http-request deny unless { src 10.1.0.0/16 }", "");
+    has(&narrower, "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
+    let exempt = haproxy(" http-request allow if { src 10.1.0.0/16 }\n http-request deny if { src 10.0.0.0/8 }", "");
+    has(&exempt, "access = { allow = [\"10.1.0.0/16\", \"0.0.0.0/0\", \"::/0\"], deny = [\"10.0.0.0/8\"] }");
+    // What the backend allows does not matter to whom the frontend has refused.
+    let both = haproxy(
+        " http-request deny if { src 10.0.0.0/8 }\n use_backend a if { path /a }",
+        " http-request allow if { src 10.1.0.0/16 }\n http-request deny",
+    );
+    has(&both, "pool = \"a\"\naccess = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
+    has(&both, "pool = \"rest\"\naccess = { deny = [\"10.0.0.0/8\"] }");
+    let file = haproxy(" http-request deny if { src -f bad }\n http-request deny unless { src 10.0.0.0/8 }", "");
+    has(&file, closed);
+    changes(&file.report, "which of its address lists has the longest network");
+    has(
+        &haproxy(" http-request deny unless { src -f a } || { src -f b }", ""),
+        "access = { allow_files = [\"a\", \"b\"] }",
+    );
+    let path = haproxy(" http-request deny if { path_beg /admin/ } !{ src -f office }", "");
+    has(&path, "match = { path = \"/admin/{*rest}\" }\npool = \"rest\"\naccess = { allow_files = [\"office\"] }");
+    // Answers in front of a list are for all clients.
+    let health = haproxy(
+        " http-request return status 200 if { path /health }\n http-request deny unless { src 10.0.0.0/8 }",
+        "",
+    );
+    has(&health, "match = { path = \"/health\" }\nrespond = 200\n\n");
+    let text =
+        haproxy(" http-request deny deny_status 404 content-type text/plain string no if { src 10.0.0.0/8 }", "");
+    has(&text, "access = { deny = [\"10.0.0.0/8\"], status = 404 }");
+    changes(&text.report, "refused by a plain 404");
+    let page = haproxy(" http-request deny errorfile /no.http if { src 10.0.0.0/8 }", "");
+    has(&page, "access = { deny = [\"10.0.0.0/8\"] }");
+    let moved = haproxy(" http-request redirect location %[var(txn.to)] if !{ src -f staff }", "");
+    has(&moved, "access = { allow_files = [\"staff\"] }");
+    // Clients who go to another backend do not get to those behind it.
+    let away = haproxy(" use_backend a if !{ src -f staff }", "");
+    has(&away, "pool = \"rest\"\naccess = { allow_files = [\"staff\"] }");
+    for unknown in [
+        // The more specific match would win over the refusal.
+        " http-request deny if { src 10.0.0.0/8 } { path_reg ^/a[0-9] }\n use_backend a if { path_reg b[0-9]$ } { req.hdr(C) 1 } { req.hdr(D) 1 }",
+        " use_backend a if !{ src,ipmask(24) 10.0.0.0 }",
+        " http-request deny unless { src,ipmask(24) 10.0.0.0 }",
+        " http-request deny unless { req.hdr_ip(X-Forwarded-For,-1) 10.0.0.0/8 }",
+        " http-request deny if { src 10.0.0.0/8 } { src 10.1.0.0/16 }",
+    ] {
+        has(&haproxy(unknown, ""), closed);
+    }
+}
+
+#[test]
+fn an_exception_from_address_lists_is_carried_over_and_no_other() {
+    let accepted = haproxy(" tcp-request connection accept if { src 10.0.0.0/8 }\n tcp-request connection reject", "");
+    has(&accepted, "access = { allow = [\"10.0.0.0/8\"] }");
+    has(&haproxy(" tcp-request connection reject", ""), "access = { deny = [\"0.0.0.0/0\", \"::/0\"] }");
+    let other = haproxy(" http-request allow if { src 10.0.0.0/8 }\n http-request deny if { path /x }", "");
+    changes(&other.report, "it exempts from the address lists that follow, and not from other rules");
+    let path = haproxy(" http-request allow if { path /x }\n http-request deny unless { src 10.0.0.0/8 }", "");
+    changes(&path.report, "a rule that exempts requests from later rules is not available");
+    has(&path, "access = { allow = [\"10.0.0.0/8\"] }");
+}
+
+#[test]
+fn listeners_of_sessions_that_are_refused_by_address_are_left_out() {
+    let tcp = |rule: &str| {
+        converted(&format!(
+            "defaults\n mode tcp\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
+             frontend in\n bind :5432\n{rule}\nbackend a\n server a 10.0.0.1:5432\n"
+        ))
+    };
+    for rule in [
+        " tcp-request connection reject unless { src 10.0.0.0/8 }\n default_backend a",
+        " tcp-request content reject if { src -f bad }\n default_backend a",
+        " use_backend a if { src 10.0.0.0/8 }",
+    ] {
+        let without = tcp(rule);
+        assert!(!without.toml.contains("bind"), "{}", without.toml);
+        changes(&without.report, "so the listener is left out");
+    }
+    has(&tcp(" default_backend a"), "bind = [\"[::]:5432\"]");
 }

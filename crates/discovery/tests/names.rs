@@ -1,6 +1,6 @@
 //! Pools that follow DNS names, against a scripted server on real sockets.
 
-use crate::support::{A, AAAA, Names, SRV, Says, srv, v4};
+use crate::support::{A, AAAA, Names, SRV, Says, srv, v4, wait_until};
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
 use prometheus_client::registry::Registry;
@@ -87,17 +87,12 @@ async fn a_server_that_fails_takes_no_endpoint_away() {
         assert_eq!(found(&discovery), ["10.0.0.1:80"]);
         names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
         let unchanged = updates(&discovery, "unchanged");
-        while updates(&discovery, "unchanged") == unchanged {
-            names.asked_again("web.test", A, 1).await;
-        }
+        wait_until("a poll without a change", || updates(&discovery, "unchanged") > unchanged).await;
     }
     // The same holds for a name that no longer exists.
     names.forget("web.test");
     names.asked_again("web.test", A, 1).await;
-    // A poll without a change emits nothing to wait for, and the next one is seconds away.
-    while updates(&discovery, "empty") == 0.0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    wait_until("a poll that finds nothing", || updates(&discovery, "empty") > 0.0).await;
     assert_eq!(found(&discovery), ["10.0.0.1:80"]);
     names.say("web.test", A, v4(0, &[[10, 0, 0, 2]]));
     becomes(&mut discovery, &["10.0.0.2:80"]).await;
@@ -212,9 +207,7 @@ async fn an_endpoint_with_a_name_keeps_its_address_while_the_name_has_it() {
     discovery.changed().await;
     assert_eq!(first(&discovery).addr.to_string(), "10.0.0.5:80");
     names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
-    while first(&discovery).addr.to_string() != "10.0.0.1:80" {
-        discovery.changed().await;
-    }
+    wait_until("the other address", || first(&discovery).addr.to_string() == "10.0.0.1:80").await;
     assert_eq!(found(&discovery), ["web.test:80", "10.0.0.9:80"], "it is the same endpoint all the time");
 }
 

@@ -1,6 +1,7 @@
 //! Pools that follow a zone of NSD, an independent name server, while its zone changes and it stops and
 //! restarts.
 
+use crate::support::wait_until;
 use evenkeel_config::Plan;
 use evenkeel_discovery::{Discovery, Numbers};
 use evenkeel_peers::installed;
@@ -104,11 +105,7 @@ fn updates(discovery: &Discovery, result: &str) -> f64 {
 }
 
 async fn reaches(discovery: &Discovery, result: &str, count: f64) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while updates(discovery, result) < count {
-        assert!(Instant::now() < until, "{} of {count} {result}", updates(discovery, result));
-        tokio::time::sleep(Duration::from_millis(5)).await; // nothing reports a look that changes nothing
-    }
+    wait_until(&format!("{count} times {result}"), || updates(discovery, result) >= count).await;
 }
 
 /// Addresses of both families, more than fit into the additional section, so a different part is sent each

@@ -24,8 +24,8 @@ mod window;
 use arguments::{Arguments, Command, Verb};
 use clap::Parser;
 use commands::{
-    algorithms, check, completing, configure, convert, demo, explain, manual, reference, replay, run, sim, status,
-    steer, tap, top,
+    algorithms, cache, check, completing, configure, convert, demo, explain, manual, reference, replay, run, sim,
+    status, steer, tap, top,
 };
 use std::process::ExitCode;
 
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Undrain(at) => steer::undrain(&at),
         Command::Weight(arguments) => steer::weight(&arguments),
         Command::Split(arguments) => steer::split(&arguments),
+        Command::Cache(arguments) => cache::cache(&arguments),
         Command::Endpoint(endpoint) => steer::endpoint(&endpoint.verb),
         Command::Up(at) => steer::endpoint(&Verb::Up(at)),
         Command::Down(at) => steer::endpoint(&Verb::Down(at)),

@@ -69,6 +69,7 @@ fn every_page_is_light_and_takes_nothing_from_elsewhere() {
         "/ui/pools/shop/one",
         "/ui/routes",
         "/ui/routes?url=/x&method=GET",
+        "/ui/cache",
         "/ui/tap",
         "/ui/explain",
         "/ui/shadows",

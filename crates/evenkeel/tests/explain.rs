@@ -111,6 +111,73 @@ fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
     assert!(text(&wrong.stderr).contains("is not http://HOST/PATH"), "{}", text(&wrong.stderr));
 }
 
+/// Routes, each with a filter that answers some of its requests.
+const ANSWERING: &str = "[[route]]\nname = 'plain'\npool = 'shop'\n\
+    [[route]]\nname = 'inside'\npool = 'shop'\nmatch = { path = '/inside' }\naccess = { allow = ['10.0.0.0/8'] }\n\
+    [[route]]\nname = 'closed'\npool = 'shop'\nmatch = { path = '/closed' }\nmaintenance = { allow = ['10.0.0.1'] }\n\
+    [[route]]\nname = 'moved'\nmatch = { prefix = '/moved' }\nredirect = { prefix = '/new', scheme = 'https', status = 308 }\n\
+    [[route]]\nname = 'gone'\nmatch = { path = '/gone' }\nrespond = 410\n\
+    [[route]]\nname = 'staff'\npool = 'shop'\nmatch = { path = '/staff' }\nbasic_auth = { file = '$USERS' }\n\
+    [[route]]\nname = 'pages'\npool = 'shop'\nmatch = { path = '/pages' }\ncors = { origins = ['https://a.test'] }\n\
+    [[route]]\nname = 'small'\npool = 'shop'\nmatch = { path = '/small' }\nbody_max = '8B'\n\
+    [[route]]\nname = 'asked'\npool = 'shop'\nmatch = { path = '/asked' }\nforward_auth = { pool = 'shop' }\n\
+    [[route]]\nname = 'rare'\npool = 'shop'\nmatch = { path = '/rare' }\nlimits = [{ requests = '1/h' }]\n";
+
+#[test]
+fn says_which_filter_would_answer_a_request_and_has_no_effect() {
+    let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
+    let users = Folder::new("explain-users");
+    let file = users.file("users", "ann:$2y$04$bUeub1GoVcOIVEXKSXSHeO4dSoQQKHyFfJbSGubQcLL8CBIY8PQ5G\n");
+    let setup = Setup::new("explain-filters", [&one, &two], "", &ANSWERING.replace("$USERS", &file));
+    let _running = Running::start(&["run", "-c", &setup.file]);
+    let preflight: &[&str] = &["-H", "Origin: https://a.test", "-H", "Access-Control-Request-Method: PUT"];
+    let answered: [(&str, &str, &[&str], &str); 9] = [
+        ("GET", "/inside", &[], "filter access answers with 403: 127.0.0.1 is in no allowed network"),
+        ("GET", "/closed", &[], "filter maintenance answers with 503: the route is under maintenance"),
+        ("GET", "/moved/x?y", &[], "filter redirect answers with 308 to https://a.test/new/x?y"),
+        ("GET", "/moved/../x", &[], "filter redirect answers with 400: the request cannot be redirected: "),
+        ("GET", "/gone", &[], "filter respond answers with 410"),
+        ("GET", "/staff", &[], "filter basic_auth answers with 401: the request has no credentials"),
+        ("OPTIONS", "/pages", preflight, "filter preflight answers with 204: the request is a preflight"),
+        ("POST", "/small", &["-H", "Content-Length: 9"], "filter body_max answers with 413: a body of 9 bytes "),
+        ("GET", "/inside", &["--client", "192.0.2.7"], "filter access answers with 403: 192.0.2.7 is in no "),
+    ];
+    for (method, path, more, wanted) in answered {
+        let said = setup.command(&[&["explain", method, &format!("http://a.test{path}")], more].concat());
+        let line = said.lines().find(|line| line.starts_with(wanted)).unwrap_or_else(|| panic!("{wanted}: {said}"));
+        assert!(line.ends_with("; no endpoint is picked") && !said.contains("would pick"), "{said}");
+    }
+    let basic: &[&str] = &["-H", "Authorization: Basic YW5uOndyb25n"];
+    let passed: [(&str, &[&str], &str); 8] = [
+        ("/plain", &[], ""),
+        ("/inside", &["--client", "10.1.2.3"], "filter access: 10.1.2.3 is in an allowed network\n"),
+        ("/closed", &["--client", "10.0.0.1"], ""),
+        ("/staff", basic, "filter basic_auth: verifies the password of \"ann\"\n"),
+        ("/pages", &preflight[..2], "filter cors: pages of https://a.test may read the response\n"),
+        ("/small", &["-H", "Content-Length: 8"], ""),
+        ("/asked", &[], "filter forward_auth: asks pool \"shop\", which decides\n"),
+        ("/rare", &[], "filter limits: within 1/h by client"),
+    ];
+    for (path, more, wanted) in passed {
+        // Twice: the first time takes no token from a limit.
+        for _ in 0..2 {
+            let said = setup.command(&[&["explain", "GET", &format!("http://a.test{path}")], more].concat());
+            assert!(said.contains(wanted) && said.contains("would pick one\n"), "{path}: {said}");
+            assert_eq!(said.contains("filter "), !wanted.is_empty(), "{path}: {said}");
+        }
+    }
+    let would = setup.json(&["explain", "GET", "http://a.test/moved"]);
+    assert_eq!(
+        (&would["answer"]["filter"], &would["answer"]["status"], &would["answer"]["location"], &would["pick"]),
+        (&json!("redirect"), &json!(308), &json!("https://a.test/new"), &json!(null))
+    );
+    assert_eq!(one.served() + two.served(), 0, "nothing was sent");
+    // Requests that are sent do count.
+    get(&setup.listen, "/rare").expect("an answer");
+    let said = setup.command(&["explain", "GET", "http://a.test/rare"]);
+    assert!(said.contains("filter limits answers with 429: too many requests: more than 1/h by client"), "{said}");
+}
+
 #[test]
 fn shadows_need_requests_and_are_exact_where_picks_ignore_the_load() {
     let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));

@@ -5,6 +5,7 @@
 
 mod admin;
 mod arguments;
+mod caching;
 #[path = "../../config/tests/support/committed.rs"]
 mod committed;
 mod completion;

@@ -3,6 +3,7 @@
 
 use crate::support::endpoint::ok;
 use crate::support::log::Log;
+use crate::support::pki::Pki;
 use crate::support::{Endpoint, Proxy, SOON, own_addr, wait_until};
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::Explained;
@@ -156,6 +157,33 @@ fn explains_where_a_request_would_go_and_sends_none() {
     let nowhere = wait(looker.would_go(described("/"))).unwrap();
     assert!(nowhere.routed.route.is_none() && nowhere.pick.is_none());
     assert_eq!(endpoints.iter().map(|e| e.seen().len()).sum::<usize>(), 4, "nothing was sent");
+}
+
+#[test]
+fn filters_of_listeners_answer_first_and_the_scheme_is_that_of_the_listener() {
+    let pki = Pki::new();
+    let proxy = Proxy::start(&format!(
+        "[listener.web]\nbind = ['$BIND']\ntls = {{ certificates = [{}] }}\n\
+         [listener.plain]\nbind = ['{}']\nredirect_https = true\n\
+         [pool.web]\nendpoints = ['127.0.0.1:1']\n\
+         [[route]]\nmatch = {{ listener = ['web'] }}\nredirect = {{ path = '/new' }}\n",
+        pki.issue("a.test").entry(),
+        own_addr()
+    ));
+    let answer = |listener: &str| {
+        let described = Parts {
+            method: "GET".into(),
+            host: "a.test".into(),
+            target: "/old?x".into(),
+            fields: Vec::new(),
+            listener: Some(listener.into()),
+            client: None,
+        };
+        let answer = wait(proxy.server().looker().would_go(described)).unwrap().answer.expect("a filter answers");
+        (answer.filter, answer.status, answer.location.expect("it is a redirect"))
+    };
+    assert_eq!(answer("web"), ("redirect".into(), 302, "https://a.test/new?x".into()));
+    assert_eq!(answer("plain"), ("https_redirect".into(), 308, "https://a.test/old?x".into()));
 }
 
 #[test]

@@ -42,8 +42,7 @@ impl Check {
         if let Some(token) = self.cache.find(hash, now_ms) {
             return Ok(Checked { token, is_known: true });
         }
-        let Some(keys) = &self.keys.get().0 else { return Err(Refused::NoKeys) };
-        let verified = self.verifier.verify(token, keys, now_ms).inspect_err(|refused| {
+        let verified = self.verify(token, now_ms).inspect_err(|refused| {
             if *refused == Refused::UnknownKey {
                 self.verifier.source.ask();
             }
@@ -51,6 +50,22 @@ impl Check {
         let token = Rc::new(verified);
         self.cache.keep(hash, token.clone());
         Ok(Checked { token, is_known: false })
+    }
+
+    /// Verifies a token that was only described: it is not remembered, and a missing key is not fetched.
+    ///
+    /// # Errors
+    /// The reason for which it would be refused.
+    pub fn dry_run(&mut self, token: &[u8], now_ms: i64) -> Result<Checked, Refused> {
+        if self.keys.refresh() {
+            self.cache.clear();
+        }
+        Ok(Checked { token: Rc::new(self.verify(token, now_ms)?), is_known: false })
+    }
+
+    fn verify(&self, token: &[u8], now_ms: i64) -> Result<Verified, Refused> {
+        let Some(keys) = &self.keys.get().0 else { return Err(Refused::NoKeys) };
+        self.verifier.verify(token, keys, now_ms)
     }
 
     /// Verifier that all workers share.

@@ -4,12 +4,14 @@
 //!
 //! 1. [`status`]: the process with its listeners, pools and endpoints; [`orders`] of operators; [`events`].
 //! 2. [`picks`]: why requests went where they went, and where one that is [`described`] would go; [`shadows`]: what other algorithms
-//!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones.
+//!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones;
+//!    [`cache`]: stored responses.
 //! 3. [`config`]: configurations, and what became of them.
 //! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it of what planes count; [`latencies`] and [`durations`].
 //! 5. [`words`] for states, times and names.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod config;
 pub mod described;
 pub mod durations;

@@ -220,10 +220,44 @@ impl Explained {
 pub struct WouldGo {
     /// Route that takes it, and why the others do not.
     pub routed: Routed,
+    /// Filters that it would pass, as far as they do anything that is known before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterTrial>,
+    /// Answer of the filter that would end it; no endpoint is picked then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<FilterAnswer>,
     /// Pick that the pool would make now, by one of its workers.
     pub pick: Option<Pick>,
     /// Number of the worker that predicted it.
     pub worker: Option<u64>,
+}
+
+/// Filter that a request on trial would pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FilterTrial {
+    pub name: Cow<'static, str>,
+    /// Expected effect on the request, in a few words.
+    pub would: Cow<'static, str>,
+}
+
+/// Answer of a filter to a request on trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FilterAnswer {
+    pub filter: Cow<'static, str>,
+    pub status: u16,
+    /// Reason in words; empty for a redirect or a response of the route's own.
+    pub why: Cow<'static, str>,
+    /// Value of `Location`, if the answer has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+}
+
+impl fmt::Display for FilterAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "answers with {}", self.status)?;
+        self.location.as_ref().map_or(Ok(()), |location| write!(f, " to {location}"))?;
+        if self.why.is_empty() { Ok(()) } else { write!(f, ": {}", self.why) }
+    }
 }
 
 /// Routing of a request at one listener.

@@ -22,6 +22,9 @@ pub struct Route {
     pub filters: Vec<String>,
     /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
+    /// Part of the requests for its cache that a stored response answered so far, 0 to 1; absent without a cache or requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_ratio: Option<f64>,
 }
 
 /// Effect of a route on its requests: an object with one of these keys.

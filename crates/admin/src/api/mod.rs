@@ -2,9 +2,10 @@
 //!
 //! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
 //! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
-//! 3. [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`], [`tap`]: the paths.
+//! 3. [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`], [`tap`]: the paths.
 
 pub mod access;
+pub mod cache;
 pub mod config;
 pub mod endpoints;
 pub mod events;
@@ -60,6 +61,10 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(history::of_endpoint))
         .routes(routes!(served::routes))
         .routes(routes!(splits::split, splits::order))
+        .routes(routes!(cache::cache))
+        .routes(routes!(cache::top))
+        .routes(routes!(cache::show))
+        .routes(routes!(cache::purge))
         .routes(routes!(served::certificates))
         .routes(routes!(served::zones))
         .routes(routes!(picks::explanations))

@@ -61,7 +61,7 @@ pub async fn next(State(process): State<Process>, Path(pool): Path<String>) -> R
     process.explain_next(pool).map(Json)
 }
 
-/// Predicts the route of a request, with the reasons why the others do not take it, and the pick of its pool. Nothing is sent.
+/// Predicts the route of a request, with the reasons why the others do not take it, and the answer of a filter or the pick of its pool. Nothing is sent.
 #[utoipa::path(post, path = "/v1/explain", tag = "state", request_body = Described,
     responses((status = 200, body = WouldGo), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Json<WouldGo>, Problem> {

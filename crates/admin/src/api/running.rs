@@ -1,6 +1,7 @@
 //! Interface of the process that the API serves. The binary implements it.
 
 use super::problem::Problem;
+use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopWanted};
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
@@ -70,6 +71,24 @@ pub trait Running: Send + Sync + 'static {
     /// # Errors
     /// Nothing was changed, for the reason of the problem.
     fn order_split(&self, route: &str, patch: SplitPatch, by: &str) -> Result<Split, Problem>;
+
+    /// Returns the state of the cache.
+    ///
+    /// # Errors
+    /// No route has a cache.
+    fn cache(&self) -> Result<Cache, Problem>;
+
+    /// Returns the most used or the largest keys of the cache.
+    fn cache_top(&self, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>>;
+
+    /// Returns the stored responses of a URL.
+    ///
+    /// # Errors
+    /// No route has a cache, or this is not a URL.
+    fn cache_show(&self, url: &str) -> Result<Vec<StoredResponse>, Problem>;
+
+    /// Purges stored responses in the name of `by`. They are gone at once, and counted later.
+    fn purge(&self, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>>;
 
     /// Returns the certificates; the first one expires first.
     fn certificates(&self) -> Vec<Certificate>;

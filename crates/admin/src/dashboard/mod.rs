@@ -1,11 +1,12 @@
 //! Dashboard: pages under `/ui`, rendered here, which need no script to be read. With script they follow what happens, second by second.
 //!
 //! 1. [`page`]: pages and requests for them; [`layout`]: parts that every page has; [`live`]: pages that follow what happens.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`],
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`cache`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`],
 //!    [`dns`]: the pages.
 //! 3. [`cards`], [`plots`], [`table`], [`shown`]: parts of pages, and figures, times and states as they are written.
 //! 4. [`watching`]: requests that are kept from second to second.
 
+mod cache;
 mod cards;
 mod certificates;
 mod config;
@@ -45,6 +46,7 @@ static PAGES: &[&Page] = &[
     &flow::PAGE,
     &pools::PAGE,
     &routes::PAGE,
+    &cache::PAGE,
     &tap::PAGE,
     &explain::PAGE,
     &shadows::PAGE,

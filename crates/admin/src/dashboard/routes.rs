@@ -56,7 +56,7 @@ fn page(asked: &Asked, tried: Option<&Result<WouldGo, Problem>>) -> Markup {
     html! {
         h1 { "Routes" }
         h2 { "Try a request" }
-        p.dim { "Nothing is sent: this says which route takes it, why the others do not, and what its pool would pick now." }
+        p.dim { "Nothing is sent: this says which route takes it, why the others do not, what its filters would do, and what its pool would pick now." }
         form.try method="get" action="/ui/routes" {
             label { "Method " input name="method" size="7" value=(asked.value("method").unwrap_or("GET")); }
             label.grows { "URL " input name="url" required placeholder="https://host/path, or /path" value=(value("url")); }
@@ -114,6 +114,7 @@ fn rows(route: &Route) -> impl Iterator<Item = Row> {
                 (route.name)
                 div.dim { (cut(&route.matching.words())) }
                 @if !route.filters.is_empty() { div.dim { "filters: " (cut(&route.filters.join(", "))) } }
+                @if let Some(ratio) = route.hit_ratio { div.dim { a href="/ui/cache" { "cache" } ": " (percent(ratio)) " hits" } }
             },
             action(&route.action),
             html! { (passed.listener) },
@@ -137,11 +138,18 @@ fn would_go(would: &WouldGo) -> Markup {
         @match &routed.route {
             Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} "
                 strong { (routed.outcome()) } } }
+            None if would.answer.is_some() => { p { "Listener " (routed.listener) ": no route takes it." } }
             None => { p.bad { "Listener " (routed.listener) ": no route takes it, so it is answered with 404." } }
         }
         ul.matches { @for route in &routed.routes {
             li { @if route.taken { strong { (route.route) } } @else { (route.route) } ": " (route.why) }
         } }
+        @if !would.filters.is_empty() {
+            ul { @for one in &would.filters { li { "Filter " (one.name) ": " (one.would) } } }
+        }
+        @if let Some(answer) = &would.answer {
+            p { "Filter " strong { (answer.filter) } " " (answer) "; no endpoint is picked." }
+        }
         @if let Some(made) = &would.pick {
             h3 { "Its pool would pick " (made.picked.as_deref().unwrap_or("none")) " now" }
             (pick(made))

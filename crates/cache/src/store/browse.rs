@@ -28,6 +28,8 @@ pub struct Item<H> {
     pub stale_from: Option<Moment>,
     /// Point in the order of purges up to which it was checked: as if its fetch had begun then.
     pub began: Sequence,
+    /// Hits of its key, with those of its other variants.
+    pub hits: u32,
 }
 
 /// Order of [`Store::top`].
@@ -54,7 +56,7 @@ pub struct Top {
     pub stored: Moment,
 }
 
-/// Most keys that [`Store::top`] returns.
+/// Most keys that [`Store::top`] returns, and most objects of [`Store::of_url`].
 pub const TOP_MAX: usize = 1000;
 
 impl<H: Head> Store<H> {
@@ -68,19 +70,27 @@ impl<H: Head> Store<H> {
         while left > 0 {
             let step = left.min(STEP);
             let Some(next) = self.step(at, step, |entry| {
-                items.extend(entry.variants().map(|known| Item {
-                    key: entry.key.clone(),
-                    url_len: entry.url_len as usize,
-                    object: known.object.clone(),
-                    stale_from: Some(Moment(known.stale_from)).filter(|at| at.0 != FRESH),
-                    began: Sequence(entry.checked),
-                }));
+                items.extend(Item::of(entry));
             }) else {
                 return (items, None);
             };
             (at, left) = (next, left - step);
         }
         (items, Some(at))
+    }
+
+    /// Returns all objects of a URL, at most [`TOP_MAX`] of them, with one lock. Nothing counts as used.
+    pub fn of_url(&self, url: &[u8]) -> Vec<Item<H>> {
+        let hash = self.hashing.url(url);
+        self.with(self.shard_of(hash), |shard| {
+            let (newest, mut items) = (self.purges.newest(), Vec::new());
+            for id in shard.places_of(url, hash) {
+                if items.len() < TOP_MAX && shard.check(id, &self.purges, newest) {
+                    items.extend(Item::of(&shard.slots[id]).take(TOP_MAX - items.len()));
+                }
+            }
+            items
+        })
     }
 
     /// Returns the `n` first keys of an order, at most [`TOP_MAX`]. Looks at every key, with a lock for at most 256 at a
@@ -141,7 +151,19 @@ impl Top {
     }
 }
 
-impl<H> Item<H> {
+impl<H: Head> Item<H> {
+    /// Objects of an entry, the most recently used first.
+    fn of(entry: &Entry<H>) -> impl Iterator<Item = Item<H>> {
+        entry.variants().map(|known| Item {
+            key: entry.key.clone(),
+            url_len: entry.url_len as usize,
+            object: known.object.clone(),
+            stale_from: Some(Moment(known.stale_from)).filter(|at| at.0 != FRESH),
+            began: Sequence(entry.checked),
+            hits: entry.hits,
+        })
+    }
+
     /// Key to insert the object with.
     pub fn key(&self) -> KeyRef<'_> {
         KeyRef::new(&self.key, self.url_len)

@@ -36,6 +36,8 @@ pub struct Counts {
     pub marked: u64,
     /// Keys that are stored now.
     pub entries: u64,
+    /// Objects that are stored now: all variants of all keys.
+    pub objects: u64,
     /// Bytes that they take now, with all overhead.
     pub bytes: u64,
 }
@@ -67,6 +69,7 @@ impl Counts {
         self.purged += other.purged;
         self.marked += other.marked;
         self.entries += other.entries;
+        self.objects += other.objects;
         self.bytes += other.bytes;
     }
 }

@@ -63,6 +63,8 @@ impl<H: Head> Shard<H> {
 
     /// Takes removed objects out. Dropped after the lock: freeing large ones takes a while.
     pub fn take_dead(&mut self) -> Vec<Variant<H>> {
+        // Every object that leaves passes here.
+        self.counts.objects -= self.dead.len() as u64;
         std::mem::take(&mut self.dead)
     }
 
@@ -120,6 +122,7 @@ impl<H: Head> Shard<H> {
             return Inserted::Refused(Refusal::Purged);
         }
         let variant = Variant { object, stale_from: FRESH };
+        self.counts.objects += 1;
         let known = self.find(key, hashes).filter(|id| self.check(*id, purges, newest));
         let (id, is_replaced) = match known {
             Some(id) => (id, self.add_variant(id, variant, &mut is_same)),
@@ -220,6 +223,13 @@ impl<H: Head> Shard<H> {
         let add =
             |sum: Matched, one: Matched| Matched { objects: sum.objects + one.objects, bytes: sum.bytes + one.bytes };
         (ids.into_iter().map(|id| self.purge_entry(id, by)).fold(Matched::default(), add), is_more)
+    }
+
+    /// Places of the keys of a URL.
+    pub fn places_of(&self, url: &[u8], hash: u64) -> Vec<u32> {
+        let first = self.by_url.find(hash, |id| self.slots[*id].url() == url).copied();
+        let after = |id: &u32| Some(self.slots[*id].ring[1]).filter(|next| Some(*next) != first);
+        std::iter::successors(first, after).collect()
     }
 
     /// Checks the entry at a place, if there is one, against purges up to `newest`. False if none is there after that.
@@ -364,8 +374,7 @@ impl<H: Head> Shard<H> {
     pub fn assert_sound(&self) {
         let ids: Vec<u32> = (0..self.slots.end()).filter(|id| self.slots.get(*id).is_some()).collect();
         assert_eq!((self.by_key.len(), self.slots.len()), (ids.len(), ids.len()));
-        let mut weight = 0;
-        let mut rings = 0;
+        let (mut weight, mut rings, mut objects) = (0, 0, 0);
         for id in ids {
             let entry = &self.slots[id];
             let key = KeyRef::new(&entry.key, entry.url_len as usize);
@@ -376,6 +385,7 @@ impl<H: Head> Shard<H> {
             assert_eq!(self.slots[entry.ring[1]].url(), entry.url());
             rings += u32::from(self.by_url.find(entry.hashes.url, |known| *known == id).is_some());
             weight += entry.weight;
+            objects += entry.count() as u64;
             for (at, is_there) in
                 [(entry.prev, entry.prev != super::entry::NONE), (entry.next, entry.next != super::entry::NONE)]
             {
@@ -383,6 +393,7 @@ impl<H: Head> Shard<H> {
             }
         }
         assert_eq!((rings as usize, weight), (self.by_url.len(), self.lists.bytes()));
+        assert_eq!(objects, self.counts.objects);
         assert!(weight <= self.limits.shard, "{weight} of {}", self.limits.shard);
     }
 }

@@ -6,6 +6,7 @@ use crate::durations::milliseconds;
 use crate::ledger::Ledger;
 use crate::limits::timeout;
 use crate::model::{Endpoint, Pool, Table, Target, Value, name_of};
+use crate::protection;
 
 /// Reads a `reverse_proxy` behind its matcher. Returns the name of its pool and its filters; `None` without an upstream.
 pub(super) fn read(
@@ -291,8 +292,10 @@ pub(super) fn words_of_field(row: &Directive, words: &[String], table: &str, set
         None => ("set", name.trim_start_matches(['?', '>'])),
     };
     let lower = name.to_ascii_lowercase();
+    let is_replaced = table == "request_headers" && verb == "set" && !words[0].starts_with('?');
     let text = match value::read(given.map_or("", String::as_str)) {
         Ok(text) => text,
+        Err(reason) if is_replaced => return protection::withhold(name, row.line, &reason, set, ledger),
         Err(reason) => return ledger.changes(row.line, reason, format!("set {name} by hand, or in the application")),
     };
     match (table, lower.as_str()) {
@@ -308,6 +311,9 @@ pub(super) fn words_of_field(row: &Directive, words: &[String], table: &str, set
         }
         (_, "upgrade" | "connection" | "content-length" | "transfer-encoding" | "te" | "trailer" | "keep-alive") => {
             ledger.changes(row.line, format!("{name} steers the message, and cannot be set"), "leave it out");
+        }
+        _ if text.contains("{upstream_hostport}") && is_replaced => {
+            protection::withhold(name, row.line, "the endpoint is not known when fields are set", set, ledger);
         }
         _ if text.contains("{upstream_hostport}") => {
             ledger.changes(row.line, "the endpoint is not known when fields are set", "leave it out")

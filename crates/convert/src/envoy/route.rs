@@ -5,6 +5,7 @@ use crate::expression;
 use crate::ledger::Ledger;
 use crate::limits::timeout;
 use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, Value, braced, name_of};
+use crate::protection;
 use crate::tree::Node;
 
 /// Routes of one entry; several if its path is one of several.
@@ -330,11 +331,15 @@ pub(super) fn fields(node: &Node, ledger: &mut Ledger) -> Table {
             let action = entry.take("append_action", ledger).unwrap_or("APPEND_IF_EXISTS_OR_ADD").to_string();
             let appends = entry.take("append", ledger) != Some("false");
             let (Some(name), Some(value)) = (name, value) else { continue };
+            let verb = if action.starts_with("OVERWRITE") || !appends { "set" } else { "add" };
             let Some(text) = variables(&value) else {
-                ledger.changes(entry.line, format!("`{value}` has no counterpart"), format!("set {name} by hand"));
+                let reason = format!("`{value}` has no counterpart");
+                match (table, verb) {
+                    ("request_headers", "set") => protection::withhold(&name, entry.line, &reason, &mut set, ledger),
+                    _ => ledger.changes(entry.line, reason, format!("set {name} by hand")),
+                }
                 continue;
             };
-            let verb = if action.starts_with("OVERWRITE") || !appends { "set" } else { "add" };
             set.table(table).table(verb).set(&name, text.into());
         }
     }

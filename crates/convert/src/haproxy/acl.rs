@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 /// Most alternatives that a condition is multiplied out to.
 const ALTERNATIVES: usize = 64;
 
+/// Beginning of the reason why a condition on the client's address cannot be written.
+pub(super) const CLIENT: &str = "of the client's address: ";
+
 /// Smallest unit of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Atom {
@@ -201,11 +204,13 @@ fn conj(literals: Vec<Literal>) -> Result<Option<Conj>, String> {
                 if cond.key == Key::Scheme && cond.negated {
                     cond = Cond::one_of(Key::Scheme, ["http"]);
                 }
+                let is_client = cond.key == Key::Client;
                 match conj.matching.and(&Match::of([cond])) {
                     Ok(matching) => conj.matching = matching,
                     Err(crate::model::Apart::Never) => return Ok(None),
                     Err(crate::model::Apart::Unwritable) => {
-                        return Err("it has two conditions on the same part of a request".to_string());
+                        let of_client = if is_client { CLIENT } else { "" };
+                        return Err(format!("{of_client}it has two conditions on the same part of a request"));
                     }
                 }
             }
@@ -289,6 +294,15 @@ fn split_converters(word: &str) -> (&str, &str) {
 }
 
 fn atoms(words: &[String]) -> Result<Vec<Atom>, String> {
+    let sample = words.first().map_or("", |word| word.split([',', '(']).next().unwrap_or_default());
+    // Fields with addresses of proxies are lists of clients as well.
+    let is_client = matches!(sample, "src" | "src_is_local" | "fc_src" | "fc_src_is_local")
+        || sample.ends_with("hdr_ip")
+        || words.windows(2).any(|pair| pair[0] == "-m" && pair[1] == "ip");
+    test(words).map_err(|reason| format!("{}{reason}", if is_client { CLIENT } else { "" }))
+}
+
+fn test(words: &[String]) -> Result<Vec<Atom>, String> {
     let fetch = fetch(words)?;
     if let Some(file) = fetch.file {
         return match fetch.name {

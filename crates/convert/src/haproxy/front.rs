@@ -1,19 +1,17 @@
 //! Frontends: listeners, and routes in the order of HAProxy's rules.
 
-use super::acl::{Acls, condition};
+use super::acl::{Acls, CLIENT, condition};
 use super::bind::{self, Bind};
 use super::lexer::Item;
-use super::rules::{Filter, Final, Rules};
+use super::merging::{apply, by_segment, merge_lists};
+use super::rules::{AddressRule, Final, Rules, Verdict, refuse_all, refuse_files, verdict};
 use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
 use crate::limits::timeout;
 use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
-use crate::protection::{close, is_closed, would_replace};
-use crate::report::{OPEN, PROTECTED};
+use crate::protection::shut;
+use crate::report::UNKNOWN_LISTS;
 use std::collections::BTreeMap;
-
-/// Most routes that filters with conditions may add to a frontend.
-const SPLITS: usize = 200;
 
 /// A frontend, or the front of a listen section, with everything that it needs of the rest of the file.
 pub(super) struct Front<'f> {
@@ -51,6 +49,9 @@ impl Front<'_> {
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
+        if self.is_tcp && refuses_sessions(&routes, ledger) {
+            return (Vec::new(), Vec::new());
+        }
         (listeners, self.in_listeners(routes, &listeners_of(&plain, &secure), ledger))
     }
 
@@ -171,19 +172,31 @@ impl Front<'_> {
     fn routes(&self, rules: Rules, plain: &[String], secure: &[String], ledger: &mut Ledger) -> Vec<Route> {
         let mut routes: Vec<Route> = Vec::new();
         for rule in &rules.finals {
-            self.push(&mut routes, rule.line, rule.matching.clone(), rule.action.clone(), rule.set.clone());
+            let set = with_access(&rule.set, &[&rules.addresses[..rule.behind]], ledger);
+            self.push(&mut routes, rule.line, rule.matching.clone(), rule.action.clone(), set);
         }
+        let addresses = &rules.addresses;
+        let mut diverted: Vec<(usize, Rules)> = Vec::new();
         for item in self.items.iter().filter(|item| item.word(0) == "use_backend") {
-            self.use_backend(item, &mut routes, ledger);
+            let clients = self.use_backend(item, addresses, &mut routes, ledger);
+            diverted.push((routes.len(), clients));
         }
         let default = self.items.iter().rev().find(|item| item.word(0) == "default_backend");
         for item in self.items.iter().filter(|item| item.word(0) == "default_backend") {
             ledger.carried(item.line);
         }
         match (default, &self.own_pool) {
-            (Some(item), _) => self.backend(item.word(1), item.line, Match::default(), &mut routes, ledger),
-            (None, Some(_)) => self.backend(self.name, self.line, Match::default(), &mut routes, ledger),
+            (Some(item), _) => {
+                self.backend(item.word(1), item.line, Match::default(), addresses, &mut routes, ledger);
+            }
+            (None, Some(_)) => self.backend(self.name, self.line, Match::default(), addresses, &mut routes, ledger),
             (None, None) => {}
+        }
+        // The last first, since its routes stand behind the others too.
+        for (behind, clients) in diverted.into_iter().rev() {
+            let mut rest = routes.split_off(behind);
+            clients.filters.iter().for_each(|filter| apply(filter, &mut rest, &|_| true, ledger));
+            routes.extend(rest);
         }
         for filter in &rules.filters {
             apply(filter, &mut routes, &|_| true, ledger);
@@ -213,8 +226,16 @@ impl Front<'_> {
         routes.push(Route { name, comments: Vec::new(), matching, action, set, line });
     }
 
-    fn use_backend(&self, item: &Item, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+    /// Routes to the backend of a rule. Returns filters that refuse, behind it, clients who would have gone there.
+    fn use_backend(
+        &self,
+        item: &Item,
+        addresses: &[AddressRule],
+        routes: &mut Vec<Route>,
+        ledger: &mut Ledger,
+    ) -> Rules {
         let name = item.word(1);
+        let mut diverted = Rules::default();
         if name.contains("%[") {
             let todo = match name.split_once("map").and_then(|(_, rest)| rest.split_once('(')) {
                 Some((_, rest)) => {
@@ -223,7 +244,8 @@ impl Front<'_> {
                 }
                 None => "write a [[route]] for each backend that the expression can name".to_string(),
             };
-            return ledger.changes(item.line, "the name of the backend comes from the request", todo);
+            ledger.changes(item.line, "the name of the backend comes from the request", todo);
+            return diverted;
         }
         match condition(item.from(2), self.acls) {
             Ok(conjs) => {
@@ -232,17 +254,18 @@ impl Front<'_> {
                     ledger.dropped(item.line, "its condition never holds");
                 }
                 for conj in conjs {
-                    match conj.is_plain() {
-                        true => self.backend(name, item.line, conj.matching, routes, ledger),
-                        false => {
-                            let todo = "write a [[route]] with other conditions, or limits";
-                            ledger.changes(
-                                item.line,
-                                "its condition asks for a counter, a list in a file or a password",
-                                todo,
-                            );
-                        }
+                    if conj.is_plain() {
+                        self.backend(name, item.line, conj.matching, addresses, routes, ledger);
+                        continue;
                     }
+                    let is_list = conj.rates.is_empty() && conj.auth.is_empty();
+                    let mut reason = "its condition asks for a counter, a list in a file or a password".to_string();
+                    if is_list && (self.refuses(name) || conj.client_files.iter().any(|(_, negated)| *negated)) {
+                        // The backends behind it are not for these clients.
+                        refuse_files(item, &conj, 403, &mut diverted, ledger);
+                        reason.push_str("; its clients are refused");
+                    }
+                    ledger.changes(item.line, reason, "write a [[route]] with other conditions, or limits");
                 }
             }
             Err(reason) => {
@@ -250,34 +273,63 @@ impl Front<'_> {
                     "write a [[route]] with pool = \"{}\" by hand, if another condition can stand for it",
                     name_of(name)
                 );
-                ledger.changes(item.line, format!("its condition cannot be written: {reason}"), todo);
+                let mut reason = format!("its condition cannot be written: {reason}");
+                let is_negated = item.from(2).iter().any(|word| word == "unless" || word.starts_with('!'));
+                if reason.contains(CLIENT) && (is_negated || self.refuses(name)) {
+                    refuse_all(item, &mut diverted);
+                    reason.push_str("; all clients are refused behind it");
+                }
+                ledger.changes(item.line, reason, todo);
             }
         }
+        diverted
     }
 
-    /// Routes to a backend: its own final rules first, then its pool.
-    fn backend(&self, name: &str, line: Line, matching: Match, routes: &mut Vec<Route>, ledger: &mut Ledger) {
+    /// True if a backend answers no request.
+    fn refuses(&self, name: &str) -> bool {
+        let is_refusal = |rule: &Final| rule.matching.conds.is_empty() && matches!(rule.action, Action::Respond(_));
+        self.backends.get(name).is_some_and(|b| !b.has_pool || b.rules.finals.iter().any(is_refusal))
+    }
+
+    /// Routes to a backend: its own final rules first, then its pool. Addresses are those of the frontend's rules.
+    fn backend(
+        &self,
+        name: &str,
+        line: Line,
+        matching: Match,
+        addresses: &[AddressRule],
+        routes: &mut Vec<Route>,
+        ledger: &mut Ledger,
+    ) {
         let Some(backend) = self.backends.get(name) else {
             return ledger.changes(line, format!("unknown backend \"{name}\""), "name one that exists");
         };
         let first = routes.len();
+        let mut is_unclear = false;
         for rule in &backend.rules.finals {
             match matching.and(&rule.matching) {
-                Ok(matching) => self.push(routes, rule.line, matching, rule.action.clone(), rule.set.clone()),
+                Ok(matching) => {
+                    let set = with_access(&rule.set, &[addresses, &backend.rules.addresses[..rule.behind]], ledger);
+                    self.push(routes, rule.line, matching, rule.action.clone(), set);
+                }
                 Err(Apart::Never) => {}
                 Err(Apart::Unwritable) => {
-                    ledger.changes(
-                        rule.line,
-                        "its condition and that of the frontend do not fit into one match",
-                        "write the [[route]] by hand",
-                    );
+                    let asks_client = rule.matching.conds.iter().any(|cond| cond.key == Key::Client);
+                    is_unclear |= asks_client;
+                    let refused = if asks_client { ": all clients are refused" } else { "" };
+                    let reason = format!("its condition and that of the frontend do not fit into one match{refused}");
+                    ledger.changes(rule.line, reason, "write the [[route]] by hand");
                 }
             }
         }
+        let mut set = with_access(&Table::default(), &[addresses, &backend.rules.addresses], ledger);
+        if is_unclear {
+            shut(&mut set);
+        }
         match backend.has_pool {
-            true => self.push(routes, line, matching, Action::Pool(name_of(name)), Table::default()),
+            true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
             // Without a server, HAProxy answers 503.
-            false => self.push(routes, line, matching, Action::Respond(503.into()), Table::default()),
+            false => self.push(routes, line, matching, Action::Respond(503.into()), set),
         }
         let mut own = routes.split_off(first);
         for filter in &backend.rules.filters {
@@ -306,6 +358,48 @@ fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
     plain.iter().chain(secure).cloned().collect()
 }
 
+/// Settings with the address lists of these rules.
+fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> Table {
+    let mut set = set.clone();
+    let rules = || groups.iter().flat_map(|rules| rules.iter());
+    match verdict(groups) {
+        Verdict::Open => {}
+        Verdict::Lists(access, differs) => {
+            set.put("access", access);
+            for rule in rules().filter(|rule| differs && rule.is_unknown()) {
+                let reason = "clients that are in this list and in others may be refused, and HAProxy lets them in";
+                ledger.changes(rule.line, reason, "name the networks that must be let in, in `allow` of access");
+            }
+            let mut refusals = rules().filter(|rule| !rule.lets_in);
+            let status = refusals.next().map_or(403, |rule| rule.status);
+            for rule in refusals.filter(|rule| rule.status != status) {
+                let reason = format!("all address lists of a route refuse by one status, here {status}");
+                ledger.changes(rule.line, reason, "nothing, unless clients depend on it");
+            }
+        }
+        Verdict::Unknown => {
+            shut(&mut set);
+            for rule in rules() {
+                ledger.changes(rule.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+            }
+        }
+    }
+    set
+}
+
+/// True if sessions are to be refused by the client's address, which no listener can do.
+fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
+    let asks = |route: &&Route| {
+        route.set.get("access").is_some() || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
+    };
+    let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
+    for line in &lines {
+        let reason = "sessions are not refused by the client's address, so the listener is left out";
+        ledger.changes(*line, reason, "write the listener by hand, and refuse clients by nftables");
+    }
+    !lines.is_empty()
+}
+
 /// Reports what a session cannot be matched by.
 fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     let of_session = |cond: &Cond| matches!(cond.key, Key::Host | Key::Listener) && !cond.negated;
@@ -328,38 +422,6 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     }
 }
 
-/// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
-fn merge_filter(into: &mut Table, from: &Table) {
-    let closed = is_closed(into) || is_closed(from) || would_replace(into, from) || both_allow(into, from);
-    merge_lists(into, from);
-    if closed {
-        close(into);
-    }
-}
-
-/// True if clients have to be in a list of each: joined, one of them would be enough.
-fn both_allow(one: &Table, other: &Table) -> bool {
-    let allowed = |set: &Table| match set.get("access") {
-        Some(Value::Table(access)) => {
-            let lists = ["allow", "allow_files"].map(|key| access.get(key).cloned());
-            lists.iter().any(Option::is_some).then_some(lists)
-        }
-        _ => None,
-    };
-    allowed(one).zip(allowed(other)).is_some_and(|(one, other)| one != other)
-}
-
-/// Merges settings; lists are joined.
-fn merge_lists(into: &mut Table, from: &Table) {
-    for (key, value) in &from.entries {
-        match value {
-            Value::Table(inner) => merge_lists(into.table(key), inner),
-            Value::List(list) => list.iter().for_each(|value| into.push(key, value.clone())),
-            value => drop(into.set(key, value.clone())),
-        }
-    }
-}
-
 fn set_time(item: &Item, key: &str, ms: Option<u64>, listener: &mut Listener, ledger: &mut Ledger) -> bool {
     let Some(ms) = ms else {
         ledger.changes(item.line, "its value was not understood", "set the value by hand");
@@ -372,102 +434,4 @@ fn set_time(item: &Item, key: &str, ms: Option<u64>, listener: &mut Listener, le
         ledger.changes(item.line, note, "nothing, unless the limit is reached");
     }
     true
-}
-
-/// Gives a filter to the routes whose requests fulfil its conditions; a route of which only some do is split.
-pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&Route) -> bool, ledger: &mut Ledger) {
-    let mut out: Vec<Route> = Vec::new();
-    let many = routes.len() > SPLITS;
-    for mut route in routes.drain(..) {
-        let is_open = matches!(route.action, Action::Pool(_)) || !only_forwards(&filter.set);
-        if !wanted(&route) || !is_open || route.matching.is_apart(&filter.matching) {
-            out.push(route);
-            continue;
-        }
-        if route.matching.implies(&filter.matching) {
-            give(&mut route, filter, ledger);
-            out.push(route);
-            continue;
-        }
-        let mut given = route.set.clone();
-        merge_filter(&mut given, &filter.set);
-        if given == route.set {
-            out.push(route);
-            continue;
-        }
-        match route.matching.and(&filter.matching) {
-            Ok(matching) if !many => {
-                let mut narrower = Route { matching, ..route.clone() };
-                give(&mut narrower, filter, ledger);
-                out.extend([narrower, route]);
-            }
-            Err(Apart::Never) => out.push(route),
-            _ => {
-                let todo = "write the filter into the [[route]]s that it is for";
-                ledger.changes(
-                    filter.line,
-                    "its condition does not fit into the match of a route that it concerns",
-                    todo,
-                );
-                // Too few are let in rather than too many.
-                if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
-                    close(&mut route.set);
-                }
-                out.push(route);
-            }
-        }
-    }
-    *routes = out;
-}
-
-/// True if the keys only change what endpoints get, so that routes without one do not need them.
-fn only_forwards(set: &Table) -> bool {
-    set.entries
-        .iter()
-        .all(|(key, _)| matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite"))
-}
-
-fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
-    if both_allow(&route.set, &filter.set) && !is_closed(&route.set) && !is_closed(&filter.set) {
-        let reason = format!("clients have to be in several address lists at once; {PROTECTED}");
-        ledger.changes(filter.line, reason, OPEN);
-    }
-    let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
-    // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
-    let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
-    let rewrite = match route.matching.find(&Key::Path) {
-        Some(Test::Below(path)) => rest(path).map(|rest| ("prefix", rest)),
-        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| ("prefix", rest)),
-        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| ("path", rest)),
-        _ => None,
-    };
-    match rewrite {
-        Some(("prefix", rest)) if rest.is_empty() => drop(route.set.put("strip_prefix", true)),
-        Some((key, rest)) => {
-            let path = if rest.is_empty() { "/".to_string() } else { rest };
-            route.set.put("rewrite", Table::one(key, path));
-        }
-        None => {
-            let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } in a [[route]] with that prefix";
-            ledger.changes(
-                filter.line,
-                "a route that it concerns does not match by the prefix that is taken away",
-                todo,
-            );
-        }
-    }
-}
-
-/// Matches by segment where a prefix is taken away: it is the matched one.
-fn by_segment(route: &mut Route) {
-    if route.set.get("strip_prefix").is_none() {
-        return;
-    }
-    for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {
-        if let Test::Begins(path) = &cond.test
-            && path.ends_with('/')
-        {
-            cond.test = Test::Below(path.trim_end_matches('/').to_string());
-        }
-    }
 }

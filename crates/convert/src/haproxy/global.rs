@@ -3,6 +3,7 @@
 use super::Proxy;
 use super::known::{self, Fate};
 use super::lexer::{Item, Section};
+use super::rules::{Caches, cache_section};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Target, Value};
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ pub(super) struct Process {
     pub connections: Option<u64>,
     connections_line: Option<Line>,
     pub userlists: BTreeMap<String, Vec<Line>>,
+    pub caches: Caches,
     /// Destination of the access log and its facility.
     log: Option<(String, Option<String>)>,
 }
@@ -33,6 +35,7 @@ pub(super) fn read(sections: &[Section], target: &mut Target, ledger: &mut Ledge
                 ledger.carried(section.line);
                 section.items.iter().for_each(|item| process.global(item, ledger));
             }
+            "cache" => cache_section(section, &mut process.caches, target, ledger),
             "resolvers" => resolvers(section, target, ledger),
             "userlist" => {
                 ledger.carried(section.line);

@@ -8,10 +8,9 @@ mod gathered;
 mod global;
 mod known;
 mod lexer;
+mod merging;
 mod pool;
-mod redirect;
 mod rules;
-mod sample;
 mod server;
 mod time;
 
@@ -148,6 +147,9 @@ impl Proxy<'_> {
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
         for item in &self.items {
+            if rules::is_filter(item) {
+                continue;
+            }
             if let Some(fate) = known::fate("", &item.words) {
                 match fate {
                     Fate::Lossless(reason) => ledger.dropped(item.line, reason),
@@ -225,14 +227,17 @@ impl Proxy<'_> {
 
     fn rules(&self, process: &global::Process, tables: &StickTables, ledger: &mut Ledger) -> rules::Rules {
         let mut scope = Scope {
+            items: &self.items,
             section: &self.section.name,
             acls: &self.acls,
             tables,
             userlists: &process.userlists,
+            caches: &process.caches,
             trackers: BTreeMap::new(),
         };
         rules::trackers(&self.items, &mut scope, ledger);
         let rules = rules::read(&self.items, &scope, ledger);
+        rules::unused(&self.items, ledger);
         for item in self.items.iter().filter(|item| item.word(0) == "acl") {
             ledger.carried(item.line);
         }

@@ -1,5 +1,6 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
+use super::cache;
 use super::lexer::Directive;
 use super::services;
 use super::time::milliseconds;
@@ -61,6 +62,9 @@ pub(super) fn read(
         bandwidth(levels, &mut set, world);
     }
     limits(levels, &mut set, world);
+    if forward.is_some() {
+        cache::read(levels, &mut set, world);
+    }
     set
 }
 
@@ -157,13 +161,7 @@ fn request_field(
             world.ledger.carried(line);
         }
         Err(reason) => {
-            // NGINX replaces a field of the client by its own value; that of the client must not pass instead.
-            let todo = format!("set {name} by hand, or in the application");
-            if lower == "host" || lower.starts_with("x-forwarded-") {
-                return world.ledger.changes(line, reason, todo);
-            }
-            set.push("request_headers.remove", name);
-            world.ledger.changes(line, format!("{reason}: the field is removed"), todo);
+            crate::protection::withhold(name, line, &reason, set, world.ledger);
         }
     }
 }
@@ -172,6 +170,11 @@ fn request_field(
 pub(super) fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
     for directive in group(levels, "add_header") {
         let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
+        if value == "$upstream_cache_status" {
+            let reason = "responses say in Cache-Status (RFC 9211) whether they were stored, and why not";
+            world.ledger.changes(line, reason, "read Cache-Status instead; the access log has `cache`");
+            continue;
+        }
         match variable::read(value, constants) {
             Ok((text, false)) => {
                 set.table("response_headers").table("add").set(name, text.into());

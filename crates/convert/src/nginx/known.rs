@@ -22,7 +22,10 @@ const BUFFERS: &str = "bodies pass through as they come, in buffers with fixed b
 const FILES: (&str, &str) = ("no files are served from disk", "keep a web server for them, as a pool of its own");
 const GZIP: (&str, &str) =
     ("responses are not compressed yet", "have the application compress, or leave it to a cache in front");
-const CACHE: (&str, &str) = ("there is no cache", "put a cache in front or behind");
+const CACHE: (&str, &str) = (
+    "responses of FastCGI, uwsgi and SCGI are not stored, and no files are written",
+    "have the application speak HTTP: `cache` of a [[route]]",
+);
 const FASTCGI: (&str, &str) = (
     "FastCGI, uwsgi, SCGI and memcached are not spoken",
     "have the application speak HTTP, or keep a web server for it",
@@ -99,10 +102,7 @@ const ROWS: &[(&str, Fate)] = &[
     ("gzip_proxied", Changes(GZIP.0, GZIP.1)), ("gzip_min_length", Changes(GZIP.0, GZIP.1)), ("gzip_buffers", Lossless(MACHINERY)), ("gzip_http_version", Lossless(MACHINERY)),
     ("gzip_disable", Lossless("no browser of today needs it")), ("gunzip", Changes(GZIP.0, GZIP.1)), ("brotli", Changes(GZIP.0, GZIP.1)), ("brotli_comp_level", Changes(GZIP.0, GZIP.1)),
     ("brotli_types", Changes(GZIP.0, GZIP.1)), ("brotli_static", Changes(FILES.0, FILES.1)), ("zstd", Changes(GZIP.0, GZIP.1)),
-    ("proxy_cache", Changes(CACHE.0, CACHE.1)), ("proxy_cache_path", Changes(CACHE.0, CACHE.1)), ("proxy_cache_valid", Changes(CACHE.0, CACHE.1)), ("proxy_cache_key", Changes(CACHE.0, CACHE.1)),
-    ("proxy_cache_bypass", Changes(CACHE.0, CACHE.1)), ("proxy_no_cache", Changes(CACHE.0, CACHE.1)), ("proxy_cache_use_stale", Changes(CACHE.0, CACHE.1)), ("proxy_cache_lock", Changes(CACHE.0, CACHE.1)),
-    ("proxy_cache_lock_timeout", Changes(CACHE.0, CACHE.1)), ("proxy_cache_background_update", Changes(CACHE.0, CACHE.1)), ("proxy_cache_revalidate", Changes(CACHE.0, CACHE.1)),
-    ("proxy_cache_min_uses", Changes(CACHE.0, CACHE.1)), ("proxy_cache_methods", Changes(CACHE.0, CACHE.1)), ("proxy_ignore_headers", Lossless("there is no cache that could mind them")),
+    ("proxy_cache_purge", Changes("clients cannot purge", "`evenkeel cache purge`, or POST /v1/cache/purge of the admin API")),
     ("proxy_store", Changes(CACHE.0, CACHE.1)), ("proxy_store_access", Changes(CACHE.0, CACHE.1)), ("fastcgi_cache_path", Changes(CACHE.0, CACHE.1)), ("fastcgi_cache", Changes(CACHE.0, CACHE.1)),
     ("fastcgi_param", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_index", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_split_path_info", Changes(FASTCGI.0, FASTCGI.1)),
     ("fastcgi_read_timeout", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_buffers", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_buffer_size", Changes(FASTCGI.0, FASTCGI.1)),

@@ -1,5 +1,6 @@
 //! nginx.conf: blocks, what inner ones inherit, and what each becomes.
 
+mod cache;
 mod filters;
 mod known;
 mod lexer;
@@ -260,9 +261,10 @@ fn leftovers(all: &[Directive], world: &mut World<'_>) {
         let line = directive.line;
         if !world.ledger.is_settled(line) {
             match directive.name() {
-                name if INHERITED.contains(&name) => {
+                name if INHERITED.contains(&name) || cache::NAMES.contains(&name) => {
                     world.ledger.dropped(line, "no request that is carried over depends on it")
                 }
+                "proxy_cache_path" => world.ledger.dropped(line, "no location that was carried over uses it"),
                 "limit_req_zone" | "limit_conn_zone" => world.ledger.dropped(line, "no location uses the zone"),
                 "upstream" => {
                     world.ledger.dropped(line, "nothing that was carried over leads to it");

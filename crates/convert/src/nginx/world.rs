@@ -21,6 +21,10 @@ pub(super) struct World<'d> {
     /// Maps by the name of the variable that they set.
     pub maps: BTreeMap<&'d str, &'d Directive>,
     pub zones: BTreeMap<String, Zone>,
+    /// Lines of `proxy_cache_path` by the names of their zones.
+    pub caches: BTreeMap<&'d str, &'d Directive>,
+    /// Bytes of the largest cache in use, which all share here.
+    pub cache_memory: u64,
     /// Locations that sub-requests of the server at hand lead to.
     pub services: BTreeMap<&'d str, &'d Directive>,
     pub target: Target,
@@ -42,6 +46,8 @@ impl<'d> World<'d> {
             upstreams: BTreeMap::new(),
             maps: BTreeMap::new(),
             zones: BTreeMap::new(),
+            caches: BTreeMap::new(),
+            cache_memory: 0,
             services: BTreeMap::new(),
             target: Target::default(),
             made: BTreeMap::new(),
@@ -51,6 +57,11 @@ impl<'d> World<'d> {
             match directive.name() {
                 "upstream" => drop(world.upstreams.insert(directive.word(1), directive)),
                 "map" => drop(world.maps.insert(directive.word(2).trim_start_matches('$'), directive)),
+                "proxy_cache_path" => {
+                    let zone = directive.from(2).iter().find_map(|word| word.strip_prefix("keys_zone="));
+                    let name = zone.and_then(|zone| zone.split(':').next()).unwrap_or_default();
+                    world.caches.insert(name, directive);
+                }
                 "limit_req_zone" | "limit_conn_zone" => world.zone(directive),
                 _ => {}
             }

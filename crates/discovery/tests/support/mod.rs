@@ -127,6 +127,15 @@ impl Names {
     }
 }
 
+/// Polls until `holds` is true: nothing reports a look that changes nothing.
+pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !holds() {
+        assert!(Instant::now() < until, "did not happen in time: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
 fn question(message: &[u8]) -> (String, u16) {
     let (mut at, mut labels) = (12, Vec::new());
     while let Some(length) = message.get(at).map(|length| usize::from(*length)).filter(|length| *length > 0) {

@@ -166,7 +166,7 @@ pub struct Tap {
                         evenkeel explain 5f0c2d9e11aa0042          one of them, by the request_id of the access log\n  \
                         evenkeel explain --next shop               the next request of a pool\n  \
                         evenkeel explain GET http://a.test/x       the route of such a request, why the others do not match, and \
-                        the pick of its pool")]
+                        the filter that would answer it or the pick of its pool")]
 pub struct Explain {
     /// The id of a request, or the method of a request to describe
     #[arg(value_name = "REQUEST_ID|METHOD", conflicts_with = "next")]

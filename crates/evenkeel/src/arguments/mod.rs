@@ -1,6 +1,7 @@
 //! The command line: every subcommand with its arguments, from which clap makes help and errors.
 
 mod asking;
+mod caching;
 mod configs;
 mod offline;
 mod serving;
@@ -8,6 +9,7 @@ mod steering;
 mod values;
 
 pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
+pub use caching::{Cache, CacheOrder, CachePurge, CacheShow, CacheTop, CacheVerb, How};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Convert, Replay, Sim};
 pub use serving::{Check, Demo, Run};
@@ -47,6 +49,7 @@ pub enum Command {
     Undrain(Drained),
     Weight(Weight),
     Split(Split),
+    Cache(Cache),
     Endpoint(Endpoint),
     /// Same as `evenkeel endpoint up`
     #[command(hide = true)]

@@ -193,10 +193,17 @@ fn would_go(would: &WouldGo) -> String {
         Some(route) => {
             line!(out, "listener {} -> route {route} -> {}", routed.listener, routed.outcome())
         }
+        None if would.answer.is_some() => line!(out, "listener {}: no route takes it", routed.listener),
         None => line!(out, "listener {}: no route takes it, so it is answered with 404", routed.listener),
     }
     for route in &routed.routes {
         line!(out, "  {} {}: {}", if route.taken { "*" } else { " " }, route.route, route.why);
+    }
+    for one in &would.filters {
+        line!(out, "filter {}: {}", one.name, one.would);
+    }
+    if let Some(answer) = &would.answer {
+        line!(out, "filter {} {answer}; no endpoint is picked", answer.filter);
     }
     if let Some(made) = &would.pick {
         let worker = would.worker.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Subcommands, each in a file; and [`client`], by which they ask a running evenkeel, and [`place`], where that is.
 
 pub mod algorithms;
+pub mod cache;
 pub mod check;
 pub mod client;
 pub mod completing;

@@ -106,10 +106,14 @@ fn routes(routes: &[Route]) -> String {
             cut(filters),
             format!("{}/s", words::rate(rate)),
             if rate > 0.0 { words::percent(errors / rate, "") } else { "-".to_owned() },
+            route.hit_ratio.map_or("-".to_owned(), |ratio| words::percent(ratio, "")),
         ]
     };
     let rows: Vec<Vec<String>> = routes.iter().map(row).collect();
-    table(&["ROUTE", "MATCH", "ACTION", "FILTERS", "RATE", "ERRORS"], &rows)
+    let header = ["ROUTE", "MATCH", "ACTION", "FILTERS", "RATE", "ERRORS", "HITS"];
+    // The last column is for routes with a cache.
+    let columns = if routes.iter().any(|route| route.hit_ratio.is_some()) { header.len() } else { header.len() - 1 };
+    table(&header[..columns], &rows.into_iter().map(|row| row[..columns].to_vec()).collect::<Vec<_>>())
 }
 
 fn row(endpoint: &Endpoint, now_ms: u64) -> Vec<String> {
@@ -169,7 +173,10 @@ mod tests {
             at: vec![passed(6.0, 1.0), passed(2.0, 1.0)],
             ..Route::default()
         };
+        let cached = Route { hit_ratio: Some(0.5), ..route.clone() };
+        assert!(routes(&[route.clone(), cached]).contains("25%     50%\n"));
         let text = routes(&[route]);
+        assert!(!text.contains("HITS"), "{text}");
         let line = text.lines().nth(1).expect("a row");
         for part in ["api", "prefix /api", "redirect 301 to https://{host}/", "...", "limits,jwt", "8.0/s", "25%"] {
             assert!(line.contains(part), "no {part} in {line}");

@@ -1,5 +1,6 @@
 //! The process as its operators see and change it: answers to the API.
 
+mod cached;
 pub mod native;
 pub mod past;
 pub mod shown;
@@ -20,6 +21,7 @@ use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
 use evenkeel_runtime::splits::SplitRefused;
 use evenkeel_tls::clients::Expiry;
+use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopWanted};
 use evenkeel_view::config::{self, Outcome, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
@@ -217,6 +219,29 @@ impl Running for Window {
             self.keep_orders(&now, control)?;
         }
         self.split(route)
+    }
+
+    fn cache(&self) -> Result<Cache, Problem> {
+        self.running()?.0.shown_cache().ok_or_else(cached::no_cache)
+    }
+
+    fn cache_top(&self, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {
+        match self.running() {
+            Ok((now, control)) => cached::top(now, control, wanted),
+            Err(problem) => Box::pin(async move { Err(problem) }),
+        }
+    }
+
+    fn cache_show(&self, url: &str) -> Result<Vec<StoredResponse>, Problem> {
+        let (now, control) = self.running()?;
+        now.cache_show(url, control.now()).map_err(cached::problem)
+    }
+
+    fn purge(&self, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>> {
+        match self.running() {
+            Ok((now, control)) => cached::purge(&now, control, purge, by),
+            Err(problem) => Box::pin(async move { Err(problem) }),
+        }
     }
 
     fn certificates(&self) -> Vec<Certificate> {

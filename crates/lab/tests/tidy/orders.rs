@@ -82,7 +82,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
-        "access_log", "explanations", "metrics", "request_id", "shown", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
+        "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
@@ -93,7 +93,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "results"]),
     ("proxy/plan", &[
-        "alone", "server", "secured", "tap", "look", "worker", "install", "parts", "accept installed",
+        "alone", "server", "secured", "tap", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
     ("proxy/side", &["copy", "send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
@@ -118,7 +118,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("tower", &["balance builder", "endpoints", "future", "completion", "returns", "wakes", "clock", "error"]),
     ("view", &[
         "described", "events", "picks", "shadows", "tap", "timeline", "durations", "history", "latencies", "words", "status", "served",
-        "config", "orders",
+        "cache", "config", "orders",
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),
     ("proxy/forward/relay", &["bytes", "parts", "decision", "tunnel"]),

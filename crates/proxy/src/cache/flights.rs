@@ -106,6 +106,11 @@ impl Flights {
         Role::Leads(Lead { flights: self.clone(), key: key.into(), flight })
     }
 
+    /// True if a request fetches the response with this key now.
+    pub fn is_under_way(&self, key: &[u8]) -> bool {
+        self.shard(self.hasher.hash_one(key)).under_way.contains_key(key)
+    }
+
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         lock(&self.shards[hash as usize % SHARDS])
     }

@@ -6,6 +6,7 @@ pub mod asked;
 pub mod counts;
 pub mod filling;
 pub mod flights;
+pub mod keys;
 pub mod state;
 
 use counts::AllCounts;

@@ -1,7 +1,7 @@
 //! Filter that answers requests of clients whose networks a route does not allow.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::access::Table;
@@ -27,6 +27,17 @@ impl Filter for Networks {
         match table.get().allows(cx.client()) {
             true => Verdict::Next,
             false => Verdict::Answer(self.refuse(cx)),
+        }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let verdict = self.request(cx, head);
+        let why = self.did(cx);
+        match verdict {
+            Verdict::Answer(response) => {
+                DryRun::Answer(response, why.strip_prefix("refused: ").unwrap_or(&why).to_string().into())
+            }
+            _ => DryRun::Next(why),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Answers to HTTP-01 challenges of a certificate authority (RFC 8555 section 8.3).
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_tls::Challenges;
@@ -19,5 +19,9 @@ impl Filter for Challenge {
             Some(answer) => Verdict::Answer(Response::page("text/plain", answer.as_bytes().to_vec())),
             None => Verdict::Next,
         }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }

@@ -1,5 +1,6 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
+use crate::cache::counts::CacheResult;
 use crate::cache::filling::Filling;
 use crate::cache::state::CacheState;
 use crate::core::Core;
@@ -130,6 +131,17 @@ impl<'c> Exchange<'c> {
     /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent one.
     pub(crate) fn request_id(&self) -> &RequestId {
         self.id.get_or_init(|| self.core.next_request_id())
+    }
+
+    /// Result of the request at the cache of its route, once its response has begun.
+    pub(crate) fn cache_result(&self) -> Option<&'static str> {
+        let state = self.cached.take();
+        let result = match state.as_deref() {
+            Some(CacheState::Answered(outcome)) => Some(CacheResult::LABELS[outcome.result() as usize]),
+            _ => None,
+        };
+        self.cached.set(state);
+        result
     }
 
     /// Facts about the request that are not in its head, for its route.

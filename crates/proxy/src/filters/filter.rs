@@ -15,6 +15,12 @@ pub trait Filter {
         Verdict::Next
     }
 
+    /// Predicts [`request`](Self::request) for a request that is only described: nothing is counted, sent or awaited. The
+    /// statistics of the exchange are not those of the listener. A filter without effects of its own runs `request`.
+    fn dry_run<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::Next("".into())
+    }
+
     /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it, or replace the response.
     fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
@@ -44,6 +50,30 @@ pub enum Verdict {
     /// Waits for a future, then continues with its [`Resume`]. Meanwhile nothing of the request is borrowed, and no
     /// buffer is held for it.
     Wait(Waiting),
+}
+
+/// Predicted decision of a filter about a request.
+pub enum DryRun {
+    /// Continues. The text is what the filter would do, in a few words; empty for nothing that matters.
+    Next(Cow<'static, str>),
+    /// Answers the request, for the reason.
+    Answer(Response, Cow<'static, str>),
+}
+
+impl From<Response> for DryRun {
+    fn from(response: Response) -> DryRun {
+        let why = response.why().into_owned();
+        DryRun::Answer(response, why.into())
+    }
+}
+
+impl From<Verdict> for DryRun {
+    fn from(verdict: Verdict) -> DryRun {
+        match verdict {
+            Verdict::Answer(response) => response.into(),
+            Verdict::Next | Verdict::Wait(_) => DryRun::Next("".into()),
+        }
+    }
 }
 
 /// Future that a filter waits for. Its output continues the filter.

@@ -1,7 +1,7 @@
 //! Redirects plain HTTP requests to the same URL over HTTPS, at the default port.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 
@@ -17,6 +17,10 @@ impl Filter for Redirect {
             Some(_) => Verdict::Next,
             None => Verdict::Answer(redirect(head.request.host, head.request.target)),
         }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
@@ -59,6 +59,14 @@ impl Filter for Limits {
         }
     }
 
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let over = self.0.would_refuse(head.request, cx.client(), cx.core.clock.now());
+        over.map_or_else(
+            || within(self.0.all().iter().filter(|limit| !limit.is_of_token())),
+            |over| refusal(over).into(),
+        )
+    }
+
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match (&cx.over, &cx.held) {
             (Some(over), _) if !over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
@@ -91,6 +99,15 @@ impl Filter for OfClaims {
         }
     }
 
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let Some(Ok(Checked { token, .. })) = &cx.token else { return DryRun::Next("".into()) };
+        let over = self.0.would_refuse_token(token, cx.core.clock.now());
+        over.map_or_else(
+            || within(self.0.all().iter().filter(|limit| limit.is_of_token())),
+            |over| refusal(over).into(),
+        )
+    }
+
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         match &cx.over {
             Some(over) if over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
@@ -99,12 +116,21 @@ impl Filter for OfClaims {
     }
 }
 
-/// Returns the limit in words, for the client and the log.
+/// Prediction for a request that none of these limits refuses.
+fn within<'l>(limits: impl Iterator<Item = &'l Limit>) -> DryRun {
+    DryRun::Next(format!("within {}", limits.map(most).collect::<Vec<_>>().join(", ")).into())
+}
+
+/// Returns the reason for a refusal in words, for the client and the log.
 fn reason(over: &Over<'_>) -> String {
-    let key = &over.limit.plan.key;
-    match over.limit.plan.most {
-        Most::Requests { rate, .. } => format!("more than {rate} by {key}"),
-        Most::InFlight(max) => format!("more than {max} in flight by {key}"),
+    format!("more than {}", most(over.limit))
+}
+
+fn most(limit: &Limit) -> String {
+    let key = &limit.plan.key;
+    match limit.plan.most {
+        Most::Requests { rate, .. } => format!("{rate} by {key}"),
+        Most::InFlight(max) => format!("{max} in flight by {key}"),
     }
 }
 

@@ -67,6 +67,11 @@ impl Filters {
         Verdict::Next
     }
 
+    /// Name of each filter and the filter, in order.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &dyn Filter)> {
+        self.all.iter().map(|(row, filter)| (row.name, &**filter))
+    }
+
     /// Passes the head of a response through the filters, last one first, until one replaces the response.
     #[inline]
     pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {

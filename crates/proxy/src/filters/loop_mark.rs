@@ -5,7 +5,7 @@
 //! does not compress responses to requests that have it (`gzip_proxied`), and other servers behave alike.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_balance::endpoint::stable_hash;
@@ -46,6 +46,10 @@ impl Filter for LoopMark {
         }
         head.edits.lines().extend_from_slice(self.mark.line());
         Verdict::Next
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }
 

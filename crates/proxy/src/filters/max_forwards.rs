@@ -1,7 +1,7 @@
 //! `Max-Forwards` of OPTIONS and TRACE: decremented, and answered at zero (RFC 9110 section 7.6.2).
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use evenkeel_wire::head::Request;
@@ -23,6 +23,10 @@ impl Filter for MaxForwards {
             Err(reject) => return Verdict::Answer(reject.into()),
         }
         Verdict::Next
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }
 

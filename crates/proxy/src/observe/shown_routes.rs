@@ -20,6 +20,7 @@ impl Numbers {
                 matching: matching(route),
                 filters: route.filters().into_iter().map(str::to_owned).collect(),
                 at: at.map(|listener| passed(timeline, listener, route)).collect(),
+                hit_ratio: route.cache.as_ref().and_then(|_| self.shown_cache_route(&route.name).hit_ratio),
             }
         };
         self.plan().routes.iter().map(one).collect()

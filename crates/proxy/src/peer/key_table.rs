@@ -156,12 +156,26 @@ impl KeyTable {
         self.forgotten.load(Ordering::Relaxed)
     }
 
+    /// Returns what a rule would tell about the state of a key, and changes nothing.
+    pub fn peek<R: Rule>(&self, key: KeyHash, rule: &R) -> R::Told {
+        let set = &self.sets[self.set_of(key)];
+        let state = set.find(key.mark).map(|way| set.states[way].load(Ordering::Acquire));
+        // A place that is being given to a key has the state of a new one.
+        rule.step(state.filter(|state| *state != CLAIMED).unwrap_or_default()).1
+    }
+
+    /// Index of the only set that may have a key.
+    #[inline]
+    fn set_of(&self, key: KeyHash) -> usize {
+        // The product's upper half is below the number of sets.
+        ((u128::from(key.set) * self.sets.len() as u128) >> 64) as usize
+    }
+
     /// Applies a rule to the state of a key. Returns the key's place and the result; `None` if all of its places are
     /// pinned by others.
     #[inline]
     pub fn apply<R: Rule>(&self, key: KeyHash, rule: &R) -> Option<(u32, R::Told)> {
-        // The product's upper half is below the number of sets.
-        let at = ((u128::from(key.set) * self.sets.len() as u128) >> 64) as usize;
+        let at = self.set_of(key);
         let set = &self.sets[at];
         loop {
             let found = set.find(key.mark).map(|way| (way, set.states[way].load(Ordering::Acquire)));

@@ -125,11 +125,7 @@ impl RouteLimits {
         token: &Verified,
         now: impl Fn() -> Instant,
     ) -> Result<Option<Held<'l>>, Over<'l>> {
-        let key = |limit: &Limit, table: &KeyTable| match &limit.plan.key {
-            LimitKey::Claim(name) => token.claim(name).map(|text| table.hash(text)),
-            _ => None,
-        };
-        self.count(held, key, now)
+        self.count(held, |limit, table| limit.key_of_token(table, token), now)
     }
 
     #[inline]
@@ -160,6 +156,29 @@ impl RouteLimits {
             }
         }
         Ok(held)
+    }
+
+    /// Returns the limit that would refuse a request now, without counting it.
+    pub fn would_refuse(&self, request: &Request<'_, '_>, client: IpAddr, now: Instant) -> Option<Over<'_>> {
+        self.over_now(|limit, table| limit.key(table, request, client), now)
+    }
+
+    /// Returns the limit by claims that would refuse a request with this token now, without counting it.
+    pub fn would_refuse_token(&self, token: &Verified, now: Instant) -> Option<Over<'_>> {
+        self.over_now(|limit, table| limit.key_of_token(table, token), now)
+    }
+
+    fn over_now(&self, key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>, now: Instant) -> Option<Over<'_>> {
+        self.0.iter().find_map(|limit| {
+            // Without a table, no request was counted yet.
+            let table = limit.counts.table.get()?;
+            let key = key(limit, table)?;
+            let wait_ns = match limit.bound {
+                Bound::Rate(rate) => table.peek(key, &Take { rate, now }).err()?,
+                Bound::InFlight(max) => (!table.peek(key, &Enter { max })).then_some(0)?,
+            };
+            Some(Over { limit, wait_ns })
+        })
     }
 
     /// The limits in their order.
@@ -210,6 +229,15 @@ impl Limit {
             LimitKey::Route => Some(KeyHash::ONLY),
             // Counted once the token is verified.
             LimitKey::Claim(_) => None,
+        }
+    }
+
+    /// Key of a request with this token; `None` if it is not a claim of it.
+    #[inline]
+    fn key_of_token(&self, table: &KeyTable, token: &Verified) -> Option<KeyHash> {
+        match &self.plan.key {
+            LimitKey::Claim(name) => token.claim(name).map(|text| table.hash(text)),
+            _ => None,
         }
     }
 

@@ -70,6 +70,27 @@ fn places_of_requests_in_flight_are_given_back_also_when_a_later_limit_refuses()
 }
 
 #[test]
+fn a_refusal_is_predicted_without_counting() {
+    let limits = limits("{ requests = '1/h' }, { in_flight = 1, key = 'header:k' }");
+    let would = |client: &str, key: &str| {
+        let mut table: Table = [(&b"k"[..], key.as_bytes())].into_iter().collect();
+        let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
+        let over = limits.would_refuse(&request, client.parse().expect(client), Instant(1))?;
+        limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit))
+    };
+    assert_eq!((would("10.0.0.1", "a"), limits.all()[0].counts.table.get().is_some()), (None, false));
+    let held = admit(&limits, "10.0.0.1", &[("k", "a")]).expect("there is room");
+    for _ in 0..3 {
+        let all = [("10.0.0.1", "a"), ("10.0.0.1", "b"), ("10.0.0.2", "a"), ("10.0.0.2", "b")];
+        assert_eq!(all.map(|(client, key)| would(client, key)), [Some(0), Some(0), Some(1), None]);
+    }
+    drop(held);
+    assert_eq!(would("10.0.0.2", "a"), None);
+    assert_eq!([0, 1].map(|at| limits.all()[at].refused()), [0, 0]);
+    assert!(admit(&limits, "10.0.0.2", &[("k", "a")]).is_ok(), "nothing was taken");
+}
+
+#[test]
 fn a_limit_keeps_its_state_while_its_key_and_size_stay() {
     let first = Limits::default().next(&plan("{ requests = '1/h' }, { in_flight = 1, key = 'route' }"));
     let before = first.of("r").expect("it has limits").clone();

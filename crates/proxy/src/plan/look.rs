@@ -2,22 +2,20 @@
 //! requests: explanations that they keep, requests that they remember, and the pick that a pool would make now.
 #![expect(clippy::disallowed_methods, reason = "the admin waits for workers, and not the other way round")]
 
+use super::dry_run::dry_run;
 use super::installed::Worker;
 use super::parts::Update;
 use crate::listener::route_why;
 use crate::observe::numbers::Numbers;
-use crate::peer::hash_key;
+use evenkeel_balance::EndpointId;
 use evenkeel_balance::recent::Recent;
-use evenkeel_balance::{Clock, EndpointId, Explanation, Request};
 use evenkeel_config::plan;
 use evenkeel_net::workers::Door;
 use evenkeel_runtime::Control;
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::{Explained, Pick, WouldGo};
-use evenkeel_wire::head::{self, Table};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -138,32 +136,27 @@ impl Looker {
         })
     }
 
-    /// Routes and picks for a described request without sending it. Nothing is counted.
+    /// Routes a described request, lets it pass its filters in a dry run, and picks for it, without sending it. Nothing
+    /// is counted.
     ///
     /// # Errors
     /// There is no listener of this name.
     pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
-        let routed = route_why::explain(now.plan(), &described)?;
-        let Some(name) = routed.pool.clone() else { return Ok(WouldGo { routed, pick: None, worker: None }) };
-        let look = {
-            let name = name.clone();
-            move |worker: &Worker| (worker.core.index as u64, would_pick(worker, &name, &described))
-        };
-        let mut answer = None;
+        let would = WouldGo { routed: route_why::explain(now.plan(), &described)?, ..WouldGo::default() };
         for door in &self.doors {
-            let Some(asked) = ask(door, look.clone()) else { continue };
-            answer = tokio::time::timeout(PATIENCE, asked).await.ok().and_then(Result::ok);
-            if answer.is_some() {
-                break;
+            let (would, described) = (would.clone(), described.clone());
+            let Some(asked) = ask(door, move |worker| dry_run(worker, would, &described)) else { continue };
+            let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, asked).await else { continue };
+            let mut would = answer?;
+            if let (Some(pick), Some(pool)) = (&mut would.pick, &would.routed.pool)
+                && let Some(known) = self.known(&now, pool)
+            {
+                known.add_to(pick);
             }
+            return Ok(would);
         }
-        let (worker, pick) = answer.unzip();
-        let mut pick = pick.flatten();
-        if let (Some(pick), Some(known)) = (&mut pick, self.known(&now, &name)) {
-            known.add_to(pick);
-        }
-        Ok(WouldGo { routed, pick, worker })
+        Ok(would)
     }
 
     /// The latest requests of all pools with shadows, or of the one named `pool`.
@@ -210,21 +203,6 @@ fn ask<T: Send + 'static>(
     let (answer, answered) = oneshot::channel();
     // The receiver may be gone, as the admin request that asked may have been cancelled.
     door.send(Update::Look(Box::new(move |worker| _ = answer.send(look(worker))))).then_some(answered)
-}
-
-fn would_pick(worker: &Worker, pool: &str, described: &Parts) -> Option<Pick> {
-    let installed = worker.installed.borrow();
-    let pool = installed.pools.iter().find(|of| *of.name == *pool)?;
-    let mut table: Table =
-        described.fields.iter().map(|(name, value)| (name.as_bytes(), value.trim().as_bytes())).collect();
-    let (method, target, host) = (&*described.method, &*described.target, described.host.as_bytes());
-    let request = head::Request { method, target, host, fields: table.fields() };
-    let ip = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    let key = pool.plan().key().and_then(|key| hash_key::hash(key, &request, ip));
-    let mut why = Explanation::default();
-    let request = Request { key, tried: &[], beyond: false };
-    let picked = pool.balancer.borrow_mut().would_pick(&request, worker.core.clock.now(), &mut why);
-    Some(Pick::new(&why, picked.err(), |slot| pool.endpoints.name_of(slot)))
 }
 
 fn remembered(worker: &Worker, pool: &str) -> Option<OfWorker> {

@@ -69,6 +69,7 @@ impl AccessLine {
             peer: announced.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
             sent: progress.pool.map_or(&NOWHERE, |pool| pool.named(progress.endpoint.as_deref())),
             user: progress.user.as_deref(),
+            cache: progress.cache_result(),
             tls: peer.tls(),
             asked: &asked,
             answered: &answered.into_inner(),

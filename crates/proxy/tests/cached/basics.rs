@@ -9,17 +9,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// A proxy with a cached route.
-fn cached(endpoint: SocketAddr, cache: &str) -> Proxy {
+pub fn cached(endpoint: SocketAddr, cache: &str) -> Proxy {
     Proxy::with(&[endpoint], "h2c = true", "", &format!("[[route]]\npool = 'web'\ncache = {cache}\n"))
 }
 
 /// Response of an endpoint with these fields.
-fn with(status: &str, fields: &str, body: &str) -> Vec<u8> {
+pub fn with(status: &str, fields: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{fields}\r\n{body}", body.len()).into_bytes()
 }
 
 /// Status, `Cache-Status` and body of the response to a GET.
-fn get(client: &mut Client, path: &str, fields: &str) -> (u16, String, String) {
+pub fn get(client: &mut Client, path: &str, fields: &str) -> (u16, String, String) {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
     let response = client.response();
     let status = response.field("cache-status").unwrap_or_default().replace("evenkeel; ", "");

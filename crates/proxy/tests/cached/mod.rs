@@ -4,6 +4,7 @@
 
 mod basics;
 mod conformance;
+mod operators;
 mod poisoning;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

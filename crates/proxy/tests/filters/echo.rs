@@ -3,6 +3,7 @@
 
 use super::{Answer, ask_h1, ask_h2};
 use crate::support::h2_server::H2Server;
+use crate::support::message::Message;
 use crate::support::{Endpoint, Proxy};
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -28,7 +29,7 @@ pub struct Echoes {
 
 impl Echoes {
     pub fn start() -> Echoes {
-        let h1 = Endpoint::answering(|request| {
+        let echo = |request: &Message| {
             let mut parts = request.line().split(' ');
             let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let mut body = format!("method: {method}\ntarget: {target}\n");
@@ -40,10 +41,17 @@ impl Echoes {
                     write!(asked, "{name}: {value}\r\n").expect("it is text");
                 }
             }
+            write_body(&mut body, &request.body);
             let added: String = ADDED.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{added}{asked}\r\n{body}", body.len()).into_bytes()
+        };
+        let h1 = Endpoint::start(move |conn| {
+            while let Some(request) = conn.request_if_whole() {
+                conn.send(echo(&request));
+            }
         });
         let h2 = H2Server::start(|mut exchange| async move {
+            let (content, _) = exchange.read().await;
             let head = &exchange.request;
             let target = head.uri().path_and_query().map(|path| path.to_string()).unwrap_or_default();
             let host = head.uri().authority().map(|host| host.to_string()).unwrap_or_default();
@@ -51,6 +59,7 @@ impl Echoes {
             for (name, value) in head.headers() {
                 writeln!(body, "{name}: {}", String::from_utf8_lossy(value.as_bytes())).expect("it is text");
             }
+            write_body(&mut body, &content);
             let fields = head.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or_default()));
             let asked = fields.filter_map(|(name, value)| Some((name.strip_prefix(ANSWERED)?, value)));
             let added: Vec<(String, String)> =
@@ -59,6 +68,11 @@ impl Echoes {
             exchange.reply(200, &added, body.as_bytes(), &[]).await;
         });
         Echoes { h1, h2 }
+    }
+
+    /// Number of requests that came.
+    pub fn came(&self) -> usize {
+        self.h1.seen().len() + self.h2.seen().len()
     }
 
     pub fn addrs(&self) -> [SocketAddr; 2] {
@@ -76,6 +90,13 @@ impl Echoes {
             ))
         };
         [("h1 endpoint", proxy(self.h1.addr, "http1")), ("h2 endpoint", proxy(self.h2.addr, "h2"))]
+    }
+}
+
+/// Adds the number of bytes of the request's body, if it has one.
+fn write_body(answer: &mut String, content: &[u8]) {
+    if !content.is_empty() {
+        writeln!(answer, "body: {}", content.len()).expect("it is text");
     }
 }
 

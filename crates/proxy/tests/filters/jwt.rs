@@ -6,7 +6,7 @@ pub mod signer;
 use super::echo::{CLIENTS, Echoes, ask, got};
 use super::{ask_h1, ask_h2, field};
 use crate::support::log::Log;
-use crate::support::{Endpoint, Proxy, wait_until};
+use crate::support::{Endpoint, Proxy, wait_until, wait_until_asked};
 use evenkeel_tokens::{Pace, follow};
 use serde_json::{Value, json};
 use signer::{Signer, now};
@@ -304,14 +304,10 @@ async fn keys_of_a_url_are_awaited_with_503_and_follow_a_rotation() {
     let early = ask(&proxy, &first).await;
     assert_eq!((early.0, field(&early, "retry-after"), field(&early, "www-authenticate")), (503, Some("5"), None));
     *set.lock().expect("no panic") = Some(first.set());
-    while ask(&proxy, &first).await.0 == 503 {
-        tokio::time::sleep(ms(1)).await;
-    }
+    wait_until_asked("the keys are there", async || ask(&proxy, &first).await.0 != 503).await;
     assert_eq!((ask(&proxy, &first).await.0, ask(&proxy, &second).await.0), (200, 401));
     *set.lock().expect("no panic") = Some(second.set());
-    while ask(&proxy, &second).await.0 == 401 {
-        tokio::time::sleep(ms(1)).await;
-    }
+    wait_until_asked("the keys are the second ones", async || ask(&proxy, &second).await.0 != 401).await;
     assert_eq!((ask(&proxy, &first).await.0, ask(&proxy, &second).await.0), (401, 200));
     // A reload keeps the keys, although the issuer is gone.
     *set.lock().expect("no panic") = None;

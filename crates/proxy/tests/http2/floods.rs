@@ -104,8 +104,8 @@ fn a_flood_of_resets_lets_the_requests_finish_that_have_begun() {
     let open = gate.clone();
     let endpoint = Endpoint::start(move |conn| {
         while let Some(request) = conn.request() {
-            while request.line().contains("/slow") && !open.load(SeqCst) {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+            if request.line().contains("/slow") {
+                wait_until("the gate is open", || open.load(SeqCst));
             }
             conn.send(crate::support::endpoint::ok("hello"));
         }

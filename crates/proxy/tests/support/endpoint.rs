@@ -139,6 +139,13 @@ impl Conn {
         }
     }
 
+    /// Like [`request`](Self::request), but `None` also for a request whose body the proxy broke off.
+    pub fn request_if_whole(&mut self) -> Option<Message> {
+        let request = read_message(&mut self.reader, false).ok().flatten()?;
+        self.shared.seen.lock().expect("no script failed").push(request.clone());
+        Some(request)
+    }
+
     /// Reads the head of a request, whose body the script reads itself; `None` if the proxy has closed.
     #[track_caller]
     pub fn next_head(&mut self) -> Option<String> {

@@ -42,6 +42,15 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// Like [`wait_until`], for a condition that takes requests to find out.
+pub async fn wait_until_asked(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "did not happen in time: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// Starts a server without output, and waits until it listens at `addr`.
 #[track_caller]
 pub fn listening(mut server: Command, addr: SocketAddr) -> Child {

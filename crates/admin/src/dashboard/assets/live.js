@@ -117,3 +117,17 @@ document.addEventListener("submit", async (event) => {
   const { patch, match } = form.dataset;
   if ((await change("PATCH", patch, JSON.stringify({ weight }), match)) !== undefined) say(`Done: weight ${weight}`);
 });
+
+document.addEventListener("submit", async (event) => {
+  const form = event.target.closest("form[data-purge]");
+  if (!form) return;
+  event.preventDefault();
+  const { kind, value, soft } = form.elements;
+  const button = event.submitter ?? form.querySelector("button");
+  if (!isMeant(button)) return;
+  const order = { [kind.value]: kind.value === "all" ? true : value.value.trim(), soft: soft.checked };
+  const answer = await change("POST", form.dataset.purge, JSON.stringify(order));
+  if (answer === undefined) return;
+  const { purged, objects } = JSON.parse(answer);
+  say(`Done: ${purged}: ${objects} ${order.soft ? "made stale" : "removed"}`);
+});

@@ -59,6 +59,8 @@ words! {
         Peer = "peer",
         /// User whose password the request has, if its route has `basic_auth`.
         User = "user",
+        /// Result at the cache of the route: `hit`, `stale`, `renewed`, `stored`, `not_stored` or `passed`.
+        Cache = "cache",
         /// Name of the listener that accepted the client.
         Listener = "listener",
         /// Name of the route that matched.

@@ -2,7 +2,7 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use evenkeel_config::plan;
 
@@ -21,5 +21,9 @@ impl Filter for Maintenance {
         }
         let response = Response::new(503, "the route is under maintenance");
         Verdict::Answer(response.with("Retry-After", &self.0.retry_after.as_secs().to_string()))
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }

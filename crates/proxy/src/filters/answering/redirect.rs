@@ -2,7 +2,7 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::rewriting::rewrite::joined;
 use crate::filters::row::Build;
 use crate::filters::template::parameters::Parameters;
@@ -46,6 +46,10 @@ impl Filter for Redirect {
             Ok(location) => Response::page("", "").status(self.plan.status).with("Location", &location),
             Err(why) => Response::new(400, format!("the request cannot be redirected: {why}")),
         })
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use bytes::Bytes;
 use evenkeel_config::plan::Action;
@@ -33,5 +33,9 @@ impl Filter for Respond {
             None if self.status < 400 => Response::page("", "").status(self.status),
             None => Response::new(self.status, "the route answers with this status"),
         })
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 }

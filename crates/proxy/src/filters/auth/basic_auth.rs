@@ -3,7 +3,7 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
 use crate::filters::row::Build;
 use crate::peer::passwords::credentials::Credentials;
 use crate::peer::passwords::users::{UserList, Users};
@@ -68,6 +68,15 @@ impl Filter for BasicAuth {
                 wait(settings.clone(), verification, credentials.name().into())
             }
             Checked::TooMany => too_many(cx),
+        }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match credentials(head.request) {
+            Ok(credentials) => DryRun::Next(
+                format!("verifies the password of \"{}\"", String::from_utf8_lossy(credentials.name())).into(),
+            ),
+            Err(why) => self.0.refuse(cx, why).into(),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::token;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::template::lines::retain;
 use evenkeel_config::plan::Jwt;
@@ -32,25 +32,14 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 
 impl Filter for Tokens {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let now_ms = cx.core.clock.unix_ms(cx.timing.get().began).cast_signed();
-        let found = token::find(head.request, &self.rules.from);
-        let checked = match found.and_then(|token| self.check.borrow_mut().token(token, now_ms)) {
-            Ok(checked) => checked,
-            Err(refused) => {
-                cx.token = Some(Err(refused));
-                return Verdict::Answer(self.refuse(cx, refused));
-            }
-        };
-        match checked.is_known {
-            true => cx.stats.jwt_known.add(1),
-            false => cx.stats.jwt_verified.add(1),
+        self.decide(cx, head, Check::token)
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.decide(cx, head, Check::dry_run) {
+            Verdict::Next => DryRun::Next("accepts the token".into()),
+            verdict => verdict.into(),
         }
-        if !self.rules.keep {
-            token::remove(head.request, head.edits, &self.rules.from);
-        }
-        self.forward(&checked, head);
-        cx.token = Some(Ok(checked));
-        Verdict::Next
     }
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
@@ -70,6 +59,34 @@ fn is_alike(name: &[u8], ours: &[u8]) -> bool {
 }
 
 impl Tokens {
+    #[inline]
+    fn decide(
+        &self,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+        check: impl FnOnce(&mut Check, &[u8], i64) -> Result<Checked, Refused>,
+    ) -> Verdict {
+        let now_ms = cx.core.clock.unix_ms(cx.timing.get().began).cast_signed();
+        let found = token::find(head.request, &self.rules.from);
+        let checked = match found.and_then(|token| check(&mut self.check.borrow_mut(), token, now_ms)) {
+            Ok(checked) => checked,
+            Err(refused) => {
+                cx.token = Some(Err(refused));
+                return Verdict::Answer(self.refuse(cx, refused));
+            }
+        };
+        match checked.is_known {
+            true => cx.stats.jwt_known.add(1),
+            false => cx.stats.jwt_verified.add(1),
+        }
+        if !self.rules.keep {
+            token::remove(head.request, head.edits, &self.rules.from);
+        }
+        self.forward(&checked, head);
+        cx.token = Some(Ok(checked));
+        Verdict::Next
+    }
+
     /// Sends claims as fields, instead of what the client sent under their names.
     fn forward(&self, checked: &Checked, head: &mut RequestHead<'_, '_, '_>) {
         if self.rules.claims_to.is_empty() {

@@ -14,7 +14,7 @@ use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{CacheState, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
 use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
@@ -46,10 +46,10 @@ use std::time::Duration;
 struct Caching(Rc<Cache>);
 
 /// Cache of a route on one worker.
-struct Cache {
-    responses: Rc<Responses>,
+pub(super) struct Cache {
+    pub responses: Rc<Responses>,
     route: Arc<str>,
-    collapse: Option<Duration>,
+    pub(super) collapse: Option<Duration>,
     is_by_user: bool,
     has_status_field: bool,
     counts: Arc<CacheCounts>,
@@ -77,9 +77,9 @@ fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
 }
 
 /// Needs of a request, as the cache reads them from its head.
-struct Wish {
-    lookup: Lookup,
-    key: Key,
+pub(super) struct Wish {
+    pub lookup: Lookup,
+    pub key: Key,
     /// True if the request has waited for that of another client.
     is_collapsed: bool,
 }
@@ -96,6 +96,10 @@ impl Filter for Caching {
                 Verdict::Next
             }
         }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.0.trial(cx, head)
     }
 
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
@@ -158,7 +162,7 @@ impl Cache {
     ///
     /// # Errors
     /// The reason why it passes the cache by.
-    fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+    pub(super) fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
@@ -380,7 +384,7 @@ fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: 
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
-fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.serves_stored.set(true);
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {

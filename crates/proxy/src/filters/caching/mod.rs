@@ -1,8 +1,10 @@
 //! Filter that answers requests with stored responses, and stores those of endpoints ([`cache`]). A body is kept while it
-//! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request.
+//! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request. [`trial`] predicts
+//! all that for a request that is only described.
 
 mod behind;
 pub mod cache;
 mod fill;
 mod responses;
 mod rules;
+mod trial;

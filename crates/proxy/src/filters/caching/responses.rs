@@ -1,6 +1,7 @@
 //! Stored responses of a route under its rules: renewed, dropped, invalidated.
 
 use super::rules;
+use crate::cache::keys::keys;
 use crate::cache::state::Why;
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
@@ -31,7 +32,7 @@ impl Responses {
         Responses {
             shared: shared.clone(),
             policy: rules::policy(plan, from, route, shared.plan.object_max),
-            keys: rules::keys(plan),
+            keys: keys(plan),
         }
     }
 

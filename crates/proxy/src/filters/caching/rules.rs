@@ -1,9 +1,8 @@
 //! Rules of the cache of a route, from its configuration.
 
 use crate::filters::row::Build;
-use evenkeel_cache::key::{KeyRules, Query};
 use evenkeel_cache::policy::{Access, Heuristic, Policy, SetCookie};
-use evenkeel_config::plan::{self, CacheQuery, CookieRule};
+use evenkeel_config::plan::{self, CookieRule};
 use std::time::Duration;
 
 /// Guessed lifetimes are a tenth of the age of the content (RFC 9111 section 4.2.2), and at most a day.
@@ -46,20 +45,6 @@ pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_
         body_max: object_max,
         head_max: HEAD_MAX,
         ..Policy::default()
-    }
-}
-
-/// Parts of requests that make up keys.
-pub fn keys(plan: &plan::Cache) -> KeyRules {
-    let ignored = || plan.query_ignore.iter().map(|name| name.to_string().into()).collect();
-    KeyRules {
-        query: match plan.query {
-            CacheQuery::None => Query::None,
-            _ if plan.query_ignore.is_empty() => Query::All,
-            _ => Query::Except(ignored()),
-        },
-        sorts_query: plan.query == CacheQuery::Sorted,
-        fields: plan.headers.iter().map(|name| name.to_string().into()).collect(),
     }
 }
 

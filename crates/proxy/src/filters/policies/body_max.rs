@@ -5,7 +5,7 @@ use crate::body::fault::Unfit;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::observe::stats::ListenerStats;
 use evenkeel_net::buffer::Buf;
@@ -27,8 +27,17 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 impl Filter for BodyMax {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match cx.framing {
-            Stated::Length(length) if length > self.max => Verdict::Answer(self.refuse(length)),
+            Stated::Length(length) if length > self.max => Verdict::Answer(self.refuse(cx, length)),
             _ => Verdict::Next,
+        }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(cx, head) {
+            Verdict::Next if cx.framing == Stated::Chunked => {
+                DryRun::Next(format!("counts the body, up to {} bytes", self.max).into())
+            }
+            verdict => verdict.into(),
         }
     }
 
@@ -50,8 +59,8 @@ impl Filter for BodyMax {
 
 impl BodyMax {
     #[cold]
-    fn refuse(&self, length: u64) -> Response {
-        self.stats.body_refused.add(1);
+    fn refuse(&self, cx: &Exchange<'_>, length: u64) -> Response {
+        cx.stats.body_refused.add(1);
         Response::new(413, format!("a body of {length} bytes is over the route's limit of {}", self.max))
     }
 }

@@ -2,7 +2,7 @@
 //! read. Preflights are answered by [`preflight`](super::preflight).
 
 use crate::filters::exchange::{Exchange, Page};
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
 use evenkeel_config::plan::{Cors, Origin};
 use evenkeel_wire::head::Request;
@@ -56,6 +56,13 @@ impl Filter for Readers {
             (Some(_), None) => Page::Refused,
         };
         Verdict::Next
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(cx, head) {
+            Verdict::Next => DryRun::Next(self.did(cx)),
+            verdict => verdict.into(),
+        }
     }
 
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {

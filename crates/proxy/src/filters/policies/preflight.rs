@@ -4,7 +4,7 @@
 use super::cors::is_preflight;
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::{Exchange, Page};
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use evenkeel_wire::head::Request;
 use std::sync::Arc;
@@ -58,6 +58,13 @@ impl Filter for Preflights {
         match is_preflight(head.request) {
             true => Verdict::Answer(self.answer(cx, head.request)),
             false => Verdict::Next,
+        }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(cx, head) {
+            Verdict::Answer(response) => DryRun::Answer(response, "the request is a preflight".into()),
+            verdict => verdict.into(),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::template::lines::is_like;
 use crate::filters::template::parameters::Parameters;
@@ -68,6 +68,10 @@ impl Filter for Rewrite {
             Ok(_) => Verdict::Next,
             Err(why) => Verdict::Answer(Response::new(400, format!("the path cannot be rewritten: {why}"))),
         }
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(cx, head).into()
     }
 
     fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {

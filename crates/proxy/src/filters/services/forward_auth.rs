@@ -3,7 +3,7 @@
 
 use crate::body::response::{Content, Response};
 use crate::filters::exchange::{Asked, Exchange};
-use crate::filters::filter::{Filter, RequestHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
 use crate::filters::loop_mark::Mark;
 use crate::filters::row::Build;
 use crate::filters::template::lines::{is_like, retain};
@@ -69,12 +69,8 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 impl Filter for ForwardAuth {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let auth = self.0.clone();
-        if let Some((mark, why)) = &auth.mark
-            && cx.has_passed_proxies
-            && mark.is_on(head.request)
-        {
-            cx.stats.loops.add(1);
-            return Verdict::Answer(Response::new(508, &**why));
+        if let Some(response) = auth.loop_end(cx, head.request) {
+            return Verdict::Answer(response);
         }
         let mut question = match auth.question(cx, head.request) {
             Ok(question) => question,
@@ -86,6 +82,13 @@ impl Filter for ForwardAuth {
             Box::new(move |cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>| auth.decide(answer, cx, head))
                 as Resume
         }))
+    }
+
+    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.0.loop_end(cx, head.request) {
+            Some(response) => response.into(),
+            None => DryRun::Next(format!("asks pool \"{}\", which decides", self.0.plan.pool).into()),
+        }
     }
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
@@ -100,6 +103,16 @@ impl Filter for ForwardAuth {
 }
 
 impl Auth {
+    /// Answer to a request that has passed the route before.
+    fn loop_end(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Option<Response> {
+        let (mark, why) = self.mark.as_ref()?;
+        if !cx.has_passed_proxies || !mark.is_on(request) {
+            return None;
+        }
+        cx.stats.loops.add(1);
+        Some(Response::new(508, &**why))
+    }
+
     /// The request to the service, about a request of a client.
     fn question(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Result<SideRequest, Reject> {
         // HTTP/2 allows more in both than a line of HTTP/1 has.

@@ -23,6 +23,8 @@ pub struct Line<'a> {
     pub peer: Option<&'a [u8]>,
     /// User whose password the request has. Without one, the line lacks this field.
     pub user: Option<&'a [u8]>,
+    /// Result of the request at the cache of its route. Without one, the line lacks this field.
+    pub cache: Option<&'static str>,
     /// Names of the listener and the route.
     pub taken: &'a Names,
     /// Names of the pool and the endpoint; [`NOWHERE`] if none was reached.
@@ -57,6 +59,7 @@ impl<'a> Line<'a> {
             client_port: 0,
             peer: None,
             user: None,
+            cache: None,
             taken,
             sent: &NOWHERE,
             proto,
@@ -125,7 +128,8 @@ impl<'a> Line<'a> {
     /// True if the line has none of the rare fields.
     fn is_usual(&self) -> bool {
         let is_call = self.summary.call_status.is_some();
-        !is_call && self.user.is_none() && self.reason.is_none() && self.answered.is_empty() && self.attempts.is_empty()
+        let has_text = self.cache.is_some() || self.user.is_some() || self.reason.is_some();
+        !is_call && !has_text && self.answered.is_empty() && self.attempts.is_empty()
     }
 
     /// Appends the end of a line with rare fields.
@@ -152,7 +156,8 @@ impl<'a> Line<'a> {
         let call_status = self.summary.call_status.map(Status::name);
         let texts =
             [("grpc_status", call_status), ("reason", self.reason)].map(|(name, text)| (name, text.map(str::as_bytes)));
-        for (name, value) in [("user", self.user)].into_iter().chain(texts) {
+        let cache = self.cache.map(str::as_bytes);
+        for (name, value) in [("cache", cache), ("user", self.user)].into_iter().chain(texts) {
             let Some(value) = value else { continue };
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
@@ -261,6 +266,12 @@ mod tests {
         let line = Line { summary, user: Some(b"a\"\xff"), ..usual() };
         let end = "\"term\":\"--\",\"user\":\"a\\\"\\u00ff\",\"grpc_status\":\"unavailable\"}\n";
         assert!(written(&line).ends_with(end), "{}", written(&line));
+    }
+
+    #[test]
+    fn a_result_of_the_cache_stands_before_the_user() {
+        let line = Line { cache: Some("hit"), user: Some(b"a"), ..usual() };
+        assert!(written(&line).ends_with("\"term\":\"--\",\"cache\":\"hit\",\"user\":\"a\"}\n"), "{}", written(&line));
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Out<'_> {
             LineValue::ClientPort => write!(self, "{}", line.client_port),
             LineValue::Peer => self.foreign(line.peer),
             LineValue::User => self.foreign(line.user),
+            LineValue::Cache => self.foreign(line.cache.map(str::as_bytes)),
             LineValue::Listener => self.foreign(name(&line.taken.first).as_deref()),
             LineValue::Route => self.foreign(name(&line.taken.second).as_deref()),
             LineValue::Pool => self.foreign(name(&line.sent.first).as_deref()),

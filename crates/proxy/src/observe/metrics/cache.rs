@@ -7,8 +7,10 @@ use evenkeel_net::counter::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Name and help of a family.
 type Family<'f> = (&'f str, &'f str);
@@ -27,7 +29,57 @@ impl Shown<'_> {
             &counts.collapsed
         })?;
         let family = ("evenkeel_cache_sent_bytes", "Bytes of bodies that came from the cache");
-        self.by_label(encoder, family, ("", &[""]), |counts, _| &counts.bytes)
+        self.by_label(encoder, family, ("", &[""]), |counts, _| &counts.bytes)?;
+        self.store(encoder)
+    }
+
+    /// Writes the state of the store, if any route has a cache.
+    fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        if self.plan.routes.iter().all(|route| route.cache.is_none()) {
+            return Ok(());
+        }
+        let counts = self.cache.store.counts();
+        let behind = self.cache.behind.load(Ordering::Relaxed);
+        for (name, help, value) in [
+            (
+                "evenkeel_cache_bytes",
+                "Bytes of memory that stored responses take, with all that is kept for them",
+                counts.bytes,
+            ),
+            ("evenkeel_cache_capacity_bytes", "Bytes of memory that stored responses may take", self.cache.plan.memory),
+            ("evenkeel_cache_entries", "Keys under which responses are stored", counts.entries),
+            ("evenkeel_cache_objects", "Stored responses, all variants of all keys", counts.objects),
+            ("evenkeel_cache_fetches_behind", "Stale responses that are being validated behind requests", behind),
+        ] {
+            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        for (name, help, value) in [
+            ("evenkeel_cache_inserted", "Responses stored, those instead of an older one too", counts.inserts),
+            ("evenkeel_cache_evicted", "Keys dropped for want of memory", counts.evicted),
+            (
+                "evenkeel_cache_evicted_bytes",
+                "Bytes of memory of the keys that were dropped for want of memory",
+                counts.evicted_bytes,
+            ),
+            ("evenkeel_cache_purged", "Responses that purges and changed content have removed", counts.purged),
+            ("evenkeel_cache_made_stale", "Responses that soft purges have made stale", counts.marked),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        // The ages of evicted keys say whether there is enough memory: their sum, for a mean over any time.
+        let help = "Time from the last storing under a key to its eviction, summed over all evicted keys";
+        let name = "evenkeel_cache_evicted_age_seconds";
+        let seconds = counts.evicted_age_ms as f64 / 1e3;
+        ConstCounter::new(seconds).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        let help = "Responses that the store did not take: too large, asked for before a purge, or used less than those \
+                    that would have to go for them";
+        let mut family = encoder.encode_descriptor("evenkeel_cache_refused", help, None, MetricType::Counter)?;
+        for (reason, value) in
+            [("too_large", counts.refused_large), ("purged", counts.refused_purged), ("unused", counts.refused_unused)]
+        {
+            ConstCounter::new(value).encode(family.encode_family(&[("reason", reason)])?)?;
+        }
+        Ok(())
     }
 
     /// Writes a counter for each route with a cache and each value of a label; an empty name means no label.

@@ -74,7 +74,7 @@ async fn compare(rival: &str, routes: &BTreeSet<&str>, addrs: [SocketAddr; 2], e
     differences.retain(|difference| difference.rival == rival);
     for row in &rows {
         for (client, addr) in ["h1", "h2"].into_iter().zip(addrs) {
-            if client == "h2" && row.only.is_some() {
+            if !row.is_for(&format!("{client} client")) {
                 continue;
             }
             let (ours, theirs) = (ask(client, evenkeel.addr(), row).await, ask(client, addr, row).await);

@@ -8,7 +8,7 @@ use crate::rewriting::put_url;
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn redirect(words: &[String]) -> Result<Action, String> {
+pub(crate) fn redirect(words: &[String]) -> Result<Action, String> {
     let mut words = words.iter().map(String::as_str);
     let (mut kind, mut target, mut status, mut drop_query) = ("", "", 302, false);
     while let Some(word) = words.next() {
@@ -60,7 +60,7 @@ pub(super) fn redirect(words: &[String]) -> Result<Action, String> {
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(super) fn respond(words: &[String], default: u64) -> Result<(Action, Table), String> {
+pub(crate) fn respond(words: &[String], default: u64) -> Result<(Action, Table), String> {
     let mut words = words.iter().map(String::as_str);
     let (mut table, mut fields) = (Table::one("status", default), Table::default());
     while let Some(word) = words.next() {

@@ -42,7 +42,7 @@ const WITH_QUERY: &[&str] = &["capture.req.uri", "url", "pathq"];
 
 /// A value with its variables, and whether a variable in it has the query as well.
 #[derive(Debug, PartialEq)]
-pub(super) struct Text {
+pub(crate) struct Text {
     pub text: String,
     pub has_query: bool,
 }
@@ -51,7 +51,7 @@ pub(super) struct Text {
 ///
 /// # Errors
 /// Sample that has no variable.
-pub(super) fn read(value: &str) -> Result<Text, String> {
+pub(crate) fn read(value: &str) -> Result<Text, String> {
     let (mut out, mut rest, mut has_query) = (String::new(), value, false);
     while let Some(at) = rest.find('%') {
         out.push_str(&braced(&rest[..at]));

@@ -1,0 +1,221 @@
+//! The cache: memory, what became of the requests of each route, the most used and the largest URLs, and a form to purge.
+
+use super::page::{Asked, Content, Page};
+use super::shown::{cut, or_dash, percent};
+use super::table::{Column, Row, compact, table};
+use evenkeel_view::cache::{Cache, CacheRoute, Evicted, StoredResponse, TopBy, TopKey, TopWanted};
+use evenkeel_view::words::{ago, bytes, escaped, grouped};
+use maud::{Markup, html};
+
+/// The page does not follow what happens: a list of all keys every second would cost too much.
+pub static PAGE: Page = Page { path: "/ui/cache", name: "Cache", content, is_live: false };
+
+/// URLs in each list.
+const ROWS: u16 = 15;
+
+const ROUTES: &[Column] = &[
+    Column::text("Route"),
+    Column::number("Hit ratio"),
+    Column::number("Hit"),
+    Column::number("Stale"),
+    Column::number("Renewed"),
+    Column::number("Stored"),
+    Column::number("Not stored"),
+    Column::number("Passed by"),
+    Column::number("Waited"),
+    Column::number("Sent"),
+];
+
+const REASONS: &[Column] = &[Column::text("Reason"), Column::number("Responses")];
+
+const KEYS: &[Column] = &[
+    Column::text("URL"),
+    Column::number("Hits"),
+    Column::number("Size"),
+    Column::number("Variants"),
+    Column::number("Age"),
+    Column::number("Fresh for"),
+    Column::text("Tags"),
+];
+
+const STORED: &[Column] = &[
+    Column::text("Requests with"),
+    Column::number("Status"),
+    Column::number("Age"),
+    Column::number("Fresh for"),
+    Column::text("Lifetime by"),
+    Column::number("Size"),
+    Column::text("Tags"),
+    Column::text("Validators"),
+];
+
+fn content(asked: Asked) -> Content {
+    Box::pin(async move {
+        let Ok(cache) = asked.process.cache() else { return Ok(none()) };
+        let first = |by| asked.process.cache_top(TopWanted { by, n: Some(ROWS) });
+        let (used, largest) = (first(TopBy::Hits), first(TopBy::Size));
+        let (used, largest) = (used.await.unwrap_or_default(), largest.await.unwrap_or_default());
+        Ok(page(&asked, &cache, [&used, &largest]))
+    })
+}
+
+fn none() -> Markup {
+    html! {
+        h1 { "Cache" }
+        p.nothing { "No route has a cache. " code { "cache = true" } " in a " code { "[[route]]" } " gives it one." }
+    }
+}
+
+fn page(asked: &Asked, cache: &Cache, [used, largest]: [&[TopKey]; 2]) -> Markup {
+    html! {
+        h1 { "Cache" }
+        (figures(cache))
+        (evicted(&cache.evicted))
+        h2 { "Routes" }
+        p.dim { "Requests since the start. The hit ratio is the part of those for the cache that a stored response answered, fresh or stale." }
+        (table("Routes with a cache", ROUTES, cache.routes.iter().map(route)))
+        @for route in cache.routes.iter().filter(|route| !route.reasons.is_empty()) {
+            h3 { "Why responses of " (route.route) " were not stored" }
+            (compact("Reasons", REASONS, route.reasons.iter().map(|reason| {
+                Row::from(vec![html! { (reason.text) }, html! { (grouped(reason.responses)) }])
+            })))
+        }
+        h2 { "Stored responses of a URL" }
+        form.try method="get" action="/ui/cache" {
+            label.grows { "URL " input name="url" required placeholder="https://host/path" value=(asked.value("url").unwrap_or_default()); }
+            button { "Show" }
+        }
+        @if let Some(url) = asked.value("url") { section #stored { (stored(asked, url)) } }
+        h2 { "Most used" }
+        (keys("Most used URLs", used))
+        h2 { "Largest" }
+        (keys("Largest URLs", largest))
+        @if asked.caller.may_change {
+            h2 { "Purge" }
+            p.dim { "Later requests do not get what is removed; what is made stale is validated or fetched anew at its next use." }
+            form.try data-purge="/v1/cache/purge" {
+                label { "What " select name="kind" {
+                    option value="url" { "URL" }
+                    option value="prefix" { "URLs that begin with" }
+                    option value="tag" { "tag" }
+                    option value="all" { "everything" }
+                } }
+                label.grows { "Value " input name="value" placeholder="https://host/path, or a tag"; }
+                label { input type="checkbox" name="soft"; " only make it stale" }
+                button data-asks="purge" { "Purge" }
+            }
+        }
+    }
+}
+
+fn figures(cache: &Cache) -> Markup {
+    let part = cache.bytes as f64 / cache.capacity.max(1) as f64;
+    html! {
+        dl.figures {
+            div { dt { "memory" } dd { (bytes(cache.bytes)) " of " (bytes(cache.capacity)) } }
+            div { dt { "in use" } dd { (percent(part)) } }
+            div { dt { "responses" } dd { (grouped(cache.objects)) } }
+            div { dt { "keys" } dd { (grouped(cache.entries)) } }
+            div { dt { "stored so far" } dd { (grouped(cache.inserted)) } }
+            div { dt { "purged" } dd { (grouped(cache.purged)) } }
+            div { dt { "validated behind requests now" } dd { (grouped(cache.fetching_behind)) } }
+        }
+    }
+}
+
+fn evicted(evicted: &Evicted) -> Markup {
+    let Some(age) = evicted.mean_age_ms else { return html! { p.dim { "Nothing was evicted for want of memory." } } };
+    html! {
+        p { (grouped(evicted.entries)) " keys with " (bytes(evicted.bytes)) " were evicted for want of memory, "
+            (ago(age as u64)) " after they were stored, on average." }
+    }
+}
+
+fn route(route: &CacheRoute) -> Row {
+    let counts = [route.hit, route.stale, route.renewed, route.stored, route.not_stored, route.passed, route.collapsed];
+    let mut cells = vec![html! { (route.route) }, html! { (or_dash(route.hit_ratio, percent)) }];
+    cells.extend(counts.into_iter().map(|count| html! { (grouped(count)) }));
+    cells.push(html! { (bytes(route.bytes)) });
+    Row::from(cells)
+}
+
+fn keys(about: &str, keys: &[TopKey]) -> Markup {
+    let row = |key: &TopKey| {
+        Row::from(vec![
+            html! { a href={ "/ui/cache?url=" (escaped(&key.url)) } { (cut(&key.url)) } },
+            html! { (grouped(key.hits.into())) },
+            html! { (bytes(key.bytes)) },
+            html! { (grouped(key.variants)) },
+            html! { (ago(u64::from(key.age_s) * 1000)) },
+            fresh(key.ttl_s),
+            html! { (cut(&key.tags.join(" "))) },
+        ])
+    };
+    html! {
+        @if keys.is_empty() { p.nothing { "Nothing is stored." } }
+        @else { (table(about, KEYS, keys.iter().map(row))) }
+    }
+}
+
+/// Time until a response is stale.
+fn fresh(ttl_s: i64) -> Markup {
+    html! {
+        @if ttl_s > 0 { (ago(ttl_s.unsigned_abs().saturating_mul(1000))) }
+        @else { span.dim { "stale for " (ago(ttl_s.unsigned_abs().saturating_mul(1000))) } }
+    }
+}
+
+fn stored(asked: &Asked, url: &str) -> Markup {
+    match asked.process.cache_show(url.trim()) {
+        Err(problem) => html! { p.bad role="alert" { (problem.detail) } },
+        Ok(all) if all.is_empty() => html! { p.nothing { "Nothing is stored for it." } },
+        Ok(all) => table("Stored responses", STORED, all.iter().map(variant)),
+    }
+}
+
+fn variant(stored: &StoredResponse) -> Row {
+    let user = stored.user.as_ref().map(|user| format!("user {user}"));
+    let with: Vec<String> = user.into_iter().chain(stored.key_fields.clone()).chain(stored.varies_by.clone()).collect();
+    let validators: Vec<&str> =
+        [&stored.etag, &stored.last_modified].into_iter().flatten().map(String::as_str).collect();
+    Row::from(vec![
+        html! {
+            @if with.is_empty() { "any fields" } @else { (cut(&with.join("; "))) }
+            div.dim { "route " (stored.route) }
+        },
+        html! { (stored.status) },
+        html! { (ago(u64::from(stored.age_s) * 1000)) },
+        html! { @if stored.no_cache { "validated each time" } @else { (fresh(stored.ttl_s)) } },
+        html! { (stored.lifetime_by) @if stored.made_stale { div.dim { "ended by a soft purge" } } },
+        html! { (bytes(stored.bytes)) },
+        html! { (cut(&stored.tags.join(" "))) },
+        html! { (cut(&validators.join(", "))) },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_without_requests_has_no_ratio() {
+        let empty = CacheRoute { route: "shop".into(), ..CacheRoute::default() };
+        let page = table("Routes", ROUTES, [route(&empty)]).into_string();
+        assert!(page.contains("data-label=\"Hit ratio\">\u{2013}</td>"), "{page}");
+        let used = CacheRoute { hit: 1234, hit_ratio: Some(0.5), bytes: 1500, ..empty };
+        let page = table("Routes", ROUTES, [route(&used)]).into_string();
+        assert!(
+            page.contains(">50 %</td>") && page.contains(">1,234</td>") && page.contains(">1.50 kB</td>"),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn urls_are_text_whatever_is_in_them() {
+        let key = TopKey { url: "http://a/<b>&\"".into(), ttl_s: -61, ..TopKey::default() };
+        let page = keys("Most used URLs", &[key]).into_string();
+        assert!(page.contains("http://a/&lt;b&gt;&amp;&quot;</a>") && !page.contains("<b>"), "{page}");
+        assert!(page.contains("href=\"/ui/cache?url=http:%2F%2Fa%2F%3Cb%3E%26%22\""), "{page}");
+        assert!(page.contains("stale for 1m01s"), "{page}");
+    }
+}

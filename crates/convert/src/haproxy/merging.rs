@@ -1,0 +1,145 @@
+//! Filters given to the routes that they are for, whose settings are merged.
+
+use super::rules::Filter;
+use crate::ledger::Ledger;
+use crate::model::{Action, Apart, Key, Route, Table, Test, Value};
+use crate::protection::{close, is_closed, is_shut, shut, would_replace};
+use crate::report::UNKNOWN_LISTS;
+
+/// Most routes that filters with conditions may add to a frontend.
+const SPLITS: usize = 200;
+
+/// Gives a filter to the routes whose requests fulfil its conditions; a route of which only some do is split.
+pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&Route) -> bool, ledger: &mut Ledger) {
+    let mut out: Vec<Route> = Vec::new();
+    let many = routes.len() > SPLITS;
+    for mut route in routes.drain(..) {
+        let is_open = matches!(route.action, Action::Pool(_)) || !only_forwards(&filter.set);
+        if !wanted(&route) || !is_open || route.matching.is_apart(&filter.matching) {
+            out.push(route);
+            continue;
+        }
+        if route.matching.implies(&filter.matching) {
+            give(&mut route, filter, ledger);
+            out.push(route);
+            continue;
+        }
+        let mut given = route.set.clone();
+        merge_filter(&mut given, &filter.set);
+        if given == route.set {
+            out.push(route);
+            continue;
+        }
+        match route.matching.and(&filter.matching) {
+            Ok(matching) if !many => {
+                let mut narrower = Route { matching, ..route.clone() };
+                give(&mut narrower, filter, ledger);
+                out.extend([narrower, route]);
+            }
+            Err(Apart::Never) => out.push(route),
+            _ => {
+                let todo = "write the filter into the [[route]]s that it is for";
+                ledger.changes(
+                    filter.line,
+                    "its condition does not fit into the match of a route that it concerns",
+                    todo,
+                );
+                // Too few are let in rather than too many.
+                if filter.set.get("access").is_some() && !is_closed(&filter.set) {
+                    shut(&mut route.set);
+                } else if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
+                    close(&mut route.set);
+                }
+                out.push(route);
+            }
+        }
+    }
+    *routes = out;
+}
+
+/// True if the keys only change what goes to endpoints and comes from them, so that routes without one do not need them.
+fn only_forwards(set: &Table) -> bool {
+    set.entries.iter().all(|(key, _)| {
+        matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
+    })
+}
+
+fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
+    let is_settled = |set: &Table| is_closed(set) || is_shut(set);
+    if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
+        ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
+    }
+    let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
+    // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
+    let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
+    let rewrite = match route.matching.find(&Key::Path) {
+        Some(Test::Below(path)) => rest(path).map(|rest| ("prefix", rest)),
+        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| ("prefix", rest)),
+        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| ("path", rest)),
+        _ => None,
+    };
+    match rewrite {
+        Some(("prefix", rest)) if rest.is_empty() => drop(route.set.put("strip_prefix", true)),
+        Some((key, rest)) => {
+            let path = if rest.is_empty() { "/".to_string() } else { rest };
+            route.set.put("rewrite", Table::one(key, path));
+        }
+        None => {
+            let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } in a [[route]] with that prefix";
+            ledger.changes(
+                filter.line,
+                "a route that it concerns does not match by the prefix that is taken away",
+                todo,
+            );
+        }
+    }
+}
+
+/// Matches by segment where a prefix is taken away: it is the matched one.
+pub(super) fn by_segment(route: &mut Route) {
+    if route.set.get("strip_prefix").is_none() {
+        return;
+    }
+    for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {
+        if let Test::Begins(path) = &cond.test
+            && path.ends_with('/')
+        {
+            cond.test = Test::Below(path.trim_end_matches('/').to_string());
+        }
+    }
+}
+
+/// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
+fn merge_filter(into: &mut Table, from: &Table) {
+    let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
+    let is_shut = is_shut(into) || is_shut(from) || !closed && lists_clash(into, from);
+    merge_lists(into, from);
+    match (is_shut, closed) {
+        (true, _) => shut(into),
+        (false, true) => close(into),
+        (false, false) => {}
+    }
+}
+
+/// True if clients that the lists of one refuse could be let in by a network of the other, once both are joined.
+fn lists_clash(one: &Table, other: &Table) -> bool {
+    let allows = |access: &Value| match access {
+        Value::Table(access) => ["allow", "allow_files"].iter().any(|key| access.get(key).is_some()),
+        _ => false,
+    };
+    match (one.get("access"), other.get("access")) {
+        (Some(one), Some(other)) => one != other && (allows(one) || allows(other)),
+        _ => false,
+    }
+}
+
+/// Merges settings; lists are joined.
+pub(super) fn merge_lists(into: &mut Table, from: &Table) {
+    for (key, value) in &from.entries {
+        match value {
+            Value::Table(inner) => merge_lists(into.table(key), inner),
+            Value::List(list) => list.iter().for_each(|value| into.push(key, value.clone())),
+            value => drop(into.set(key, value.clone())),
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Rules on the client's address. HAProxy takes the first rule that holds, and `access` the longest network that contains
+//! the address, so the lists are computed anew: no client that HAProxy refuses is let in.
+
+use crate::haproxy::acl::Conj;
+use crate::ledger::Line;
+use crate::model::{Cond, Key, Table, Test};
+use evenkeel_config::plan::Cidr;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Most kinds of clients that are tried for one route: each network with all combinations of lists that are not known.
+const KINDS: usize = 4096;
+
+/// Most lists whose networks are not known, for one route.
+const UNKNOWN: usize = 6;
+
+/// List of rules that HAProxy tries in order, each with an end of its own: all of them have to let a client in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Connection,
+    Session,
+    Content,
+    Request,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
+    Network(Cidr, String),
+    File(String),
+    /// Text for the address of a host, or a variable of the environment.
+    Word(String),
+}
+
+/// A list of addresses that a rule asks for, or excludes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct List {
+    entries: Vec<Entry>,
+    negated: bool,
+}
+
+/// A final rule whose condition is about the client's address alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddressRule {
+    pub line: Line,
+    pub stage: Stage,
+    /// True for `allow` and `accept`.
+    pub lets_in: bool,
+    /// Status of a refusal, 400 to 599.
+    pub status: u64,
+    lists: Vec<List>,
+}
+
+/// Answer to the question which lists of `access` decide as the rules do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Open,
+    /// The table of `access`. True if clients that are in several lists may be refused, and HAProxy lets them in.
+    Lists(Table, bool),
+    /// No lists are safe: which network is the longest is not known.
+    Unknown,
+}
+
+impl AddressRule {
+    /// The rule of a condition; `None` if it asks for anything but the address.
+    pub fn of(conj: &Conj, line: Line, stage: Stage, lets_in: bool, status: u64) -> Option<AddressRule> {
+        if !conj.rates.is_empty() || !conj.auth.is_empty() {
+            return None;
+        }
+        let mut lists = Vec::new();
+        for cond in &conj.matching.conds {
+            let Cond { key: Key::Client, test: Test::OneOf(words), negated } = cond else { return None };
+            let entries = words.iter().flat_map(|word| entries(word)).collect();
+            lists.push(List { entries, negated: *negated });
+        }
+        let files = conj.client_files.iter();
+        lists.extend(files.map(|(file, negated)| List { entries: vec![Entry::File(file.clone())], negated: *negated }));
+        Some(AddressRule { line, stage, lets_in, status, lists })
+    }
+
+    /// True if the rule asks for nothing at all.
+    pub fn is_unconditional(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// True if it has a list whose networks are not known here.
+    pub fn is_unknown(&self) -> bool {
+        self.entries().any(|(entry, _)| !matches!(entry, Entry::Network(..)))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&Entry, bool)> {
+        // A list that a refusal excludes lets its clients in, as does one that an exception asks for.
+        self.lists.iter().flat_map(|list| list.entries.iter().map(|entry| (entry, list.negated != self.lets_in)))
+    }
+
+    fn holds(&self, is_in: &dyn Fn(&Entry) -> bool) -> bool {
+        self.lists.iter().all(|list| list.entries.iter().any(is_in) != list.negated)
+    }
+}
+
+/// The entry of a word. HAProxy compares IPv4 addresses with networks of IPv6 as well, in their mapped form.
+fn entries(word: &str) -> Vec<Entry> {
+    let Some((network, text)) = network(word) else { return vec![Entry::Word(word.to_string())] };
+    let mut entries = vec![Entry::Network(network, text)];
+    if let IpAddr::V6(address) = network.network()
+        && Cidr::around(MAPPED, network.prefix().min(95)) == Cidr::around(address.into(), network.prefix().min(95))
+        && let Some(all) = Cidr::around(Ipv4Addr::UNSPECIFIED.into(), 0)
+    {
+        entries.push(Entry::Network(all, all.to_string()));
+    }
+    entries
+}
+
+/// First IPv6 address that stands for one of IPv4.
+const MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
+
+/// A network as HAProxy writes it: with the number of its bits, or with a mask.
+fn network(word: &str) -> Option<(Cidr, String)> {
+    let (address, bits) = word.split_once('/').map_or((word, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let bits = match bits.map(|bits| (bits.parse::<u8>(), bits.parse::<Ipv4Addr>())) {
+        None if address.is_ipv4() => 32,
+        None => 128,
+        Some((Ok(bits), _)) => bits,
+        Some((_, mask)) => {
+            let mask = mask.ok().filter(|_| address.is_ipv4())?.to_bits();
+            (mask.leading_ones() + mask.trailing_zeros() >= 32).then_some(mask.leading_ones() as u8)?
+        }
+    };
+    let network = Cidr::around(address, bits)?;
+    Some((network, network.to_string()))
+}
+
+fn contains(outer: &Cidr, inner: &Cidr) -> bool {
+    outer.prefix() <= inner.prefix() && outer.contains(inner.network())
+}
+
+/// Computes lists that let in the clients that all stages of all groups of rules let in. Each section is a group.
+pub(crate) fn verdict(groups: &[&[AddressRule]]) -> Verdict {
+    let world = World::of(groups);
+    if world.unknown.len() > UNKNOWN || (world.networks.len() << world.unknown.len()) > KINDS {
+        return Verdict::Unknown;
+    }
+    world.lists()
+}
+
+/// Rules of a route, with all networks that they name and all entries that are not known.
+struct World<'r> {
+    /// Rules of each stage of each section, in their order.
+    stages: Vec<Vec<&'r AddressRule>>,
+    /// Each network once with its text and its place in the file, the shortest first.
+    networks: Vec<(Cidr, &'r str, usize)>,
+    /// Entries of which the networks are not known; true if their clients are let in.
+    unknown: Vec<(&'r Entry, bool)>,
+    /// True if an entry both lets in and refuses.
+    is_torn: bool,
+}
+
+/// Lists as evenkeel reads them: decisions on networks, and on all others.
+struct Decisions {
+    others: bool,
+    /// Place among the networks, and whether its clients are let in.
+    networks: Vec<(usize, bool)>,
+}
+
+impl<'r> World<'r> {
+    fn of(groups: &[&'r [AddressRule]]) -> World<'r> {
+        let mut world = World { stages: Vec::new(), networks: Vec::new(), unknown: Vec::new(), is_torn: false };
+        for group in groups {
+            for stage in [Stage::Connection, Stage::Session, Stage::Content, Stage::Request] {
+                let rules = group.iter().filter(|rule| rule.stage == stage);
+                world.stages.push(rules.collect());
+            }
+        }
+        for (entry, lets_in) in world.stages.iter().flatten().flat_map(|rule| rule.entries()) {
+            match entry {
+                Entry::Network(network, text) => world.networks.push((*network, text, world.networks.len())),
+                unknown => match world.unknown.iter().find(|(known, _)| *known == unknown) {
+                    Some((_, known)) => world.is_torn |= *known != lets_in,
+                    None => world.unknown.push((unknown, lets_in)),
+                },
+            }
+        }
+        world.networks.sort_by_key(|(network, _, order)| (network.prefix(), *network, *order));
+        world.networks.dedup_by_key(|(network, ..)| *network);
+        world
+    }
+
+    /// HAProxy's decision on a client of this network, and of no longer one, who is in these of the unknown entries.
+    fn decides(&self, network: Option<&Cidr>, unknown: usize) -> bool {
+        let is_in = |entry: &Entry| match entry {
+            Entry::Network(outer, _) => network.is_some_and(|inner| contains(outer, inner)),
+            other => {
+                self.unknown.iter().position(|(known, _)| *known == other).is_some_and(|at| unknown >> at & 1 == 1)
+            }
+        };
+        self.stages.iter().all(|rules| rules.iter().find(|rule| rule.holds(&is_in)).is_none_or(|rule| rule.lets_in))
+    }
+
+    /// Place of the longest other network that contains this one.
+    fn above(&self, at: usize) -> Option<usize> {
+        let (inner, ..) = &self.networks[at];
+        self.networks[..at].iter().rposition(|(outer, ..)| contains(outer, inner))
+    }
+
+    fn lists(mut self) -> Verdict {
+        let places = || [None].into_iter().chain(self.networks.iter().map(|(network, ..)| Some(network)));
+        // What never changes a decision is in no list.
+        let matters = |at: usize| {
+            (0..1_usize << self.unknown.len()).any(|unknown| {
+                places().any(|place| self.decides(place, unknown) != self.decides(place, unknown ^ (1 << at)))
+            })
+        };
+        let used: Vec<bool> = (0..self.unknown.len()).map(matters).collect();
+        if self.is_torn && used.contains(&true) {
+            return Verdict::Unknown;
+        }
+        let mut used = used.into_iter();
+        self.unknown.retain(|_| used.next().unwrap_or(true));
+        let others = self.decides(None, 0);
+        let each: Vec<bool> = self.networks.iter().map(|(network, ..)| self.decides(Some(network), 0)).collect();
+        let differs = |at: &usize| self.above(*at).map_or(others, |above| each[above]) != each[*at];
+        let networks = (0..each.len()).filter(differs).map(|at| (at, each[at])).collect();
+        let decisions = Decisions { others, networks };
+        match self.compare(&decisions) {
+            None => Verdict::Unknown,
+            Some(_) if others && decisions.networks.is_empty() && self.unknown.is_empty() => Verdict::Open,
+            Some(differs) => Verdict::Lists(self.table(&decisions), differs),
+        }
+    }
+
+    /// Tries the lists on every kind of client. `None` if they let in one that HAProxy refuses, and true if they refuse
+    /// one that it lets in.
+    fn compare(&self, decisions: &Decisions) -> Option<bool> {
+        let mut differs = false;
+        let networks = self.networks.iter().map(|(network, ..)| Some(network));
+        for place in [None].into_iter().chain(networks) {
+            let longest = decisions
+                .networks
+                .iter()
+                .rfind(|(at, _)| place.is_some_and(|inner| contains(&self.networks[*at].0, inner)));
+            for unknown in 0..1_usize << self.unknown.len() {
+                let theirs = self.decides(place, unknown);
+                let mut ours: Vec<bool> = Vec::new();
+                for (at, (_, lets_in)) in self.unknown.iter().enumerate() {
+                    if unknown >> at & 1 == 1 {
+                        ours.push(*lets_in);
+                    }
+                }
+                // A network of all addresses is never longer than what a file has.
+                match longest {
+                    Some((at, lets_in)) if ours.is_empty() || self.networks[*at].0.prefix() > 0 => ours.push(*lets_in),
+                    None if ours.is_empty() => ours.push(decisions.others),
+                    _ => {}
+                }
+                if !theirs && ours.contains(&true) {
+                    return None;
+                }
+                differs |= theirs && ours.contains(&false);
+            }
+        }
+        Some(differs)
+    }
+
+    fn table(&self, decisions: &Decisions) -> Table {
+        let mut table = Table::default();
+        let key = |lets_in: bool| if lets_in { "allow" } else { "deny" };
+        let mut networks: Vec<&(usize, bool)> = decisions.networks.iter().collect();
+        networks.sort_by_key(|(at, _)| self.networks[*at].2);
+        for (at, lets_in) in networks {
+            table.push(key(*lets_in), self.networks[*at].1);
+        }
+        for (entry, lets_in) in &self.unknown {
+            match entry {
+                Entry::File(file) => table.push(&format!("{}_files", key(*lets_in)), file.as_str()),
+                Entry::Word(word) => table.push(key(*lets_in), word.as_str()),
+                Entry::Network(..) => {}
+            }
+        }
+        // A route with any list to allow refuses all others, and one without lets them in.
+        let refuses = ["allow", "allow_files"].iter().any(|key| table.get(key).is_some());
+        if refuses == decisions.others {
+            let has = |all: &str| decisions.networks.iter().any(|(at, _)| self.networks[*at].0.to_string() == all);
+            for all in ["0.0.0.0/0", "::/0"].into_iter().filter(|all| !has(all)) {
+                table.push(key(decisions.others), all);
+            }
+        }
+        if let Some(rule) = self.stages.iter().flatten().find(|rule| !rule.lets_in)
+            && rule.status != 403
+        {
+            table.put("status", rule.status);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::haproxy::acl::{Acls, condition};
+    use crate::haproxy::lexer::words;
+    use crate::model::Value;
+
+    /// Rules such as `deny if { src 10.0.0.0/8 }`.
+    fn rules(lines: &[&str]) -> Vec<AddressRule> {
+        let each = lines.iter().flat_map(|line| {
+            let words = words(line);
+            let conjs = condition(&words[1..], &Acls::new()).expect(line);
+            let lets_in = words[0] == "allow";
+            let stage = if words[0] == "reject" { Stage::Connection } else { Stage::Request };
+            conjs.into_iter().map(move |conj| AddressRule::of(&conj, Line::none(), stage, lets_in, 403).expect("plain"))
+        });
+        each.collect()
+    }
+
+    fn access(lines: &[&str]) -> String {
+        match verdict(&[&rules(lines)]) {
+            Verdict::Lists(table, differs) => {
+                let each = table.entries.iter().map(|(key, value)| match value {
+                    Value::List(list) => format!("{key}{:?}", list.iter().filter_map(text).collect::<Vec<_>>()),
+                    _ => key.clone(),
+                });
+                let each: Vec<String> = each.collect();
+                format!("{}{}", each.join(" "), if differs { " (refuses more)" } else { "" }).replace('"', "")
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    fn text(value: &Value) -> Option<&str> {
+        if let Value::Text(text) = value { Some(text) } else { None }
+    }
+
+    #[test]
+    fn the_first_rule_that_holds_becomes_the_longest_network() {
+        for (lines, lists) in [
+            (&["deny if { src 10.0.0.0/8 }"][..], "deny[10.0.0.0/8]"),
+            (&["deny unless { src 10.0.0.0/8 }"], "allow[10.0.0.0/8]"),
+            // A list within one that is refused before it says nothing.
+            (&["deny if { src 10.0.0.0/8 }", "allow if { src 10.1.0.0/16 }"], "deny[10.0.0.0/8]"),
+            (
+                &["allow if { src 10.1.0.0/16 }", "deny if { src 10.0.0.0/8 }"],
+                "allow[10.1.0.0/16, 0.0.0.0/0, ::/0] deny[10.0.0.0/8]",
+            ),
+            (&["deny if { src 10.0.0.0/8 }", "deny unless { src 10.1.0.0/16 }"], "deny[0.0.0.0/0, ::/0]"),
+            (&["deny if { src 10.1.0.0/16 }", "deny unless { src 10.0.0.0/8 }"], "deny[10.1.0.0/16] allow[10.0.0.0/8]"),
+            (&["deny unless { src 10.0.0.0/8 }", "deny unless { src 10.1.0.0/16 }"], "allow[10.1.0.0/16]"),
+            (&["deny unless { src 10.0.0.0/8 }", "deny unless { src 192.0.2.0/24 }"], "deny[0.0.0.0/0, ::/0]"),
+            (&["allow if { src 10.0.0.0/8 }", "deny"], "allow[10.0.0.0/8]"),
+            (&["allow", "deny if { src 10.0.0.0/8 }"], "Open"),
+            // An `allow` of requests does not exempt from rules for connections.
+            (&["allow if { src 10.0.0.0/8 }", "reject if { src 10.1.0.0/16 }"], "deny[10.1.0.0/16]"),
+            (
+                &["deny if { src 10.0.0.0/8 } !{ src 10.1.0.0/16 }"],
+                "deny[10.0.0.0/8] allow[10.1.0.0/16, 0.0.0.0/0, ::/0]",
+            ),
+            (&["deny if { src 10.9.9.9/255.0.0.0 2001:db8::1/32 }"], "deny[10.0.0.0/8, 2001:db8::/32]"),
+            (&["deny if { src ::/0 }"], "deny[::/0, 0.0.0.0/0]"),
+        ] {
+            assert_eq!(access(lines), lists, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn lists_that_are_not_known_are_carried_over_where_their_networks_do_not_matter() {
+        for (lines, lists) in [
+            (&["deny if { src -f f }", "deny if { src 10.0.0.0/8 }"][..], "deny[10.0.0.0/8] deny_files[f]"),
+            (&["allow if { src -f f }", "deny unless { src -f g }"], "allow_files[f, g]"),
+            (&["deny unless { src -f f } or { src -f g }"], "allow_files[f, g]"),
+            (&["allow if { src -f f }", "deny"], "allow_files[f]"),
+            (&["deny", "allow if { src -f f }"], "deny[0.0.0.0/0, ::/0]"),
+            (&["deny if { src -f f }", "deny unless { src 10.0.0.0/8 }"], "Unknown"),
+            (&["deny if { src -f f }", "allow if { src 10.1.0.0/16 }", "deny if { src 10.0.0.0/8 }"], "Unknown"),
+            (&["deny unless { src -f f }", "deny unless { src -f g }"], "Unknown"),
+            (&["deny if { src -f f }", "deny unless { src -f f }"], "deny[0.0.0.0/0, ::/0]"),
+            (&["deny if { src -f f } { src 10.0.0.0/8 }", "deny unless { src -f f }"], "Unknown"),
+            (&["allow if { src 10.0.0.0/8 }", "deny if { src -f f }"], "deny_files[f] (refuses more)"),
+            (&["deny unless { src office.test }"], "allow[office.test]"),
+        ] {
+            assert_eq!(access(lines), lists, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn any_rules_decide_alike_in_both_ways() {
+        const NETWORKS: [&str; 5] = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "0.0.0.0/0", "192.0.2.0/24"];
+        let clients = ["10.1.2.3", "10.1.9.9", "10.9.9.9", "192.0.2.1", "198.51.100.1", "2001:db8::1"];
+        let (kinds, count) = (["deny if", "deny unless", "allow if", "allow unless"], 4 * NETWORKS.len());
+        let line = |n: usize| format!("{} {{ src {} }}", kinds[n % 4], NETWORKS[n / 4]);
+        for number in 0..count * count * count {
+            let lines = [line(number % count), line(number / count % count), line(number / count / count)];
+            let rules = rules(&[&lines[0], &lines[1], &lines[2]]);
+            let verdict = verdict(&[&rules[..2], &rules[2..]]);
+            for client in clients {
+                let (client, _) = network(client).expect("an address");
+                let is_in = |entry: &Entry| matches!(entry, Entry::Network(outer, _) if contains(outer, &client));
+                let passes =
+                    |rules: &[AddressRule]| rules.iter().find(|rule| rule.holds(&is_in)).is_none_or(|r| r.lets_in);
+                let ours = match &verdict {
+                    Verdict::Open => true,
+                    Verdict::Lists(table, false) => longest(table, &client),
+                    other => panic!("{lines:?}: {other:?}"),
+                };
+                assert_eq!(ours, passes(&rules[..2]) && passes(&rules[2..]), "{lines:?} {client} {verdict:?}");
+            }
+        }
+    }
+
+    /// Decision of a table of `access`.
+    fn longest(table: &Table, client: &Cidr) -> bool {
+        let list = |key: &str| match table.get(key) {
+            Some(Value::List(list)) => list.iter().filter_map(text).filter_map(network).map(|(n, _)| n).collect(),
+            _ => Vec::new(),
+        };
+        let longest = |list: &[Cidr]| list.iter().filter(|n| contains(n, client)).map(|n| n.prefix() as i32).max();
+        let (allow, deny): (Vec<Cidr>, Vec<Cidr>) = (list("allow"), list("deny"));
+        assert!(!allow.iter().any(|network| deny.contains(network)), "{table:?}");
+        match (longest(&allow), longest(&deny)) {
+            (None, None) => allow.is_empty(),
+            (allow, deny) => allow > deny,
+        }
+    }
+}

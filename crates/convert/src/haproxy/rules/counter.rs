@@ -1,0 +1,97 @@
+//! Denials by counters of stick-tables: rates and requests in flight as limits.
+
+use super::effect::{Filter, Rules, Scope};
+use crate::haproxy::acl::Rate;
+use crate::haproxy::lexer::Item;
+use crate::ledger::Ledger;
+use crate::model::{Match, Table, Value};
+
+/// A denial by a counter as a limit.
+pub(crate) fn limit(
+    item: &Item,
+    rate: &Rate,
+    matching: &Match,
+    status: u64,
+    scope: &Scope<'_>,
+    rules: &mut Rules,
+    ledger: &mut Ledger,
+) {
+    let (key, table) = scope.key_of(rate);
+    let period = scope.tables.get(&table).and_then(|(_, counters)| counters.get(&rate.counter)).copied();
+    if let Some((line, _)) = scope.tables.get(&table) {
+        ledger.carried(*line);
+    }
+    let todo = "write limits in a [[route]], or in the listener";
+    let Some(key) = key else {
+        return ledger.changes(item.line, "the counter is not of a key that is tracked", todo);
+    };
+    let most = rate.most.max(1);
+    if rate.counter == "conn_cur" && key == "src" {
+        rules.limits.put("connections_per_address", most);
+        return;
+    }
+    let (Some(period), "http_req_rate") = (period.filter(|ms| *ms > 0), rate.counter.as_str()) else {
+        let reason = format!("`{}` is not a rate of requests", rate.counter);
+        return ledger.changes(item.line, reason, todo);
+    };
+    if status != 429 {
+        ledger.changes(
+            item.line,
+            format!("too many requests are answered by 429, not by {status}"),
+            "nothing, unless clients depend on it",
+        );
+    }
+    let reason = format!(
+        "the counter over {} becomes a steady rate with a burst of {most}; a client may send up to twice as many in the first period",
+        crate::model::duration(period)
+    );
+    ledger.changes(item.line, reason, "lower the burst if that is too many");
+    if key == "src" && matching.conds.is_empty() {
+        rules.limits.put("requests_per_address", per_second(most, period));
+        rules.limits.put("burst_per_address", most);
+        return;
+    }
+    let key = match key.split_once('(') {
+        None if key == "src" => "client".to_string(),
+        Some(("hdr" | "req.hdr", name)) => format!("header:{}", name.trim_end_matches(')')),
+        Some(("cook" | "req.cook", name)) => format!("cookie:{}", name.trim_end_matches(')')),
+        _ => return ledger.changes(item.line, format!("`{key}` is not a key of limits"), todo),
+    };
+    let limit = Table::one("requests", rate_text(most, period)).with("burst", most).with("key", key);
+    let set = Table::one("limits", Value::List(vec![limit.into()]));
+    rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
+}
+
+fn per_second(most: u64, period_ms: u64) -> Value {
+    let thousandths = most.saturating_mul(1_000_000) / period_ms;
+    match thousandths.is_multiple_of(1000) && thousandths > 0 {
+        true => Value::Int(thousandths / 1000),
+        false => Value::Fraction(format!("{}.{:03}", thousandths.max(1) / 1000, thousandths.max(1) % 1000)),
+    }
+}
+
+/// A rate in the largest unit in which it is a whole number: `"20/s"`, `"30/m"`.
+fn rate_text(most: u64, period_ms: u64) -> String {
+    for (unit, name) in [(1000, "s"), (60_000, "m"), (3_600_000, "h")] {
+        let scaled = most.saturating_mul(unit);
+        if scaled >= period_ms && scaled.is_multiple_of(period_ms) {
+            return format!("{}/{name}", scaled / period_ms);
+        }
+    }
+    format!("{}/h", (most.saturating_mul(3_600_000) / period_ms).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_written_in_whole_numbers() {
+        assert_eq!(
+            (rate_text(20, 10_000), rate_text(100, 60_000), rate_text(1, 1000)),
+            ("2/s".into(), "100/m".into(), "1/s".into())
+        );
+        assert_eq!(per_second(20, 10_000), Value::Int(2));
+        assert_eq!(per_second(5, 10_000), Value::Fraction("0.500".into()));
+    }
+}
