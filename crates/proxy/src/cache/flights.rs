@@ -46,7 +46,7 @@ struct Progress {
     waiting: Vec<Waker>,
 }
 
-/// End of a fetch.
+/// End of a fetch, of which the requests that wait for it learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The response is stored, so that a lookup finds it.

@@ -109,8 +109,8 @@ table! {
                 `X-Forwarded-Port`, `X-Forwarded-Prefix`, `X-Forwarded-Protocol`, `X-Forwarded-Scheme`, \
                 `X-Forwarded-Server`, `X-Forwarded-Ssl`, `X-Forwarded-Uri`, `X-Host`, `X-HTTP-Host-Override`, `X-HTTP-Method`, `X-HTTP-Method-Override`, \
                 `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, `X-Original-URL`, `X-Rewrite-URL`, \
-                `X-Url-Scheme`. Of any other field that endpoints write into pages without `Vary`, name it here, or have \
-                `request_headers` remove it.",
+                `X-Url-Scheme`. Any other field that endpoints write into pages without `Vary` belongs here \
+                too, or into `remove` of `request_headers`.",
             why: "An endpoint that reads a field that the key lacks lets one client choose what all get. Removing such \
                 fields is safe where a warning would come with every cached route.",
         };

@@ -73,7 +73,6 @@ impl Waiting {
         }
     }
 
-    /// Body of the response.
     fn body(self) -> String {
         match self {
             Waiting::H1(mut client) => client.response().body_text(),

@@ -90,7 +90,7 @@ impl Got {
         Got::new(message.status(), fields, message.body_text())
     }
 
-    /// First value of a field.
+    /// First value of a field, by its name in lower case.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
@@ -101,7 +101,7 @@ impl Got {
     }
 }
 
-/// Version of HTTP.
+/// Version of HTTP that a client or an endpoint speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     H1,
