@@ -67,6 +67,20 @@ impl Numbers {
         })
     }
 
+    /// Requests of each route with a cache so far: those that a stored response answered, and all that asked for one.
+    pub fn cache_asked(&self) -> Vec<(Arc<str>, [u64; 2])> {
+        use CacheResult::{Hit, NotStored, Renewed, Stale, Stored};
+        let of_route = |(route, _): (&plan::Route, _)| {
+            let counts = self.cache.counts.of_route(&route.name);
+            let of = |results: &[CacheResult]| {
+                let all = counts.iter().flat_map(|counts| results.iter().map(|at| counts.results[*at as usize].get()));
+                all.fold(0, u64::wrapping_add)
+            };
+            (route.name.clone(), [of(&[Hit, Stale]), of(&[Hit, Stale, Renewed, Stored, NotStored])])
+        };
+        self.cached_routes().map(of_route).collect()
+    }
+
     /// The first keys of an order, at most a thousand. Looks at every key: not for a thread that serves requests. `now` is
     /// on the workers' clock.
     ///
@@ -170,6 +184,7 @@ impl Numbers {
             not_stored: of(CacheResult::NotStored),
             passed: of(CacheResult::Passed),
             hit_ratio: None,
+            hit_ratio_of_late: None,
             reasons,
             collapsed: sum(&|counts| counts.collapsed.get()),
             bytes: sum(&|counts| counts.bytes.get()),
