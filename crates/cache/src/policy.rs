@@ -23,6 +23,10 @@ pub struct Policy {
     pub stale_while_revalidate: u32,
     /// Seconds for responses without `stale-if-error` that do not forbid it. 0: never.
     pub stale_if_error: u32,
+    /// True if errors are stored whatever their status. False for 404, 405, 410, 414, 451, 501 and the statuses of
+    /// `lifetime_by_status` alone: any other may be due to a field of its request that the key lacks, and one client would
+    /// choose that all get it (Nguyen, Lo Iacono, Federrath: "Your Cache Has Fallen", 2019).
+    pub stores_errors: bool,
     /// Handling of responses with `Set-Cookie`.
     pub set_cookie: SetCookie,
     /// True if `Cache-Control` and `Pragma` of requests count. False for a cache that protects its endpoints: a client
@@ -39,6 +43,13 @@ pub struct Policy {
     pub body_max: u64,
     /// Most bytes of a stored head: fields, values of varying fields, and tags.
     pub head_max: u32,
+}
+
+impl Policy {
+    /// True if the operator has given this status a lifetime.
+    pub(crate) fn names(&self, status: u16) -> bool {
+        self.lifetime_by_status.iter().any(|(statuses, _)| statuses.contains(&status))
+    }
 }
 
 /// Lifetime as a share of the time since the content was modified.
@@ -86,6 +97,7 @@ impl Default for Policy {
             heuristic: None,
             stale_while_revalidate: 0,
             stale_if_error: 0,
+            stores_errors: false,
             set_cookie: SetCookie::Refuse,
             request_directives: false,
             access: Access::Open,

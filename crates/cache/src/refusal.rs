@@ -11,6 +11,8 @@ pub enum Refusal {
     RequestNoStore,
     /// Partial content, 304 for a client's own condition, or an interim status.
     Status,
+    /// Error that may be due to this request alone, see [`crate::policy::Policy::stores_errors`].
+    Error,
     /// `must-understand` with a status that this cache does not know (RFC 9111 section 5.2.2.3).
     NotUnderstood,
     NoStore,
@@ -36,10 +38,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason, in order of declaration.
-    pub const ALL: [Refusal; 15] = [
+    pub const ALL: [Refusal; 16] = [
         Refusal::Method,
         Refusal::RequestNoStore,
         Refusal::Status,
+        Refusal::Error,
         Refusal::NotUnderstood,
         Refusal::NoStore,
         Refusal::Private,
@@ -56,7 +59,10 @@ impl Refusal {
 
     /// True if another request could have had the response stored. A stored response that this one was to renew stays.
     pub fn is_of_request(self) -> bool {
-        matches!(self, Refusal::Method | Refusal::RequestNoStore | Refusal::Authorization | Refusal::Guarded)
+        matches!(
+            self,
+            Refusal::Method | Refusal::RequestNoStore | Refusal::Error | Refusal::Authorization | Refusal::Guarded
+        )
     }
 
     /// Name of the reason in metrics.
@@ -65,6 +71,7 @@ impl Refusal {
             Refusal::Method => "method",
             Refusal::RequestNoStore => "request_no_store",
             Refusal::Status => "status",
+            Refusal::Error => "error",
             Refusal::NotUnderstood => "not_understood",
             Refusal::NoStore => "no_store",
             Refusal::Private => "private",
@@ -86,6 +93,7 @@ impl Refusal {
             Refusal::Method => "only responses to GET without content are stored",
             Refusal::RequestNoStore => "no-store in the request",
             Refusal::Status => "status is partial, not modified or interim",
+            Refusal::Error => "error that may be due to this request",
             Refusal::NotUnderstood => "must-understand with an unknown status",
             Refusal::NoStore => "no-store",
             Refusal::Private => "private",
@@ -121,6 +129,8 @@ pub enum Bypass {
     Upgrade,
     /// Host or target without an unambiguous key.
     Target,
+    /// No user, where each user has responses of their own.
+    User,
 }
 
 impl Bypass {
@@ -132,6 +142,7 @@ impl Bypass {
             Bypass::Precondition => "precondition for the endpoint",
             Bypass::Upgrade => "upgrade to another protocol",
             Bypass::Target => "no key for this host or target",
+            Bypass::User => "no user for by_user",
         }
     }
 }

@@ -91,12 +91,18 @@ fn permitted(
     control: &Control,
     policy: &Policy,
 ) -> Result<(), Refusal> {
-    if reply.status < 200 || matches!(reply.status, 206 | 304) {
+    // An endpoint may call a part a 200, and an error may be about the part alone.
+    let is_whole = |status| status == 200 && reply.fields.first("content-range").is_none();
+    let is_of_part = reply.status == 206 || request.field("range").is_some() && !is_whole(reply.status);
+    if reply.status < 200 || reply.status == 304 || is_of_part {
         return Err(Refusal::Status);
     }
     let directives = &control.directives;
     if directives.must_understand && !is_understood(reply.status) {
         return Err(Refusal::NotUnderstood);
+    }
+    if is_of_request(reply.status) && !policy.stores_errors && !policy.names(reply.status) {
+        return Err(Refusal::Error);
     }
     // With must-understand, no-store is only for caches that do not understand it.
     if directives.no_store && !directives.must_understand {
@@ -120,6 +126,11 @@ fn permitted(
         return Err(Refusal::SetCookie);
     }
     Ok(())
+}
+
+/// True for an error that fields of its request may have caused, and not its URL alone.
+fn is_of_request(status: u16) -> bool {
+    status >= 400 && status != 451 && !is_heuristic(status)
 }
 
 /// Fields that set cookies, the second one obsolete.
@@ -227,6 +238,24 @@ mod tests {
     const TAG: (&str, &str) = ("ETag", "\"a\"");
 
     #[test]
+    fn what_the_fields_of_one_request_may_have_caused_is_not_stored() {
+        let of = |status, asked, policy: Policy| Case { status, asked, policy }.of(&[FRESH, TAG]);
+        let named = || Policy { lifetime_by_status: vec![(400..=499, 9)], ..Policy::default() };
+        for status in [400, 401, 403, 406, 413, 416, 429, 431, 499, 500, 503, 599] {
+            assert_eq!(of(status, &[], Policy::default()), Err(Refusal::Error), "{status}");
+            assert_eq!(of(status, &[], named()).is_ok(), status < 500, "{status}");
+            assert!(of(status, &[], Policy { stores_errors: true, ..Policy::default() }).is_ok(), "{status}");
+        }
+        for status in [200, 203, 301, 302, 307, 404, 405, 410, 414, 451, 501] {
+            assert!(of(status, &[], Policy::default()).is_ok(), "{status}");
+            let of_range = of(status, &[("Range", "bytes=9-")], named());
+            assert_eq!(of_range.is_ok(), status == 200, "{status}");
+        }
+        let part = Case { asked: &[("Range", "bytes=0-1")], ..plain() };
+        assert_eq!(part.of(&[FRESH, ("Content-Range", "bytes 0-1/9")]), Err(Refusal::Status));
+    }
+
+    #[test]
     fn what_is_fresh_or_can_be_validated_is_stored() {
         for fields in [
             &[FRESH][..],
@@ -239,7 +268,8 @@ mod tests {
         ] {
             assert!(plain().of(fields).is_ok(), "{fields:?}");
         }
-        assert!(Case { status: 599, ..plain() }.of(&[FRESH]).is_ok());
+        let policy = Policy { stores_errors: true, ..Policy::default() };
+        assert!(Case { status: 599, policy, ..plain() }.of(&[FRESH]).is_ok());
     }
 
     #[test]
@@ -266,7 +296,7 @@ mod tests {
             (304, FRESH, Refusal::Status),
             (103, FRESH, Refusal::Status),
             (599, (CC, "max-age=60, no-store, must-understand"), Refusal::NotUnderstood),
-            (503, TAG, Refusal::NeverUsable),
+            (302, TAG, Refusal::NeverUsable),
         ] {
             assert_eq!(Case { status, ..plain() }.of(&[fields]), Err(why), "{status} {fields:?}");
         }

@@ -44,6 +44,9 @@ pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec
 }
 
 fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Option<()> {
+    if has_lookalike(request, name) {
+        return None;
+    }
     text.extend_from_slice(name.as_bytes());
     if request.field(name).is_some() {
         text.extend_from_slice(b": ");
@@ -55,6 +58,14 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
     }
     text.push(b'\n');
     Some(())
+}
+
+/// True if the request has another field that CGI and its descendants cannot tell from this one: which of the two its
+/// endpoint reads, only that knows.
+fn has_lookalike(request: &Request<'_, '_>, name: &str) -> bool {
+    let ours = name.as_bytes();
+    let mut fields = request.fields.kept();
+    fields.any(|(other, _)| list::is_like(other, ours) && !other.eq_ignore_ascii_case(ours))
 }
 
 fn normalise(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) {
@@ -123,6 +134,9 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
     for known in lines {
         let name = memchr::memchr(b':', known).map_or(known, |colon| &known[..colon]);
         let Ok(name) = std::str::from_utf8(name) else { return false };
+        if has_lookalike(request, name) {
+            return false;
+        }
         line.clear();
         let value = known.get(name.len() + 2..);
         let is_same = is_plainly_same(request, name, value).unwrap_or_else(|| {
@@ -237,6 +251,21 @@ mod tests {
         let stored = Stored::new(200, TERMS, Vec::new(), &write(&request, &vary.fields()).unwrap(), b"");
         let request = Request { method: "GET", target: "/", host: b"a", fields: second.fields() };
         serves(&stored, &request, &Policy::default())
+    }
+
+    #[test]
+    fn a_field_that_an_endpoint_may_take_for_another_one_forbids_storing() {
+        let vary = [("Vary", "X-Tenant")];
+        assert!(stored(&vary, &[("x-tenant", "a"), ("x-tenants", "b")], "").is_some());
+        assert!(stored(&vary, &[("X_Tenant", "a")], "").is_none());
+        for (first, second) in
+            [(&[][..], &[("x_tenant", "a")][..]), (&[("x-tenant", "a")], &[("x-tenant", "a"), ("x_tenant", "b")])]
+        {
+            let plain = stored(&vary, first, "").unwrap();
+            let mut asked = table(second);
+            let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+            assert!(!serves(&plain, &request, &Policy::default()), "{second:?}");
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn ask(step: &Step, number: usize) -> Ask {
 fn play(steps: &[Step]) -> Vec<Option<usize>> {
     let exchanges = steps.iter().enumerate().map(|(index, step)| exchange(step, index + 1)).collect();
     let origin = Origin::new(&Case { id: "history".into(), kind: Kind::Ours, after: Vec::new(), exchanges });
-    let mut model = Model::new(Policy::default());
+    let mut model = Model::new(Policy { stores_errors: true, ..Policy::default() });
     let got = steps.iter().enumerate().map(|(index, step)| {
         let got = model.fetch(&ask(step, index + 1), &origin);
         model.wait(step.wait);

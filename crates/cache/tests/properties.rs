@@ -336,7 +336,8 @@ fn key(parts: &Parts) -> Option<Key> {
         values.iter().map(|v| (name, v.as_bytes().to_vec())).collect::<Vec<_>>()
     };
     let fields: FieldList = [of("X", &parts.x), of("Y", &parts.y)].concat();
-    let place = Place { is_https: parts.is_https, route: &parts.route, user: parts.user.as_deref().map(str::as_bytes) };
+    let user = parts.user.as_deref().map(str::as_bytes);
+    let place = Place { is_https: parts.is_https, route: &parts.route, user, ..Place::default() };
     let mut fields = table(&fields);
     let request =
         Request { method: "GET", target: &parts.target, host: parts.host.as_bytes(), fields: fields.fields() };

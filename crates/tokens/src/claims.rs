@@ -41,11 +41,22 @@ impl Claims {
         self.0.contains_key(name)
     }
 
+    /// JSON of all claims but those that each token has anew, the same for the same claims.
+    pub fn lasting(&self) -> String {
+        let mut lasting: Vec<_> = self.0.iter().filter(|(name, _)| !OF_ONE_TOKEN.contains(&name.as_str())).collect();
+        lasting.sort_unstable_by_key(|(name, _)| *name);
+        // Texts are quoted, so that no value reads as a name.
+        lasting.iter().map(|(name, value)| format!("{}:{value},", Value::from(name.as_str()))).collect()
+    }
+
     /// Text of a claim that is a string.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.find(name)?.as_str()
     }
 }
+
+/// Claims that each token of a user has anew (RFC 7519 section 4.1, OpenID Connect Core section 2).
+const OF_ONE_TOKEN: [&str; 6] = ["exp", "nbf", "iat", "jti", "auth_time", "at_hash"];
 
 /// Beginning of the error for a name that stands twice.
 const TWICE: &str = "a name stands twice";

@@ -28,4 +28,4 @@ pub use refused::Refused;
 pub use routes::Tokens;
 pub use source::Source;
 pub use token::{TOKEN_MAX, Token};
-pub use verifier::{USER, Verified, Verifier};
+pub use verifier::{Verified, Verifier};

@@ -10,9 +10,6 @@ use evenkeel_config::plan::{self, Jwt, LimitKey};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Claim that names the user of a token (RFC 7519 section 4.1.2).
-pub const USER: &str = "sub";
-
 /// Longest time for which a verified token is remembered, in milliseconds. A key that an issuer takes back is of no use
 /// as soon as it is gone from the set; this bounds what clocks that jump can do.
 const REMEMBERED_MS: i64 = 5 * 60 * 1000;
@@ -25,8 +22,10 @@ const TIME_MAX: f64 = 1e12;
 pub struct Verifier {
     pub rules: Jwt,
     pub(crate) source: Arc<Source>,
-    /// Claims that are kept as text, for the keys of limits and of the cache.
+    /// Claims that are kept as text, for the keys of limits.
     kept: Vec<Arc<str>>,
+    /// True if the user of a token is kept, for the key of the cache.
+    keeps_user: bool,
 }
 
 /// A token that was verified: what a request gets of it.
@@ -38,12 +37,21 @@ pub struct Verified {
     pub until_ms: i64,
     /// Claims that are kept, by their names.
     pub(crate) kept: Vec<(Arc<str>, Box<str>)>,
+    /// User, if it is kept, see [`Verified::user`].
+    pub(crate) user: Option<Box<[u8]>>,
 }
 
 impl Verified {
     /// Text of a claim by which requests are counted.
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.kept.iter().find(|(known, _)| **known == *name).map(|(_, text)| &**text)
+    }
+
+    /// Name of the user, for comparisons: the issuer (`iss`), its name for the user (`sub`), and what the endpoint gets of
+    /// the token. Two tokens of one user may differ in that: a program that acts for the user has one with fewer rights.
+    /// `None` without a name.
+    pub fn user(&self) -> Option<&[u8]> {
+        self.user.as_deref()
     }
 }
 
@@ -54,9 +62,9 @@ impl Verifier {
             LimitKey::Claim(name) => Some(name.as_str().into()),
             _ => None,
         };
-        let user = route.cache.as_ref().filter(|cache| cache.by_user).map(|_| USER.into());
-        let kept = route.limits.iter().filter_map(claim).chain(user).collect();
-        Verifier { rules: rules.clone(), source, kept }
+        let kept = route.limits.iter().filter_map(claim).collect();
+        let keeps_user = route.cache.as_ref().is_some_and(|cache| cache.by_user);
+        Verifier { rules: rules.clone(), source, kept, keeps_user }
     }
 
     /// Place of the keys, shared with other routes.
@@ -90,7 +98,9 @@ impl Verifier {
             return Err(Refused::Claim);
         }
         let kept = |name: &Arc<str>| Some((name.clone(), values::key(claims.find(name)?).into()));
-        Ok(Verified { lines: self.lines(&claims)?, until_ms, kept: self.kept.iter().filter_map(kept).collect() })
+        let lines = self.lines(&claims)?;
+        let user = if self.keeps_user { user(&claims, &lines, self.rules.keep) } else { None };
+        Ok(Verified { lines, until_ms, kept: self.kept.iter().filter_map(kept).collect(), user })
     }
 
     /// Checks the times of a token. Returns the time until which it may be remembered.
@@ -137,6 +147,22 @@ impl Verifier {
         }
         Ok(lines)
     }
+}
+
+/// User of a token, see [`Verified::user`]. A name that is no text, or an empty one, is none. `lines`: what the endpoint
+/// gets of the claims; all of them if it gets the token (`is_kept`).
+fn user(claims: &Claims, lines: &[u8], is_kept: bool) -> Option<Box<[u8]>> {
+    let name = claims.text("sub").filter(|name| !name.is_empty())?;
+    let mut user = Vec::with_capacity(name.len() + lines.len() + 32);
+    for part in [claims.text("iss").unwrap_or_default(), name] {
+        user.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        user.extend_from_slice(part.as_bytes());
+    }
+    match is_kept {
+        true => user.extend_from_slice(claims.lasting().as_bytes()),
+        false => user.extend_from_slice(lines),
+    }
+    Some(user.into())
 }
 
 /// Time in a claim, in milliseconds since 1970 (NumericDate, which may have fractions).

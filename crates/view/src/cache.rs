@@ -165,7 +165,10 @@ pub struct StoredResponse {
     /// User whose requests it answers, for routes with `by_user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Fields of requests in the key, as `x-tenant: a`: those of `headers` of the route.
+    /// Pool that answered; those of a split have responses of their own.
+    pub pool: String,
+    /// Fields of requests in the key, as `x-tenant: a`: those of `headers` of the route. Also `host` if it was not spelled as in
+    /// the URL, and `sent as` for a path that the route rewrites.
     pub key_fields: Vec<String>,
     /// Fields that requests have for it, as its `Vary` demands: `accept-encoding: gzip`, or the name alone for none.
     pub varies_by: Vec<String>,

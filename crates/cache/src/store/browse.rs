@@ -16,7 +16,7 @@ pub struct Cursor {
     place: u32,
 }
 
-/// One object on a walk.
+/// Object that a walk has come to.
 #[derive(Debug)]
 pub struct Item<H> {
     /// All bytes of its key.
@@ -35,14 +35,14 @@ pub struct Item<H> {
 /// Order of [`Store::top`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Largest first.
+    /// Largest first, by their bytes of memory.
     Bytes,
     /// Most used first, since something was first stored under the key.
     Hits,
 }
 
 /// A key on a page of operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Top {
     /// All bytes of its key.
     pub key: Box<[u8]>,
@@ -98,7 +98,7 @@ impl<H: Head> Store<H> {
     pub fn top(&self, n: usize, by: By) -> Vec<Top> {
         let n = n.min(TOP_MAX);
         // The least one is on top, and goes for a better one. Keys are copied only of those that enter.
-        let mut best: BinaryHeap<Reverse<(u64, Box<[u8]>, Described)>> = BinaryHeap::with_capacity(n + 1);
+        let mut best: BinaryHeap<Reverse<(u64, Top)>> = BinaryHeap::with_capacity(n + 1);
         let mut at = Some(Cursor::default());
         while let Some(from) = at.filter(|_| n > 0) {
             at = self.step(from, STEP, |entry| {
@@ -106,25 +106,15 @@ impl<H: Head> Store<H> {
                     By::Bytes => entry.weight,
                     By::Hits => u64::from(entry.hits),
                 };
-                let is_better = best.len() < n || best.peek().is_some_and(|least| worth > least.0.0);
-                if is_better {
-                    let other = (entry.url_len as usize, entry.weight, entry.hits, entry.count(), Moment(entry.stored));
-                    best.push(Reverse((worth, entry.key.clone(), other)));
+                if best.len() < n || best.peek().is_some_and(|least| worth > least.0.0) {
+                    best.push(Reverse((worth, Top::of(entry))));
                     if best.len() > n {
                         best.pop();
                     }
                 }
             });
         }
-        let described = |Reverse((_, key, (url_len, bytes, hits, variants, stored)))| Top {
-            key,
-            url_len,
-            bytes,
-            hits,
-            variants,
-            stored,
-        };
-        best.into_sorted_vec().into_iter().map(described).collect()
+        best.into_sorted_vec().into_iter().map(|Reverse((_, top))| top).collect()
     }
 
     /// Looks at the entries of `places` places, after a check against purges. `None` at the end.
@@ -148,8 +138,18 @@ impl<H: Head> Store<H> {
     }
 }
 
-/// Length of the URL, bytes, hits, variants, last insertion.
-type Described = (usize, u64, u32, usize, Moment);
+impl Top {
+    fn of<H: Head>(entry: &Entry<H>) -> Top {
+        Top {
+            key: entry.key.clone(),
+            url_len: entry.url_len as usize,
+            bytes: entry.weight,
+            hits: entry.hits,
+            variants: entry.count(),
+            stored: Moment(entry.stored),
+        }
+    }
+}
 
 impl<H: Head> Item<H> {
     /// Objects of an entry, the most recently used first.
@@ -164,7 +164,7 @@ impl<H: Head> Item<H> {
         })
     }
 
-    /// Key to insert it with.
+    /// Key to insert the object with.
     pub fn key(&self) -> KeyRef<'_> {
         KeyRef::new(&self.key, self.url_len)
     }

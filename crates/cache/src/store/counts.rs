@@ -1,4 +1,4 @@
-//! Counters of a store.
+//! Counters of a store: events since it was made, and its size.
 
 /// Classes of ages in [`Counts::evicted_ages`].
 pub const AGES: usize = 20;
@@ -8,7 +8,7 @@ pub const AGES: usize = 20;
 pub struct Counts {
     /// Lookups that found an object.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no object.
     pub misses: u64,
     /// Objects that were stored, in place of others or not.
     pub inserts: u64,
@@ -20,7 +20,7 @@ pub struct Counts {
     pub refused_purged: u64,
     /// Objects that were dropped at once, as those that would go for them are used more. Counted in `evicted`, too.
     pub refused_unused: u64,
-    /// Keys that were evicted.
+    /// Keys that were evicted for others.
     pub evicted: u64,
     /// Bytes of the keys that were evicted.
     pub evicted_bytes: u64,
@@ -34,11 +34,11 @@ pub struct Counts {
     pub purged: u64,
     /// Objects that purges marked as stale.
     pub marked: u64,
-    /// Keys now.
+    /// Keys that are stored now.
     pub entries: u64,
-    /// Objects now: all variants of all keys.
+    /// Objects that are stored now: all variants of all keys.
     pub objects: u64,
-    /// Bytes now, with all overhead.
+    /// Bytes that they take now, with all overhead.
     pub bytes: u64,
 }
 

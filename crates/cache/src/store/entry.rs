@@ -1,20 +1,20 @@
-//! One key of a shard, with all its variants.
+//! Key of a shard, with all its variants.
 
 use super::keys::{Hashes, KeyRef};
 use super::object::{ALLOCATION, Head, Object, Variant};
 use std::sync::Arc;
 
-/// Name of no entry.
+/// Number that no entry has, as the end of a list.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Lists that an entry can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
-    /// New ones, the most recently used first.
+    /// New entries, the most recently used first.
     Window,
-    /// Admitted ones that were not used since.
+    /// Admitted entries that were not used since.
     Probation,
-    /// Used ones.
+    /// Entries that were used after they were admitted.
     Protected,
 }
 

@@ -36,7 +36,7 @@ impl Lists {
         Lists { lists: [none; 3], window_max, protected_max: main_max / 5 * 4, main_max }
     }
 
-    /// Bytes of all entries.
+    /// Bytes of all entries of the shard.
     pub fn bytes(&self) -> u64 {
         self.lists.iter().map(|list| list.bytes).sum()
     }
@@ -130,7 +130,10 @@ impl<H: Head> Shard<H> {
                         let Some(victim) = self.lists.victim() else { break };
                         self.evict(victim, now);
                     }
-                    self.lists.shift(&mut self.slots, candidate, Segment::Probation);
+                    // Uses in the window count: what is known to be used is not among the next victims.
+                    let is_used = self.slots[candidate].hits > 0;
+                    let segment = if is_used { Segment::Protected } else { Segment::Probation };
+                    self.lists.shift(&mut self.slots, candidate, segment);
                 } else {
                     // Another one is asked next, or one entry that is used a lot would keep all others out.
                     if let Some(victim) = self.lists.victim() {

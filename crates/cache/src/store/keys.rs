@@ -16,12 +16,12 @@ impl<'k> KeyRef<'k> {
         KeyRef { bytes, url_len: url_len.min(bytes.len()) }
     }
 
-    /// All of it.
+    /// All bytes, the URL first.
     pub fn bytes(&self) -> &'k [u8] {
         self.bytes
     }
 
-    /// URL that it begins with.
+    /// URL at the beginning of the key.
     pub fn url(&self) -> &'k [u8] {
         &self.bytes[..self.url_len]
     }

@@ -1,11 +1,15 @@
 //! Objects of a cache in memory, bounded in bytes and shared by all workers.
 //!
-//! A [`Store`] knows nothing of HTTP: under a key there are variants, the caller chooses among them. Parts:
-//! [`shard`](self) (one lock, tables, purges of a URL), `eviction` (which entries stay), `purge` (a log of other purges),
-//! `browse` (looks at everything in steps), `counts`.
+//! A [`Store`] knows nothing of HTTP: under a key there are variants, and the caller chooses among them. Parts: `shard`
+//! (tables behind one lock, purges of a URL), `eviction` (which entries stay), `purge` (a log of other purges), `browse`
+//! (looks at everything in steps), `counts`.
 //!
-//! Locks are held for one lookup or insertion, or for 256 entries of a walk; shards are chosen by the hash of the URL.
-//! A worker takes one shard's lock and, below it, reads the log of purges.
+//! The hash of the URL chooses the shard, so all keys of a URL have one lock. A lock is held for one lookup or insertion,
+//! for up to 256 entries of a walk or a sweep, or for the keys of one URL that are marked as stale. The log of purges is
+//! read below it, if there are purges that an entry was not checked against.
+//!
+//! A thread has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
+//! purged entries take memory, and the log grows to its limit.
 
 mod browse;
 mod counts;
@@ -191,7 +195,7 @@ impl<H: Head> Store<H> {
         sum
     }
 
-    /// One step of a sweep. False if no purges are left.
+    /// Sweeps a few places. False if no purges are left.
     fn sweep_step(&self, sweep: &mut Sweep, places: usize) -> bool {
         if sweep.at.is_none() {
             if !self.purges.is_pending() {

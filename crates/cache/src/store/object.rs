@@ -33,7 +33,7 @@ pub enum Coding {
     Zstd,
 }
 
-/// One encoded body, and those that were added after it.
+/// Encoded body, with those that were added after it.
 #[derive(Debug)]
 struct Encoded {
     coding: Coding,
@@ -65,12 +65,11 @@ impl<H: Head> Object<H> {
         object
     }
 
-    /// Head as it was stored.
     pub fn head(&self) -> &H {
         &self.head
     }
 
-    /// Body as it was stored.
+    /// Body in the coding that it was stored with.
     pub fn body(&self) -> &Bytes {
         &self.body
     }

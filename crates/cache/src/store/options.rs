@@ -1,4 +1,4 @@
-//! Limits of a store.
+//! Limits of a store in bytes and numbers.
 
 /// Limits of a store. `Default` is 256 MiB with objects of at most 8 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub shards: usize,
-    /// Bytes of one shard.
+    /// Bytes that a shard may hold.
     pub shard: u64,
     pub object_max: u64,
     pub variants_max: usize,

@@ -12,9 +12,9 @@ pub struct Sequence(pub(super) u64);
 /// Objects that a purge is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Those whose URL begins so.
+    /// Objects whose URL begins with these bytes.
     Prefix(Box<[u8]>),
-    /// Those with this tag.
+    /// Objects that have this tag among theirs.
     Tag(Box<[u8]>),
     All,
 }
@@ -29,21 +29,21 @@ impl Target {
     }
 }
 
-/// Fate of purged objects.
+/// Fate of objects that a purge is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Gone.
+    /// Gone, and freed when they are next looked at.
     Removed,
     /// Kept, and returned with [`super::Hit::stale_from`].
     Stale,
 }
 
-/// Progress of a purge.
+/// Counts of a purge, as far as it was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purged {
     /// Objects that it was for, of those looked at so far.
     pub objects: u64,
-    /// Bytes of these objects.
+    /// Bytes of memory of these objects.
     pub bytes: u64,
     /// True if all entries were looked at. No answer is stale before that, either: this is only about the counts.
     pub is_complete: bool,
@@ -55,7 +55,7 @@ pub(super) struct Purge {
     pub sequence: u64,
     pub target: Target,
     pub fate: Fate,
-    /// Moment in ms.
+    /// Milliseconds, as [`crate::moment::Moment`].
     pub at: u64,
     objects: AtomicU64,
     bytes: AtomicU64,
@@ -79,7 +79,7 @@ const FINISHED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Oldest first.
+    /// Pending purges, the oldest first.
     purges: VecDeque<Purge>,
     /// Newest purge that was forgotten: no entry is left that it was for. A fetch that began before it might have been
     /// meant, so its response is refused.
@@ -122,7 +122,7 @@ impl Purges {
     }
 
     pub fn newest(&self) -> u64 {
-        // Pairs with the store in `push`: whoever sees the number finds the purge in the log.
+        // Pairs with the store in `push`: a thread that sees the number finds the purge in the log.
         self.newest.load(Ordering::SeqCst)
     }
 

@@ -1,4 +1,4 @@
-//! Results of a store.
+//! Results of lookups, insertions and purges.
 
 use super::object::Object;
 use crate::moment::Moment;
@@ -14,7 +14,7 @@ pub struct Hit<H> {
     pub hits: u32,
 }
 
-/// Result of a lookup.
+/// Result of looking for a variant of a key.
 #[derive(Debug)]
 pub enum Found<H> {
     Hit(Hit<H>),
@@ -23,7 +23,7 @@ pub enum Found<H> {
     Nothing,
 }
 
-/// Result of an insertion.
+/// Result of an insertion, with the reason if there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     Added,
@@ -39,7 +39,7 @@ pub enum Refusal {
     TooLarge,
     /// A purge that is or may be meant for it came after its fetch began.
     Purged,
-    /// What would have to go for it is used more.
+    /// Used less than the objects together that would have to go for it.
     Unused,
 }
 
@@ -47,6 +47,6 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Matched {
     pub objects: u64,
-    /// Bytes of the objects.
+    /// Bytes of memory of these objects.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! One part of a store, behind a lock of its own: tables of keys and of URLs, entries, and what is counted.
+//! Part of a store, behind a lock of its own: tables of keys and of URLs, entries, and what is counted.
 
 use super::counts::Counts;
 use super::entry::{Entry, Segment};
@@ -25,7 +25,7 @@ pub(super) struct UrlPurge<'s> {
     pub sequence: u64,
     pub fate: Fate,
     pub now: Moment,
-    /// Those of the log, which come first.
+    /// Log of purges, which entries are checked against first.
     pub purges: &'s Purges,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct UrlPurge<'s> {
 pub(super) struct Shard<H> {
     pub slots: Slots<Entry<H>>,
     by_key: HashTable<u32>,
-    /// One of the keys of each URL. The others are in its ring.
+    /// First key of each URL. The others are in its ring.
     by_url: HashTable<u32>,
     pub lists: Lists,
     pub sketch: Sketch,
@@ -165,7 +165,7 @@ impl<H: Head> Shard<H> {
         true
     }
 
-    /// Removes an entry.
+    /// Removes an entry from all lists and tables.
     pub fn remove(&mut self, id: u32) {
         self.lists.unlink(&mut self.slots, id);
         let entry = self.slots.remove(id);

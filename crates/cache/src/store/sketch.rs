@@ -1,7 +1,7 @@
 //! Frequencies of keys, resident or not: a count-min sketch of 4-bit counters that are halved now and then.
 //! Source: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy" (2017).
 
-/// Largest count.
+/// Largest count of a key: 4 bits.
 pub(super) const COUNT_MAX: u32 = 15;
 
 /// Counts of recent uses by hash. 8 to 16 bytes for each entry.
@@ -13,7 +13,7 @@ pub(super) struct Sketch {
     counted: u64,
 }
 
-/// Fewest words.
+/// Fewest words, 1 KiB.
 const WORDS_MIN: usize = 128;
 
 /// Uses for each word after which all counts are halved.
@@ -44,7 +44,7 @@ impl Sketch {
         (0..4).map(in_row).min().unwrap_or_default()
     }
 
-    /// Counts a use.
+    /// Counts a use of a key, up to [`COUNT_MAX`].
     pub fn add(&mut self, hash: u64) {
         let mut is_added = false;
         for row in 0..4 {

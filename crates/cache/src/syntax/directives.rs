@@ -44,7 +44,12 @@ impl Directives {
     /// Reads the lines of `Cache-Control` in a response.
     pub fn of_response<'b>(lines: impl Iterator<Item = &'b [u8]>) -> Directives {
         let mut read = Directives::default();
-        lines.for_each(|line| list::members(line).for_each(|member| read.lenient(member, Some(0))));
+        for member in lines.flat_map(list::members) {
+            read.lenient(member, Some(0));
+            if !is_well_formed(member) {
+                read.restrict(member);
+            }
+        }
         read
     }
 
@@ -91,6 +96,17 @@ impl Directives {
             *slot = slot.or(stated);
         } else {
             self.flag(lower, argument.map(unquoted));
+        }
+    }
+
+    /// Reads the words of a malformed directive, as `private; max-age=0` or `no-store no-cache`. Those that forbid storing
+    /// count, whatever is around them: its sender meant to forbid something.
+    fn restrict(&mut self, member: &[u8]) {
+        for word in member.split(|b| !list::is_token(&[*b])) {
+            let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
+            self.no_store |= is("no-store");
+            self.private |= is("private");
+            self.no_cache |= is("no-cache");
         }
     }
 
@@ -148,6 +164,27 @@ impl Directives {
     }
 }
 
+/// True for a name, with or without an argument that is a token or a whole quoted string (RFC 9111 section 5.2).
+fn is_well_formed(member: &[u8]) -> bool {
+    let Some(at) = memchr::memchr(b'=', member) else { return list::is_token(member) };
+    let argument = &member[at + 1..];
+    let quoted = argument.strip_prefix(b"\"");
+    list::is_token(&member[..at]) && quoted.map_or(list::is_token(argument), is_end_of_quoted)
+}
+
+/// True if these bytes end a quoted string, and nothing follows.
+fn is_end_of_quoted(rest: &[u8]) -> bool {
+    let mut at = 0;
+    while at < rest.len() {
+        match rest[at] {
+            b'"' => return at + 1 == rest.len(),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    false
+}
+
 /// Argument without its quotes. Escapes stay: neither numbers nor names of fields have any.
 fn unquoted(argument: &[u8]) -> &[u8] {
     argument.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(argument)
@@ -199,6 +236,31 @@ mod tests {
         }
         assert_eq!(Directives::of_request([&b"max-stale"[..]].into_iter()).max_stale, Some(SECONDS_MAX));
         assert_eq!(Directives::of_request([&b"max-stale=5"[..]].into_iter()).max_stale, Some(5));
+    }
+
+    #[test]
+    fn a_malformed_directive_forbids_what_its_words_forbid() {
+        for text in [
+            "private; max-age=60",
+            "max-age=60 private",
+            "max-age=60; private",
+            "max-age=60, \u{a0}private",
+            "max-age=60, PRIVATE \u{a0}",
+            "max-age=60, foo=\"bar, private",
+            "max-age=60, foo=\"bar\"private",
+            "max-age=60, private=\"a\" b",
+            "private=, max-age=60",
+            "private:, max-age=60",
+            "=private, max-age=60",
+        ] {
+            assert!(of(&[text]).private, "{text}");
+        }
+        assert!(of(&["no-store no-cache max-age=60"]).no_store);
+        assert!(of(&["max-age=60 no-cache"]).no_cache);
+        for text in ["foo=private", "foo=\"private\"", "foo=\"a\\\" private\"", "x-private", "no-store-ever"] {
+            let read = of(&[text]);
+            assert!(!read.private && !read.no_store, "{text}");
+        }
     }
 
     #[test]

@@ -24,6 +24,13 @@ pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
 }
 
+/// True if `name` is the name `ours` in any case, or has `_` for `-`: servers that turn fields into variables (CGI) confuse
+/// the two.
+pub fn is_like(name: &[u8], ours: &[u8]) -> bool {
+    let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || matches!((a, b), (b'_', b'-') | (b'-', b'_'));
+    name.len() == ours.len() && name.iter().zip(ours).all(alike)
+}
+
 /// Position of the first comma outside of quotes, or the length if there is none.
 pub(crate) fn end_of_member(bytes: &[u8]) -> usize {
     let (mut quoted, mut at) = (false, 0);

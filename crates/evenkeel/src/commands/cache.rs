@@ -146,6 +146,7 @@ fn one(stored: &StoredResponse) -> String {
     let list = |parts: &[String]| (!parts.is_empty()).then(|| parts.join("; "));
     let lines = [
         ("route", Some(stored.route.clone())),
+        ("pool", Some(stored.pool.clone())),
         ("user", stored.user.clone()),
         ("key fields", list(&stored.key_fields)),
         ("varies by", list(&stored.varies_by)),

@@ -117,6 +117,9 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
     if routes.iter().any(|route| route.ruled) {
         return Err(Cannot("the lab does not write its rules"));
     }
+    if routes.iter().any(|route| route.cached) {
+        return Err(Cannot("its cache is not finished"));
+    }
     let host = |host: Option<&str>| {
         let of = routes.iter().filter(|route| route.host == host).map(|of| self::routes(site, of));
         let of = of.collect::<Able<Vec<_>>>()?.concat();

@@ -80,7 +80,7 @@ fn zone(listener: &str, Zone { name, ttl, answers }: &Zone, pool: &str) -> Strin
     )
 }
 
-fn route(site: &Site, Route { host, path, pool, ruled, .. }: &Route) -> String {
+fn route(site: &Site, Route { host, path, pool, ruled, cached, .. }: &Route) -> String {
     let mut of = match (host, path.ends_with('/')) {
         (Some(host), _) => format!("host = [\"{host}\"]"),
         (None, true) => format!("path = \"{path}{{*rest}}\""),
@@ -93,7 +93,8 @@ fn route(site: &Site, Route { host, path, pool, ruled, .. }: &Route) -> String {
         of += &format!(", listener = [{}]", open.join(", "));
     }
     let rules = if *ruled { RULES } else { "" };
-    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}")
+    let cache = if *cached { "cache = { ttl = { \"200\" = \"1h\" }, status_field = false }\n" } else { "" };
+    format!("[[route]]\nmatch = {{ {of} }}\npool = \"{pool}\"\n{rules}{cache}")
 }
 
 /// Rules of a [ruled route](super::setup::Route::ruled).

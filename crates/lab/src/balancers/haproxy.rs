@@ -77,6 +77,9 @@ fn config(site: &Site, splice: &str) -> Text {
         time(server),
         setup.published
     );
+    if setup.routes.iter().any(|route| route.cached) {
+        text += "cache stored\n  total-max-size 64\n  max-object-size 4000000\n  max-age 3600\n";
+    }
     for listeners in site.fronts() {
         text += &frontend(site, listeners)?;
     }
@@ -125,6 +128,9 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     }
     if let Some(pool) = listeners[0].pool {
         return Ok(text + &format!("  default_backend {pool}\n"));
+    }
+    if site.setup.routes.iter().any(|route| route.cached) {
+        text += "  http-request cache-use stored\n  http-response cache-store stored\n";
     }
     // `timeout tunnel` covers upgraded streams; there are no other timeouts per route.
     for route in site.setup.routes.iter().filter(|route| route.lasts == Lasts::Usual) {

@@ -10,6 +10,7 @@ mod kind;
 mod nginx;
 mod setup;
 mod sink;
+mod varnish;
 
 use crate::child::{self, Child, PATIENCE};
 use crate::error::{Error, Result, While};
@@ -31,7 +32,8 @@ pub use nginx::STREAM_MODULE;
 pub use setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
 
 /// All kinds, in the order of tables.
-pub static KINDS: &[Kind] = &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, nginx::KIND, envoy::KIND, bare::KIND];
+pub static KINDS: &[Kind] =
+    &[evenkeel::KIND, haproxy::KIND, haproxy::SPLICING, nginx::KIND, envoy::KIND, varnish::KIND, bare::KIND];
 
 /// Name of the balancer that the others are compared with.
 pub const OURS: &str = evenkeel::KIND.name;

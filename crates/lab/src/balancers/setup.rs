@@ -146,12 +146,14 @@ pub struct Route {
     /// client's address, one removed, a response field set, one removed, and attributes for cookies. Its path ends
     /// without a slash.
     pub ruled: bool,
+    /// True to store every 200 for an hour, in memory or in the page cache, and to answer from there.
+    pub cached: bool,
 }
 
 impl Route {
     /// Creates a route for paths with this prefix.
     pub const fn new(path: &'static str, pool: &'static str) -> Route {
-        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false }
+        Route { host: None, path, pool, lasts: Lasts::Usual, ruled: false, cached: false }
     }
 }
 

@@ -56,7 +56,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("view", &["balance"]),
     ("runtime", &["balance", "config", "net", "peers", "view", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
-    ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "tokens", "view", "wire"]),
+    ("proxy", &["balance", "cache", "config", "net", "peers", "runtime", "tls", "tokens", "view", "wire"]),
     ("dns", &["balance", "config", "net", "peers", "runtime", "view"]),
     ("draw", &[]),
     ("admin", &["config", "draw", "view"]),

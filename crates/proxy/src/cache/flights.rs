@@ -36,7 +36,7 @@ struct Shard {
     apart: HashMap<u64, Instant>,
 }
 
-/// A fetch, for which other requests wait.
+/// Fetch that is under way. Requests that wait for it are woken at its end.
 #[derive(Default)]
 struct Flight(Mutex<Progress>);
 
@@ -49,9 +49,9 @@ struct Progress {
 /// End of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The response is stored.
+    /// The response is stored, so that a lookup finds it.
     Stored,
-    /// The response is for its request alone.
+    /// The response is for its request alone, and is not stored.
     Apart,
     /// There is no response, or only a part of one.
     Failed,
@@ -59,11 +59,11 @@ pub enum End {
 
 /// Role of a request in the fetch of its response.
 pub enum Role {
-    /// It fetches the response, for which others may wait.
+    /// Fetches the response, for which others may wait.
     Leads(Lead),
-    /// Another request fetches the response.
+    /// Waits for the response that another request fetches.
     Follows(Follow),
-    /// It fetches its own response.
+    /// Fetches a response of its own, for which no other waits.
     Alone,
 }
 

@@ -1,9 +1,13 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`.
+//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`. A request has a [`state`] at
+//! the cache, with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
 
+pub mod asked;
 pub mod counts;
+pub mod filling;
 pub mod flights;
 pub mod keys;
+pub mod state;
 
 use counts::AllCounts;
 use evenkeel_balance::Instant;
@@ -22,7 +26,7 @@ use std::time::Duration;
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
 
-/// A stored response with its body.
+/// A stored response with its body. Clients that get it share both.
 pub type Entry = Object<Stored>;
 
 /// Stored responses of all routes.
@@ -46,7 +50,7 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates an empty cache.
+    /// Creates an empty cache, which takes memory as it fills.
     pub fn new(plan: CacheMemory) -> SharedCache {
         SharedCache {
             store: Store::new(&Options {
@@ -72,7 +76,7 @@ impl SharedCache {
         }
     }
 
-    /// Lets time pass.
+    /// Lets time pass for what is stored, without waiting.
     pub fn skip(&self, time: Duration) {
         self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }

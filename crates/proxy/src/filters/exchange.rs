@@ -1,8 +1,8 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
-use super::caching::fill::Filling;
-use super::caching::state::CacheState;
 use crate::cache::counts::CacheResult;
+use crate::cache::filling::Filling;
+use crate::cache::state::CacheState;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
@@ -65,6 +65,8 @@ pub struct Exchange<'c> {
     pub(crate) switches: bool,
     /// State of the request at the cache of its route; `None` if it has none.
     pub(super) cached: Cell<Option<Box<CacheState>>>,
+    /// True if a stored response answers the request.
+    pub(super) serves_stored: Cell<bool>,
     /// Response that is to be stored once its body is complete.
     pub(super) filling: Cell<Option<Box<Filling>>>,
     /// Copy of the request for `mirror` of the route, while its body is still to come.
@@ -111,6 +113,7 @@ impl<'c> Exchange<'c> {
             asked: Asked::Not,
             switches: false,
             cached: Cell::new(None),
+            serves_stored: Cell::new(false),
             filling: Cell::new(None),
             copying: Cell::new(None),
             copied: Copied::No,

@@ -95,7 +95,7 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub status: u16,
     /// Fields as received. Those left out are not forwarded.
     pub fields: &'a mut Fields<'h, 'b>,
-    /// True if no body follows.
+    /// True if no body follows the head, as in a 304 or with a length of 0.
     pub ends: bool,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,
@@ -103,4 +103,11 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub outcome: Option<Outcome>,
     /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
     pub instead: Option<Box<Response>>,
+}
+
+impl ResponseHead<'_, '_, '_> {
+    /// True if an endpoint made this response, now or before it was stored; false for responses of the proxy itself.
+    pub(super) fn is_of_endpoint(&self, cx: &Exchange<'_>) -> bool {
+        self.outcome.is_some() || cx.serves_stored.get()
+    }
 }

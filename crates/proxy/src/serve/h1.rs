@@ -17,7 +17,7 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{patience_for, until_gone, websocket};
+use crate::serve::{patience_for, piece_of, until_gone, websocket};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
@@ -415,7 +415,7 @@ impl H1 {
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let mut buf = Buf::holding(part);
-            if parts.peek().is_none() {
+            if parts.peek().is_none() && record.bandwidth.is_none() {
                 sent = buf.extend_some(body);
             }
             record.count_out(buf.len());
@@ -424,13 +424,17 @@ impl H1 {
             }
         }
         while sent < body.len() {
-            let mut n = 0;
-            let writing = async { self.transport.write_some(&body[sent..]).await.map(|taken| n = taken) };
-            if !self.is_taken(record, patience, writing).await {
-                return false;
+            let mut piece = piece_of(record, &body[sent..]).await;
+            sent += piece.len();
+            while !piece.is_empty() {
+                let mut n = 0;
+                let writing = async { self.transport.write_some(piece).await.map(|taken| n = taken) };
+                if !self.is_taken(record, patience, writing).await {
+                    return false;
+                }
+                record.count_out(n);
+                piece = &piece[n..];
             }
-            record.count_out(n);
-            sent += n;
         }
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
     }

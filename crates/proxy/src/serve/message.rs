@@ -15,7 +15,7 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{patience_for, until_gone};
+use crate::serve::{patience_for, piece_of, until_gone};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::{Buf, CAPACITY};
@@ -224,7 +224,10 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         return;
     }
     let (timer, patience) = (down.timer(), patience_for(record, &body));
-    for part in body.chunks(CAPACITY) {
+    let mut rest = &body[..];
+    while !rest.is_empty() {
+        let part = piece_of(record, &rest[..rest.len().min(CAPACITY)]).await;
+        rest = &rest[part.len()..];
         let mut buf = Buf::take();
         timer.set(timer.tick_after(patience));
         let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;

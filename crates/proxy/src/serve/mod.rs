@@ -13,8 +13,11 @@ mod websocket;
 use crate::body::downstream::Downstream;
 use crate::core::linger::LINGER;
 use crate::filters::filter::Resume;
+use crate::peer::bandwidth::Way;
 use crate::record::Record;
+use evenkeel_balance::Clock;
 use evenkeel_net::buffer::CAPACITY;
+use evenkeel_net::event_loop::alarm::sleep;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -34,4 +37,16 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
 fn patience_for(record: &Record<'_>, body: &[u8]) -> Duration {
     let planned = record.rules.routes.planned.get(record.route).filter(|_| body.len() > CAPACITY);
     planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
+}
+
+/// Piece of a body for the client: all of it, or as much as the bandwidth of the route lets pass at once, after the wait for
+/// that.
+async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
+    let Some(bandwidth) = record.bandwidth else { return body };
+    let piece = &body[..body.len().min(bandwidth.piece(Way::Download))];
+    let wait = bandwidth.pace(Way::Download, record.paces(), piece.len(), record.core.clock.now());
+    if wait > 0 {
+        sleep(Duration::from_nanos(wait)).await;
+    }
+    piece
 }

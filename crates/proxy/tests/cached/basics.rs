@@ -1,10 +1,12 @@
 //! Hits and misses, validation, and requests that wait for each other.
 
+use crate::support::h2_client::H2Client;
 use crate::support::{Client, Endpoint, Proxy, SOON};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 /// A proxy with a cached route.
 pub fn cached(endpoint: SocketAddr, cache: &str) -> Proxy {
@@ -100,4 +102,25 @@ fn each_request_counts_once_by_its_result() {
     let results = ["hit", "stale", "renewed", "stored", "not_stored", "passed"];
     assert_eq!(results.map(|result| of(&format!("result=\"{result}\""))), ["2", "0", "1", "2", "1", "1"]);
     assert_eq!((of("reason=\"private\""), of("sent_bytes_total")), ("1".into(), "15".into()));
+}
+
+#[test]
+fn a_stored_response_is_sent_no_faster_than_its_route_allows() {
+    let body = "x".repeat(60_000);
+    let endpoint = Endpoint::answering(move |_| with("200 OK", "Cache-Control: max-age=60\r\n", &body));
+    let route = "[[route]]\npool = 'web'\ncache = true\nbandwidth = '200kB'\n";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", route);
+    assert_eq!(get(&mut proxy.client(), "/a", "").1, "fwd=uri-miss; ttl=60; stored");
+    // A tenth of a second may be caught up, and nothing waits behind the last piece.
+    let least = Duration::from_millis((60_000 - 20_000 - 16_384) / 200);
+    let began = Instant::now();
+    assert_eq!(get(&mut proxy.client(), "/a", "").2.len(), 60_000);
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    let began = Instant::now();
+    let mut client = H2Client::connect(proxy.addr());
+    client.get(1, "/a");
+    let answer = client.answer(1);
+    assert_eq!((answer.status(), answer.body.len()), (200, 60_000));
+    assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+    assert_eq!(endpoint.seen().len(), 1);
 }

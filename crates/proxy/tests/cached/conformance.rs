@@ -11,7 +11,8 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Keys of a cache that does all that the RFCs allow.
-const PERMISSIVE: &str = "{ client_directives = true, heuristics = true, stale_if_error = '1h', set_cookie = 'store' }";
+const PERMISSIVE: &str =
+    "{ client_directives = true, heuristics = true, stale_if_error = '1h', set_cookie = 'store', store_errors = true }";
 
 /// Required case that fails at every strict proxy: its endpoint sends a transfer coding that does not exist.
 const UNFRAMED: &str = "headers-store-Transfer-Encoding";

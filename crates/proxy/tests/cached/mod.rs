@@ -1,7 +1,10 @@
 //! The cache of routes, over real connections.
 
+#![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
+
 mod basics;
 mod conformance;
 mod operators;
+mod poisoning;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

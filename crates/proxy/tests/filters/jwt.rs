@@ -1,7 +1,7 @@
 //! Tokens: what endpoints get of them, what refused clients are told, limits by claims, and keys that change.
 
 #[path = "../../../tokens/tests/support/mod.rs"]
-mod signer;
+pub mod signer;
 
 use super::echo::{CLIENTS, Echoes, ask, got};
 use super::{ask_h1, ask_h2, field};

@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
-mod access;
+pub mod access;
 mod bandwidth;
 mod basic_auth;
 mod bodies;
@@ -14,7 +14,7 @@ mod forward_auth;
 mod guides;
 mod headers;
 mod hosts;
-mod jwt;
+pub mod jwt;
 mod limits;
 mod mirror;
 mod page;

@@ -25,8 +25,9 @@ table! {
             kind: Kind::Map { keys: Form::Status, of: &Kind::Duration { min: 0, max: YEAR, off: false } },
             absent: Absent::Means("responses that state no lifetime are not stored"),
             help: "Lifetime of responses that state none, by status or range of statuses: `{ \"200\" = \"10m\", \"404\" = \
-                \"30s\" }`.",
-            why: "",
+                \"30s\" }`. Errors other than 404, 405, 410, 414, 451 and 501 are stored only if they are named here, \
+                whatever lifetime they state.",
+            why: "Another error may be due to a field of one request, such as a long cookie, and all would get it.",
         };
         /// Shortest lifetime, also of responses that state less; zero = as they state.
         min_ttl: Duration = Key {
@@ -51,7 +52,7 @@ table! {
             absent: Absent::Default("false"),
             help: "Guesses a lifetime where the response states none: a tenth of the time since `Last-Modified`, at most \
                 a day.",
-            why: "A guess can be wrong, and nobody would know why.",
+            why: "A guess can be wrong, and the response does not say why.",
         };
         /// Time after its lifetime in which a response is served while a new one is fetched, unless it states its own.
         stale_while_revalidate: Duration = Key {
@@ -102,15 +103,24 @@ table! {
             name: "headers",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none but those that responses name in Vary"),
-            help: "Fields of requests that tell responses apart, in addition to those that responses name in `Vary`.",
-            why: "",
+            help: "Fields of requests that tell responses apart, in addition to those that responses name in `Vary`. Fields \
+                by which clients name another scheme, host, path or method do not reach endpoints from GET and HEAD, \
+                unless they are named here: `Forwarded`, `Front-End-Https`, `X-Forwarded-Path`, \
+                `X-Forwarded-Port`, `X-Forwarded-Prefix`, `X-Forwarded-Protocol`, `X-Forwarded-Scheme`, \
+                `X-Forwarded-Server`, `X-Forwarded-Ssl`, `X-Forwarded-Uri`, `X-Host`, `X-HTTP-Host-Override`, `X-HTTP-Method`, `X-HTTP-Method-Override`, \
+                `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, `X-Original-URL`, `X-Rewrite-URL`, \
+                `X-Url-Scheme`. Of any other field that endpoints write into pages without `Vary`, name it here, or have \
+                `request_headers` remove it.",
+            why: "An endpoint that reads a field that the key lacks lets one client choose what all get. Removing such \
+                fields is safe where a warning would come with every cached route.",
         };
         /// True if each user of `basic_auth` or `jwt` has responses of their own.
         by_user: bool = Key {
             name: "by_user",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Keeps responses apart for each user of `basic_auth`, or of the claim `sub` of `jwt`. Without it, a route \
+            help: "Keeps responses apart for each user of `basic_auth`, or of the claims `iss` and `sub` of `jwt`, and for what \
+                endpoints get of the token. Requests without such a user pass the cache by. Without it, a route \
                 with `basic_auth`, `jwt`, `forward_auth` or `client_auth` stores only responses that say `public`, \
                 `s-maxage` or `must-revalidate`.",
             why: "Most files are the same for all users, and the response says so.",
@@ -123,6 +133,14 @@ table! {
             help: "Responses that set cookies: `refuse` to store them, `strip` their cookies from what is stored, or `store` \
                 the cookies too, so that every client gets them.",
             why: "A page that sets a cookie is often for one visitor.",
+        };
+        /// True if all errors that state a lifetime are stored.
+        store_errors: bool = Key {
+            name: "store_errors",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Stores every error that states a lifetime. Otherwise only 404, 405, 410, 414, 451, 501 and those of `ttl`.",
+            why: "Other errors may be due to a field that one client has sent, and would be served to all.",
         };
         /// True if `no-cache`, `max-age` and the like of requests are obeyed.
         client_directives: bool = Key {
@@ -168,7 +186,7 @@ words! {
         All = "all",
         /// Its parameters in any order.
         Sorted = "sorted",
-        /// No part of it.
+        /// No part of it, so that all queries of a path are the same.
         None = "none",
     }
 }
@@ -177,7 +195,7 @@ words! {
     /// Handling of responses that set cookies.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CookieRule {
-        /// They are not stored.
+        /// Such responses are not stored at all.
         Refuse = "refuse",
         /// They are stored without their cookies.
         Strip = "strip",

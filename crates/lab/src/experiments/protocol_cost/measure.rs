@@ -66,6 +66,7 @@ impl Costs<'_> {
         if case.ruled {
             setup.routes = vec![Route { ruled: true, ..Route::new(RULED, "app") }];
         }
+        setup.routes.iter_mut().for_each(|route| route.cached = case.cached);
         if case.closes {
             setup.reuse = Reuse::Never;
         }
@@ -186,6 +187,9 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
 fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<f64> {
     // Reading the counters is itself a connection and a request.
     let asked = after.requests.saturating_sub(before.requests + 1);
+    if case.cached && asked > u64::from(case.work.at_once()) {
+        return Err(Error::Refused(format!("it asked the endpoints {asked} times instead of its cache")));
+    }
     let opened = after.connections.saturating_sub(before.connections + 1);
     let each = opened as f64 / asked.max(1) as f64;
     let (meant, wanted) = match case.front {

@@ -36,7 +36,7 @@ HAProxy cannot write an access log to a file: it keeps a ring that it sends over
 has that loses no line. NGINX and evenkeel write a file through a buffer. haproxy-splice is HAProxy with splice-response.
 
 HAPROXY_BIN, a command of several words if need be, measures another HAProxy beside the installed one.",
-    args: |command| arguments(command, "haproxy,haproxy-splice,nginx"),
+    args: |command| arguments(command, "haproxy,haproxy-splice,nginx,varnish"),
     run: |matches| run(&HTTP, "What does a request of HTTP/1.1 cost?", matches, cases::HTTP),
 };
 

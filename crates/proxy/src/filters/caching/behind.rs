@@ -1,14 +1,14 @@
 //! Validation of stored responses behind requests that were answered with them (`stale-while-revalidate`, RFC 5861).
 
-use super::asked::Asked;
-use super::cache::{Cache, moment};
+use super::responses::Responses;
+use crate::cache::asked::Asked;
 use crate::cache::flights::{End, Lead};
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
-use crate::filters::copied::copied;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::RequestHead;
 use crate::filters::row::Route;
+use crate::filters::services::copied::copied;
 use crate::peer::hash_key;
 use crate::side::attempt::Answer;
 use crate::side::send::{Destination, send};
@@ -38,6 +38,7 @@ pub struct Behind(Box<[Rc<Destination>]>);
 pub struct Due {
     pub asked: Asked,
     pub key: Key,
+    pub lookup: Lookup,
     pub entry: Arc<Entry>,
     /// Point in the order of purges at which the request is sent.
     pub began: Sequence,
@@ -61,7 +62,7 @@ impl Behind {
     }
 
     /// Sends the request of a client with the validators of a stored response, in a task of its own, and stores what comes.
-    pub fn validate(&self, cache: &Rc<Cache>, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, due: Due) {
+    pub fn validate(&self, responses: &Rc<Responses>, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, due: Due) {
         let is_of = |to: &&Rc<Destination>| cx.pool.is_some_and(|pool| std::ptr::eq(&*to.pool, pool));
         let Some(to) = self.0.iter().find(is_of).cloned() else { return };
         for field in REPLACED {
@@ -69,18 +70,18 @@ impl Behind {
         }
         let mut request = copied(cx, head);
         (request.method, request.has_body) = ("GET".into(), false);
-        let target = cache.target(&request.target).into_owned();
+        let target = responses.target(&request.target).into_owned();
         request.target = target.into();
         for (name, value) in validators(due.entry.head()) {
             request.fields.push(name.as_bytes(), &value);
         }
         let key = to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
-        let cache = cache.clone();
-        let sent = moment(&cache.shared, cx.core);
-        let running = Running::new(&cache.shared);
+        let responses = responses.clone();
+        let sent = responses.moment(cx.core);
+        let running = Running::new(&responses.shared);
         spawn(async move {
             if let Ok(answer) = send(&to, &mut request, key).await {
-                end(&cache, to.prober.core(), due, answer, sent);
+                end(&responses, to.prober.core(), due, answer, sent);
             }
             // Otherwise the stored response stays as it is.
             drop(running);
@@ -105,20 +106,25 @@ impl Drop for Running {
 }
 
 /// Stores the answer to a validation.
-fn end(cache: &Cache, core: &Core, mut due: Due, mut answer: Answer, sent: Moment) {
-    let received = moment(&cache.shared, core);
+fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sent: Moment) {
+    let received = responses.moment(core);
     let request = due.asked.request();
     let fields = answer.fields.fields();
     let reply = Reply { status: answer.status, fields: &fields, sent, received };
     if answer.status == 304 {
-        cache.renewed(&due.entry, &due.key, &request, &reply, due.began);
+        responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
     } else if is_error(answer.status) || !answer.is_whole {
         return;
-    } else if let Ok(stored) = storable(&request, &Lookup::default(), &reply, &cache.policy) {
-        let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
-        cache.shared.put(&due.key, entry.into(), due.began, received);
     } else {
-        cache.drop_variant(&due.key, &due.entry);
+        match storable(&request, &due.lookup, &reply, &responses.policy) {
+            Ok(stored) => {
+                let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
+                responses.shared.put(&due.key, entry.into(), due.began, received);
+            }
+            // One client must not end what others get.
+            Err(refusal) if refusal.is_of_request() => return,
+            Err(_) => responses.drop_variant(&due.key, &due.entry),
+        }
     }
     due.lead.end(End::Stored, core.clock.now());
 }

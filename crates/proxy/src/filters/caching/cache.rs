@@ -2,39 +2,36 @@
 //! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
 //! as the endpoint sent it.
 
-use super::asked::Asked;
 use super::behind::{Behind, Due};
-use super::fill::{Filling, Kept};
-use super::rules;
-use super::state::{CacheState, Fetch, Outcome, Why};
+use super::fill::Kept;
+use super::responses::Responses;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
+use crate::cache::Entry;
+use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
+use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::keys::keys;
-use crate::cache::{Entry, SharedCache};
-use crate::core::Core;
+use crate::cache::state::{CacheState, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
+use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
-use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate;
-use evenkeel_cache::key::{Key, KeyRules, Place};
+use evenkeel_cache::key::{Key, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::policy::Policy;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
-use evenkeel_cache::store::{Fate, Found, Hit, Sequence};
+use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
-use evenkeel_tokens::USER;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
@@ -50,9 +47,7 @@ struct Caching(Rc<Cache>);
 
 /// Cache of a route on one worker.
 pub struct Cache {
-    pub shared: Arc<SharedCache>,
-    pub policy: Policy,
-    pub(super) keys: KeyRules,
+    pub(super) responses: Rc<Responses>,
     route: Arc<str>,
     pub(super) collapse: Option<Duration>,
     is_by_user: bool,
@@ -64,21 +59,24 @@ pub struct Cache {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.cache.as_ref()?;
-    let shared = route.cache.clone();
     Some(Box::new(Caching(Rc::new(Cache {
-        policy: rules::policy(plan, from, route.plan, shared.plan.object_max),
-        keys: keys(plan),
-        route: route.plan.name.clone(),
+        responses: Responses::new(plan, from, route.plan, route.cache).into(),
+        route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
-        counts: shared.counts.of(&route.plan.name, route.prober.core().index),
-        behind: Behind::new(route, shared.plan.object_max),
-        shared,
+        counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
+        behind: Behind::new(route, route.cache.plan.object_max),
     }))))
 }
 
-/// What a request asks of the cache.
+/// Name of a route for keys. Clients of a listener that asks for certificates share nothing with those of others.
+fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
+    let is_guarded = from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
+    if is_guarded { format!("{}\0{route}", from.listener.name).into() } else { route.clone() }
+}
+
+/// Needs of a request, as the cache reads them from its head.
 pub(super) struct Wish {
     pub lookup: Lookup,
     pub key: Key,
@@ -111,7 +109,8 @@ impl Filter for Caching {
             CacheState::Answered(outcome) => outcome,
             CacheState::Bypassed(bypass, asked) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
-                    cache.invalidate(cx, &asked.request(), head);
+                    let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
+                    cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
                 Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
             }
@@ -122,7 +121,7 @@ impl Filter for Caching {
             return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
         }
         cache.count(&outcome);
-        if !cache.policy.sends_tags {
+        if !cache.responses.policy.sends_tags {
             tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
         if cache.has_status_field {
@@ -159,21 +158,45 @@ impl Cache {
         }
     }
 
-    /// What a request asks of the cache.
-    pub(super) fn wish(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
+    /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
+    ///
+    /// # Errors
+    /// The reason why it passes the cache by.
+    pub(super) fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
         if cx.switches {
             return Err(Bypass::Upgrade);
         }
         let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
-        let lookup = Lookup::of(head.request, has_body, &self.policy)?;
-        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::Target)?) } else { None };
-        let place = Place { is_https: cx.sender().scheme == Scheme::Https, route: &self.route, user };
-        let key = match self.keys.fields.is_empty() {
-            true => self.keys.key(head.request, &place)?,
+        let lookup = Lookup::of(head.request, has_body, &self.responses.policy)?;
+        let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
+        self.drop_unkeyed(cx, head);
+        let sent = head.edits.target().map(|target| self.responses.target(target));
+        let place = Place {
+            is_https: cx.sender().scheme == Scheme::Https,
+            route: &self.route,
+            pool: cx.pool.map_or("", |pool| &pool.name),
+            user: user.as_deref(),
+            sent: sent.as_deref(),
+            reported_host: cx.said.as_deref().and_then(|said| said.host.as_deref()),
+        };
+        let key = match self.responses.keys.fields.is_empty() {
+            true => self.responses.keys.key(head.request, &place)?,
             // Filters may have changed them.
-            false => self.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
+            false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
         Ok(Wish { lookup, key, is_collapsed: false })
+    }
+
+    /// Removes fields by which one client could choose what others get.
+    fn drop_unkeyed(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
+        let (fields, keys) = (&mut head.request.fields, &self.responses.keys);
+        for row in &mut *fields.rows {
+            row.dropped |= keys.drops(row.name(fields.bytes));
+        }
+        // The list that trusted proxies continue begins with what the client has sent, hosts included.
+        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
+            retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
+        }
     }
 
     /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
@@ -185,16 +208,16 @@ impl Cache {
         wish: Wish,
         wait: Option<Duration>,
     ) -> Verdict {
-        let now = moment(&self.shared, cx.core);
-        let began = self.shared.store.begin();
+        let now = self.responses.moment(cx.core);
+        let began = self.responses.shared.store.begin();
         // Copied only if it is needed: most hits are not chosen by fields.
         let mut copy = None;
         let found = {
             let (request, edits) = (&*head.request, &*head.edits);
-            self.shared.store.lookup((&wish.key).into(), |stored| {
+            self.responses.shared.store.lookup((&wish.key).into(), |stored| {
                 let copied = || Asked::of(request, edits);
                 let serves = stored.varying().is_empty()
-                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.policy);
+                    || vary::serves(stored, &copy.get_or_insert_with(copied).request(), &self.responses.policy);
                 serves.then_some(stored.terms.date.0)
             })
         };
@@ -213,10 +236,16 @@ impl Cache {
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let verdict = answer(cx, head.request, &wish, entry, now);
-                if let Role::Leads(lead) = self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+                if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
-                    let key = wish.key;
-                    self.behind.validate(self, cx, head, Due { asked, key, entry: entry.clone(), began, lead });
+                    let Wish { key, lookup, .. } = wish;
+                    let lookup = Lookup { is_head: false, ..lookup };
+                    self.behind.validate(
+                        &self.responses,
+                        cx,
+                        head,
+                        Due { asked, key, lookup, entry: entry.clone(), began, lead },
+                    );
                 }
                 return verdict;
             }
@@ -231,7 +260,7 @@ impl Cache {
         let fills = !wish.lookup.is_head && (entry.is_some() || !is_part);
         let mut lead = None;
         if fills && let Some(wait) = wait {
-            match self.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
+            match self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                 Role::Leads(leads) => lead = Some(leads),
                 Role::Alone => {}
                 Role::Follows(follow) => return self.follow(cx, wish, follow, wait),
@@ -246,8 +275,10 @@ impl Cache {
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
         let target = head.edits.target().unwrap_or(head.request.target);
-        if let Cow::Owned(counting) = self.keys.target(target) {
+        let counting = self.responses.target(target);
+        if counting != target {
             // With what the key lacks, one client could choose what others get.
+            let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, is_collapsed } = wish;
@@ -281,14 +312,14 @@ impl Cache {
 
     /// Decides on the response to a request of this cache.
     fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
-        let now = moment(&self.shared, cx.core);
+        let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.head().terms.ttl(now));
-            let response = stored_response(entry, &fetch.asked.request(), now);
+            let response = stored_response(cx, entry, &fetch.asked.request(), now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
@@ -298,28 +329,29 @@ impl Cache {
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
-        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304) {
-            let (renewed, why) = self.renewed(entry, &fetch.key, &request, &reply, fetch.began);
+        // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored one.
+        if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
+            let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
-            let response = stored_response(&renewed, &request, now);
+            let response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
-                self.compare(entry, &fetch.key, &request, &reply, fetch.began);
+                self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
             return asked;
         }
-        match storable(&request, &fetch.lookup, &reply, &self.policy) {
+        match storable(&request, &fetch.lookup, &reply, &self.responses.policy) {
             Ok(stored) => {
                 let ttl = Some(stored.terms.ttl(now));
                 let Fetch { key, began, lead, .. } = fetch;
-                let (shared, received, now) = (self.shared.clone(), now, cx.core.clock.now());
+                let (shared, received, now) = (self.responses.shared.clone(), now, cx.core.clock.now());
                 let filling = Filling { shared, key, stored, began, lead, now, received };
                 if head.ends {
                     filling.store(Vec::new());
@@ -331,7 +363,7 @@ impl Cache {
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
                 if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
-                    self.drop_variant(&fetch.key, entry);
+                    self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::Apart, cx.core.clock.now());
@@ -340,79 +372,11 @@ impl Cache {
             }
         }
     }
-
-    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
-    pub fn renewed(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        began: Sequence,
-    ) -> (Arc<Entry>, Option<Why>) {
-        match freshen(entry.head(), request, reply, &self.policy) {
-            Freshened::Kept(stored) => {
-                let renewed = Arc::new(entry.with_head(stored));
-                self.shared.put(key, renewed.clone(), began, reply.received);
-                (renewed, None)
-            }
-            Freshened::Once(stored, refusal) => {
-                if !refusal.is_of_request() {
-                    self.drop_variant(key, entry);
-                }
-                (Arc::new(entry.with_head(stored)), Some(Why::Refusal(refusal)))
-            }
-            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
-            // this request, and no other one.
-            Freshened::Mismatch => {
-                self.drop_variant(key, entry);
-                (entry.clone(), Some(Why::Mismatch))
-            }
-        }
-    }
-
-    /// Renews or drops a stored response by the response to a HEAD.
-    fn compare(
-        &self,
-        entry: &Arc<Entry>,
-        key: &Key,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_, '_, '_>,
-        began: Sequence,
-    ) {
-        match by_head(entry.head(), entry.body().len() as u64, request, reply, &self.policy) {
-            OfHead::Kept(stored) => {
-                self.shared.put(key, entry.with_head(stored).into(), began, reply.received);
-            }
-            OfHead::Changed => self.drop_variant(key, entry),
-            OfHead::Untouched => {}
-        }
-    }
-
-    /// Drops one of the stored responses of a key.
-    pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
-        self.shared.store.drop_object(key.into(), entry);
-    }
-
-    /// Target with the parameters that count.
-    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
-        self.keys.target(target)
-    }
-
-    /// Drops what a request with an unsafe method has changed.
-    fn invalidate(&self, cx: &Exchange<'_>, request: &Request<'_, '_>, head: &ResponseHead<'_, '_, '_>) {
-        let (is_https, now) = (cx.sender().scheme == Scheme::Https, moment(&self.shared, cx.core));
-        for target in invalidate::invalidated(request, is_https, head.status, head.fields) {
-            if let Ok(url) = self.keys.url(is_https, request.host, &target) {
-                self.shared.store.purge_url(&url, Fate::Removed, now);
-            }
-        }
-    }
 }
 
 /// Answers a request with a stored response.
 fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
-    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(entry, request, now));
+    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(cx, entry, request, now));
     let bytes = if request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
@@ -420,7 +384,8 @@ fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: 
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
-pub(super) fn stored_response(entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
+    cx.serves_stored.set(true);
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
@@ -444,14 +409,11 @@ fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
     Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
 }
 
-/// User whose password or token the request has.
-fn user<'c>(cx: &'c Exchange<'_>) -> Option<&'c [u8]> {
-    let claim = || Some(cx.token.as_ref()?.as_ref().ok()?.token.claim(USER)?.as_bytes());
-    cx.user.as_deref().or_else(claim)
-}
-
-/// The present time, for lifetimes and ages.
-pub fn moment(shared: &SharedCache, core: &Core) -> Moment {
-    let now = core.clock.now();
-    Moment(shared.unix_ms(now, core.clock.unix_ms(now)))
+/// Users whose password and token the request has. `None` if it has neither, or a token without a name.
+fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
+    let name = cx.user.as_deref();
+    let Some(token) = &cx.token else { return name.map(Cow::Borrowed) };
+    let of_token = token.as_ref().ok()?.token.user()?;
+    let Some(name) = name else { return Some(Cow::Borrowed(of_token)) };
+    Some([&(name.len() as u64).to_le_bytes(), name, of_token].concat().into())
 }

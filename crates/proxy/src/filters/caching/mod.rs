@@ -2,10 +2,9 @@
 //! passes ([`fill`]); a stale response that is served meanwhile is validated [`behind`] the request. [`trial`] predicts
 //! all that for a request that is only described.
 
-mod asked;
-pub mod behind;
+mod behind;
 pub mod cache;
-pub mod fill;
+mod fill;
+mod responses;
 mod rules;
-pub mod state;
 mod trial;

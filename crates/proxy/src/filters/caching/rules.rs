@@ -34,6 +34,7 @@ pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_
             CookieRule::Strip => SetCookie::Strip,
             CookieRule::Store => SetCookie::Store,
         },
+        stores_errors: plan.store_errors,
         request_directives: plan.client_directives,
         access: match (plan.by_user, is_guarded) {
             (true, _) => Access::PerUser,

@@ -1,9 +1,9 @@
 //! Prediction for a described request: its key, what is stored for it, and whether that answers it. Nothing is counted or
 //! fetched, and nothing counts as used.
 
-use super::asked::Asked;
-use super::cache::{Cache, Wish, moment, stored_response};
+use super::cache::{Cache, Wish, stored_response};
 use crate::cache::Entry;
+use crate::cache::asked::Asked;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, RequestHead};
 use evenkeel_cache::decide::{Decision, decide_by, is_only_if_cached, validators};
@@ -19,17 +19,20 @@ const LISTED: usize = 4;
 
 impl Cache {
     /// Predicts what the cache would do with a request.
-    pub fn trial(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> DryRun {
+    pub fn trial(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let wish = match self.wish(cx, head) {
             Ok(wish) => wish,
             Err(bypass) => return DryRun::Next(format!("passes the cache by: {bypass}").into()),
         };
-        let now = moment(&self.shared, cx.core);
-        let key = self.key_text(&wish);
-        let mut stored = self.shared.store.of_url(wish.key.url());
+        if cx.pool.is_none() {
+            return DryRun::Next("has responses for each pool of the split apart, and the pool is drawn".into());
+        }
+        let now = self.responses.moment(cx.core);
+        let key = key_text(&wish);
+        let mut stored = self.responses.shared.store.of_url(wish.key.url());
         stored.retain(|item| *item.key == *wish.key.bytes());
         let mut asked = Asked::of(head.request, head.edits);
-        let serves = |item: &&Item<Stored>| vary::serves(item.object.head(), &asked.request(), &self.policy);
+        let serves = |item: &&Item<Stored>| vary::serves(item.object.head(), &asked.request(), &self.responses.policy);
         // The first of equals was used last, and the store takes it, too.
         let found = stored.iter().rev().filter(serves).max_by_key(|item| item.object.head().terms.date);
         let Some(item) = found else {
@@ -45,7 +48,7 @@ impl Cache {
         let terms = item.stale_from.map_or(item.object.head().terms, |at| item.object.head().terms.ended_at(at));
         let state = state(&terms, item.stale_from.is_some(), now);
         let answers = |how: &str| {
-            let response = stored_response(&item.object, head.request, now);
+            let response = stored_response(cx, &item.object, head.request, now);
             DryRun::Answer(response, format!("{how}: {state}, stored for {key}").into())
         };
         match decide_by(&terms, &wish.lookup, now) {
@@ -63,28 +66,29 @@ impl Cache {
         }
     }
 
-    /// Key in words: the URL, and what else tells responses apart.
-    fn key_text(&self, wish: &Wish) -> String {
-        let key = KeyRef::from(&wish.key);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let Some(parts) = KeyParts::of(key.bytes(), key.url().len()) else { return text(key.url()) };
-        let mut words = text(parts.url);
-        if let Some(user) = parts.user {
-            words += &format!(", user {}", text(user));
-        }
-        for (name, values) in self.keys.fields.iter().zip(parts.values(&self.keys.fields).unwrap_or_default()) {
-            let values: Vec<String> = values.into_iter().map(text).collect();
-            words += &format!(", {name}: {}", if values.is_empty() { "none".to_owned() } else { values.join(", ") });
-        }
-        words
-    }
-
     fn fetch(&self, wish: &Wish) -> &'static str {
-        match self.collapse.is_some() && self.shared.flights.is_under_way(wish.key.bytes()) {
+        match self.collapse.is_some() && self.responses.shared.flights.is_under_way(wish.key.bytes()) {
             true => "would wait for the response that another request fetches",
             false => "would fetch the response",
         }
     }
+}
+
+/// Key in words: the URL, and what else tells responses apart.
+fn key_text(wish: &Wish) -> String {
+    let key = KeyRef::from(&wish.key);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(parts) = KeyParts::of(key.bytes(), key.url().len()) else { return text(key.url()) };
+    let mut words = text(parts.url);
+    if let Some(user) = parts.user {
+        words += &format!(", user {}", text(user));
+    }
+    for (name, values) in &parts.fields {
+        let values: Vec<String> = values.iter().map(|value| text(value)).collect();
+        let values = if values.is_empty() { "none".to_owned() } else { values.join(", ") };
+        words += &format!(", {}: {values}", text(name));
+    }
+    words
 }
 
 fn has_validator(entry: &Arc<Entry>) -> bool {

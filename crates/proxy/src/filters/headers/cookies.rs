@@ -24,7 +24,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 impl Filter for Cookies {
     /// Changes the cookies of endpoints only.
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        if head.outcome.is_none() {
+        if !head.is_of_endpoint(cx) {
             return;
         }
         let bytes = head.fields.bytes;

@@ -67,7 +67,7 @@ impl Filter for Readers {
 
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         // A preflight's answer has fields of its own; no other answer of this proxy has any.
-        if head.outcome.is_some() {
+        if head.is_of_endpoint(cx) {
             let bytes = head.fields.bytes;
             for row in head.fields.rows.iter_mut() {
                 let name = row.name(bytes);

@@ -45,7 +45,7 @@ impl Filter for Restore {
 
     /// Changes the responses of endpoints only.
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        let Some(prefixes) = cx.prefixes.as_deref().filter(|_| head.outcome.is_some()) else { return };
+        let Some(prefixes) = cx.prefixes.as_deref().filter(|_| head.is_of_endpoint(cx)) else { return };
         let bytes = head.fields.bytes;
         let mut sent = None;
         for row in head.fields.rows.iter_mut().filter(|row| !row.dropped) {

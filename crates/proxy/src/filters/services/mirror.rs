@@ -1,9 +1,9 @@
 //! Filter that copies requests for another pool, as the endpoint gets them. A request without a body is copied at once; a
 //! body is copied while it passes, and the copy is sent once all of it has come.
 
+use super::copied::copied;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
-use crate::filters::copied::copied;
 use crate::filters::exchange::{Copied, Exchange};
 use crate::filters::filter::{Filter, RequestHead, Verdict};
 use crate::filters::row::Build;

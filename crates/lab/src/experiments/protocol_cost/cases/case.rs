@@ -27,6 +27,8 @@ pub struct Case {
     pub path: &'static str,
     /// True to send the requests through the rules of a [ruled route](crate::balancers::Route::ruled).
     pub ruled: bool,
+    /// True to answer the requests from the cache.
+    pub cached: bool,
     /// Claims about evenkeel's figure relative to others.
     pub bounds: &'static [Bound],
 }
@@ -98,6 +100,7 @@ pub const USUAL: Case = Case {
     count: Count::Cpu,
     path: "/1k",
     ruled: false,
+    cached: false,
     bounds: &[],
 };
 
@@ -116,6 +119,12 @@ pub const fn both(at_most: f64, text: &'static str) -> Bound {
     Bound::new(text, HAPROXY_AND_NGINX, at_most)
 }
 
+/// Claim that it is at most this fraction of the lower of NGINX's and Varnish's.
+pub const fn caches(at_most: f64, text: &'static str) -> Bound {
+    Bound::new(text, NGINX_AND_VARNISH, at_most)
+}
+
+const NGINX_AND_VARNISH: &[&str] = &["nginx", "varnish"];
 const HAPROXY_AND_NGINX: &[&str] = &["haproxy", "nginx"];
 /// Names of all proxies that a case can be measured with.
 const THE_BEST: &[&str] = &["haproxy", "haproxy-splice", "nginx", "envoy"];

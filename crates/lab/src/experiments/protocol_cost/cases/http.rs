@@ -1,6 +1,6 @@
 //! Cases of `proxy-cost`: HTTP/1.1 requests.
 
-use super::case::{Case, Count, USUAL, Work, best, haproxy};
+use super::case::{Case, Count, USUAL, Work, best, caches, haproxy};
 use crate::balancers::Front;
 use crate::study::grid::Bound;
 
@@ -76,6 +76,40 @@ pub static CASES: &[Case] = &[
             haproxy(0.8, "ten rules: evenkeel's CPU time per request is at most 0.8 of HAProxy's"),
             best(1.0, "ten rules: it is at most that of the best of the others"),
         ],
+        ..KEPT
+    },
+    Case {
+        name: "cached-1k",
+        about: "as keep-alive, from the cache",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 1 kB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
+        ..KEPT
+    },
+    Case {
+        name: "cached-64k",
+        about: "64 kB from the cache, 32 clients that keep their connection (wrk)",
+        work: Work::Kept(32),
+        path: "/64k",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 64 kB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
+        ..KEPT
+    },
+    Case {
+        name: "cached-1m",
+        about: "1 MB from the cache, 16 clients that keep their connection (wrk)",
+        work: Work::Kept(16),
+        path: "/1m",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 1 MB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
         ..KEPT
     },
     Case {

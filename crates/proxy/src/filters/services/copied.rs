@@ -1,7 +1,7 @@
 //! Copy of a request as the endpoint gets it, for requests of this proxy's own.
 
-use super::exchange::Exchange;
-use super::filter::RequestHead;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::RequestHead;
 use crate::side::request::SideRequest;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::fields::Stated;

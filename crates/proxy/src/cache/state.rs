@@ -1,9 +1,9 @@
 //! State of a request at the cache of its route, from its head to the end of its response.
 
+use super::Entry;
 use super::asked::Asked;
-use crate::cache::Entry;
-use crate::cache::counts::CacheResult;
-use crate::cache::flights::Lead;
+use super::counts::CacheResult;
+use super::flights::Lead;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 /// State of a request at the cache of its route.
 pub enum CacheState {
-    /// It passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
+    /// Passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
     Bypassed(Bypass, Option<Asked>),
-    /// It asks the endpoint.
+    /// Waits for the response of an endpoint, which may be stored.
     Fetching(Box<Fetch>),
-    /// It was answered.
+    /// Has a response, from the cache or from an endpoint.
     Answered(Outcome),
 }
 
@@ -41,7 +41,7 @@ pub struct Fetch {
     pub is_part: bool,
 }
 
-/// What the cache did for a response.
+/// Effect of the cache on a response, as clients, counters and explanations get it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Reason why the endpoint was asked; `None` for a hit.
@@ -87,7 +87,7 @@ impl Why {
 }
 
 impl Outcome {
-    /// Result for the counters.
+    /// Class of the outcome, of which each has a counter.
     pub fn result(&self) -> CacheResult {
         match (self.forward, self.why) {
             (None, Some(_)) | (_, Some(Why::Bypass(_))) => CacheResult::Passed,
@@ -99,7 +99,7 @@ impl Outcome {
         }
     }
 
-    /// Adds the line `Cache-Status` (RFC 9211).
+    /// Adds the line `Cache-Status` with its line end (RFC 9211).
     pub fn write(&self, out: &mut Vec<u8>) {
         let &Outcome { forward, forward_status, ttl, is_stored, is_collapsed, why, .. } = self;
         let detail = why.map(Why::text);

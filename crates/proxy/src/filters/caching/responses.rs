@@ -1,0 +1,118 @@
+//! Stored responses of a route under its rules: renewed, dropped, invalidated.
+
+use super::rules;
+use crate::cache::keys::keys;
+use crate::cache::state::Why;
+use crate::cache::{Entry, SharedCache};
+use crate::core::Core;
+use crate::filters::row::Build;
+use evenkeel_balance::Clock;
+use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
+use evenkeel_cache::invalidate::invalidated;
+use evenkeel_cache::key::{Key, KeyRules};
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::policy::Policy;
+use evenkeel_cache::reply::Reply;
+use evenkeel_cache::store::{Fate, Sequence};
+use evenkeel_config::plan;
+use evenkeel_wire::head::{Fields, Request};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Stored responses of a route, and the rules for them.
+pub struct Responses {
+    pub shared: Arc<SharedCache>,
+    pub policy: Policy,
+    pub keys: KeyRules,
+}
+
+impl Responses {
+    /// Responses of a route with `cache`.
+    pub fn new(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, shared: &Arc<SharedCache>) -> Responses {
+        Responses {
+            shared: shared.clone(),
+            policy: rules::policy(plan, from, route, shared.plan.object_max),
+            keys: keys(plan),
+        }
+    }
+
+    /// The present time, for lifetimes and ages.
+    pub fn moment(&self, core: &Core) -> Moment {
+        let now = core.clock.now();
+        Moment(self.shared.unix_ms(now, core.clock.unix_ms(now)))
+    }
+
+    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
+    pub fn renewed(
+        &self,
+        entry: &Arc<Entry>,
+        key: &Key,
+        request: &Request<'_, '_>,
+        reply: &Reply<'_, '_, '_>,
+        began: Sequence,
+    ) -> (Arc<Entry>, Option<Why>) {
+        match freshen(entry.head(), request, reply, &self.policy) {
+            Freshened::Kept(stored) => {
+                let renewed = Arc::new(entry.with_head(stored));
+                self.shared.put(key, renewed.clone(), began, reply.received);
+                (renewed, None)
+            }
+            Freshened::Once(stored, refusal) => {
+                if !refusal.is_of_request() {
+                    self.drop_variant(key, entry);
+                }
+                (Arc::new(entry.with_head(stored)), Some(Why::Refusal(refusal)))
+            }
+            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
+            // this request, and no other one.
+            Freshened::Mismatch => {
+                self.drop_variant(key, entry);
+                (entry.clone(), Some(Why::Mismatch))
+            }
+        }
+    }
+
+    /// Renews or drops a stored response by the response to a HEAD.
+    pub fn compare(
+        &self,
+        entry: &Arc<Entry>,
+        key: &Key,
+        request: &Request<'_, '_>,
+        reply: &Reply<'_, '_, '_>,
+        began: Sequence,
+    ) {
+        match by_head(entry.head(), entry.body().len() as u64, request, reply, &self.policy) {
+            OfHead::Kept(stored) => {
+                self.shared.put(key, entry.with_head(stored).into(), began, reply.received);
+            }
+            OfHead::Changed => self.drop_variant(key, entry),
+            OfHead::Untouched => {}
+        }
+    }
+
+    /// Drops one of the stored responses of a key.
+    pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
+        self.shared.store.drop_object(key.into(), entry);
+    }
+
+    /// Target with the parameters that count.
+    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
+        self.keys.target(target)
+    }
+
+    /// Drops what a request with an unsafe method has changed, as far as the status and the fields of its response tell.
+    pub fn invalidate(
+        &self,
+        request: &Request<'_, '_>,
+        is_https: bool,
+        status: u16,
+        fields: &Fields<'_, '_>,
+        now: Moment,
+    ) {
+        for target in invalidated(request, is_https, status, fields) {
+            if let Ok(url) = self.keys.url(is_https, request.host, &target) {
+                self.shared.store.purge_url(&url, Fate::Removed, now);
+            }
+        }
+    }
+}
