@@ -98,51 +98,45 @@ pub struct Place<'p> {
 }
 
 /// Parts of the bytes of a [`Key`], for pages of operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyParts<'k> {
     /// URL without the byte that ends it.
     pub url: &'k [u8],
     pub route: &'k [u8],
     pub pool: &'k [u8],
     pub user: Option<&'k [u8]>,
-    /// Target that the endpoint gets, if it is another one than that of the URL.
+    /// Target that the endpoint gets, if it is another one.
     pub sent: Option<&'k [u8]>,
     /// Host that a trusted proxy reports.
     pub reported_host: Option<&'k [u8]>,
-    /// Host as the client spelled it, if that is not the one of the URL.
-    pub spelled_host: Option<&'k [u8]>,
-    /// Names and values of [`KeyRules::fields`].
-    fields: &'k [u8],
+    /// Host as it was sent, if it is not spelled as in the URL.
+    pub host: Option<&'k [u8]>,
+    /// Names of [`KeyRules::fields`], each with its values.
+    pub fields: Vec<(&'k [u8], Vec<&'k [u8]>)>,
 }
 
 impl<'k> KeyParts<'k> {
     /// Takes the bytes of a key apart; `None` if they are not those of a key.
     pub fn of(bytes: &'k [u8], url_len: usize) -> Option<KeyParts<'k>> {
         let (url, mut rest) = bytes.split_at_checked(url_len)?;
-        let url = url.strip_suffix(b"\0").unwrap_or(url);
         let (route, pool) = (pull(&mut rest)?, pull(&mut rest)?);
         let (user, sent) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
-        let (reported_host, spelled_host) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
-        Some(KeyParts { url, route, pool, user, sent, reported_host, spelled_host, fields: rest })
-    }
-
-    /// Values of these fields; `None` if the key was made for others.
-    pub fn values(&self, fields: &[Box<str>]) -> Option<Vec<Vec<&'k [u8]>>> {
-        let mut rest = self.fields;
-        let mut of_field = |name: &Box<str>| {
-            pull(&mut rest).filter(|known| *known == name.as_bytes())?;
+        let (reported_host, host) = (pull_if(&mut rest)?, pull_if(&mut rest)?);
+        let mut fields = Vec::new();
+        while !rest.is_empty() {
+            let name = pull(&mut rest)?;
             let count = pull_count(&mut rest)?;
-            (0..count).map(|_| pull(&mut rest)).collect::<Option<Vec<_>>>()
-        };
-        let values = fields.iter().map(&mut of_field).collect::<Option<_>>()?;
-        rest.is_empty().then_some(values)
+            fields.push((name, (0..count).map(|_| pull(&mut rest)).collect::<Option<_>>()?));
+        }
+        let url = url.strip_suffix(b"\0").unwrap_or(url);
+        Some(KeyParts { url, route, pool, user, sent, reported_host, host, fields })
     }
 }
 
 fn pull_if<'k>(rest: &mut &'k [u8]) -> Option<Option<&'k [u8]>> {
-    let (is_there, after) = rest.split_first()?;
+    let (has_part, after) = rest.split_first()?;
     *rest = after;
-    if *is_there == 0 { Some(None) } else { pull(rest).map(Some) }
+    if *has_part == 0 { Some(None) } else { Some(Some(pull(rest)?)) }
 }
 
 fn pull_count(rest: &mut &[u8]) -> Option<u32> {
@@ -356,17 +350,17 @@ mod tests {
     fn a_key_is_taken_apart_and_other_bytes_are_not() {
         let rules = KeyRules { fields: vec!["x".into(), "y".into()], ..KeyRules::default() };
         let place =
-            Place { is_https: true, route: "r", pool: "p", user: Some(b""), sent: Some("/c"), reported_host: None };
+            Place { is_https: true, route: "r", pool: "p", user: Some(b""), sent: Some("/c"), ..Place::default() };
         let key = key(&rules, "A", "/b?c", &[("x", "1"), ("X", "")], &place).unwrap();
         let parts = KeyParts::of(key.bytes(), key.url().len()).unwrap();
         assert_eq!((parts.url, parts.route, parts.pool), (&b"https://a/b?c"[..], &b"r"[..], &b"p"[..]));
-        assert_eq!((parts.user, parts.sent), (Some(&b""[..]), Some(&b"/c"[..])));
-        assert_eq!((parts.reported_host, parts.spelled_host), (None, Some(&b"A"[..])));
-        assert_eq!(parts.values(&rules.fields), Some(vec![vec![&b"1"[..], b""], vec![]]));
-        assert_eq!((parts.values(&rules.fields[..1]), parts.values(&[])), (None, None));
+        assert_eq!((parts.user, parts.sent, parts.reported_host), (Some(&b""[..]), Some(&b"/c"[..]), None));
+        assert_eq!((parts.host, &parts.fields[0]), (Some(&b"A"[..]), &(&b"x"[..], vec![&b"1"[..], b""])));
+        assert_eq!(parts.fields[1], (&b"y"[..], vec![]));
         for end in 0..key.bytes().len() {
-            let cut = KeyParts::of(&key.bytes()[..end], key.url().len()).and_then(|cut| cut.values(&rules.fields));
-            assert_eq!(cut, None, "{end}");
+            let cut = KeyParts::of(&key.bytes()[..end], key.url().len());
+            // Whole fields may be missing.
+            assert!(cut.is_none_or(|cut| cut.fields.len() < 2), "{end}");
         }
     }
 

@@ -23,6 +23,19 @@ pub enum Forward {
 }
 
 impl Forward {
+    /// Short text of the reason, for explanations: lower case, ASCII.
+    pub fn text(self) -> &'static str {
+        match self {
+            Forward::Bypass => "the request was not for the cache",
+            Forward::Method => "the method was not for the cache",
+            Forward::UriMiss => "nothing was stored",
+            Forward::VaryMiss => "what was stored is for other requests",
+            Forward::Stale => "what was stored was stale",
+            Forward::Request => "the request accepted nothing stored",
+            Forward::Partial => "a part was not stored",
+        }
+    }
+
     fn token(self) -> &'static str {
         match self {
             Forward::Bypass => "bypass",

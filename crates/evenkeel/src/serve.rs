@@ -235,7 +235,7 @@ impl Serving {
                         Err(why) => _ = answer.send(Err(Problem::refused(why))),
                     },
                 },
-                _ = count.tick(), if self.admin.is_some() => self.shown.timeline.count(&self.ledger, unix_ms(SystemTime::now())),
+                _ = count.tick(), if self.admin.is_some() => self.shown.count(&self.ledger, unix_ms(SystemTime::now())),
                 offer = self.configured.providers.offered() => {
                     // The result is in the log.
                     let _ = self.take(offer).await;

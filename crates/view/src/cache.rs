@@ -77,6 +77,8 @@ pub struct CacheRoute {
     pub passed: u64,
     /// Part of the requests for the cache that a stored response answered, fresh or stale, 0 to 1; `None` without requests.
     pub hit_ratio: Option<f64>,
+    /// The same over the last five minutes.
+    pub hit_ratio_of_late: Option<f64>,
     /// Reasons why responses were not stored, the most frequent first.
     pub reasons: Vec<NotStored>,
     /// Requests that have waited for the response to another one.
@@ -163,7 +165,10 @@ pub struct StoredResponse {
     /// User whose requests it answers, for routes with `by_user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Fields of requests in the key, as `x-tenant: a`: those of `headers` of the route.
+    /// Pool that answered; those of a split have responses of their own.
+    pub pool: String,
+    /// Fields of requests in the key, as `x-tenant: a`: those of `headers` of the route. Also `host` if it was not spelled as in
+    /// the URL, and `sent as` for a path that the route rewrites.
     pub key_fields: Vec<String>,
     /// Fields that requests have for it, as its `Vary` demands: `accept-encoding: gzip`, or the name alone for none.
     pub varies_by: Vec<String>,

@@ -5,7 +5,7 @@ use super::time::milliseconds;
 use super::world::{World, group, single};
 use crate::model::{Table, Value, duration, parse_size, size};
 
-/// Time after which NGINX drops what nobody asks for, unless `inactive` says otherwise.
+/// Time without a request after which NGINX drops a response, unless `inactive` says otherwise.
 const INACTIVE_MS: u64 = 600_000;
 
 /// Largest `max_size` that is taken over: NGINX's is of a disk, and here it is memory.
@@ -175,7 +175,8 @@ fn exceptions(levels: &[&[Directive]], cache: &Directive, world: &mut World<'_>)
     is_safe
 }
 
-/// Settles the zone of a cache, and adds its memory. Returns the milliseconds for which it keeps what nobody asks for.
+/// Settles the zone of a cache, and adds its memory. Returns the milliseconds
+/// without a request after which it drops a response.
 fn zone(directive: &Directive, world: &mut World<'_>) -> u64 {
     let Some(path) = world.caches.get(directive.word(1)).copied() else {
         world.ledger.changes(directive.line, "its zone is not there", "[cache] memory, if 256 MiB is not right");

@@ -84,7 +84,7 @@ fn state(cache: &Cache) -> String {
     text.push('\n');
     let rows: Vec<Vec<String>> = cache.routes.iter().map(row).collect();
     text += &table(
-        &["ROUTE", "HIT RATIO", "HIT", "STALE", "RENEWED", "STORED", "NOT STORED", "PASSED", "WAITED", "SENT"],
+        &["ROUTE", "HIT RATIO", "5 MIN", "HIT", "STALE", "RENEWED", "STORED", "NOT STORED", "PASSED", "WAITED", "SENT"],
         &rows,
     );
     for route in cache.routes.iter().filter(|route| !route.reasons.is_empty()) {
@@ -96,10 +96,14 @@ fn state(cache: &Cache) -> String {
 }
 
 fn row(route: &CacheRoute) -> Vec<String> {
-    let ratio = route.hit_ratio.map_or("-".to_owned(), |ratio| percent(ratio, ""));
+    let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| percent(ratio, ""));
     let counts = [route.hit, route.stale, route.renewed, route.stored, route.not_stored, route.passed, route.collapsed];
     let counts = counts.into_iter().map(grouped);
-    [route.route.clone(), ratio].into_iter().chain(counts).chain([bytes(route.bytes)]).collect()
+    [route.route.clone(), ratio(route.hit_ratio), ratio(route.hit_ratio_of_late)]
+        .into_iter()
+        .chain(counts)
+        .chain([bytes(route.bytes)])
+        .collect()
 }
 
 fn top(keys: &[TopKey]) -> String {
@@ -142,6 +146,7 @@ fn one(stored: &StoredResponse) -> String {
     let list = |parts: &[String]| (!parts.is_empty()).then(|| parts.join("; "));
     let lines = [
         ("route", Some(stored.route.clone())),
+        ("pool", Some(stored.pool.clone())),
         ("user", stored.user.clone()),
         ("key fields", list(&stored.key_fields)),
         ("varies by", list(&stored.varies_by)),
@@ -200,7 +205,7 @@ mod tests {
             "1.50 kB of 3.00 kB in use (50%): 2 responses",
             "3 evicted 1m01s after they were stored",
             "7 purged\n",
-            "shop   50%        1,234",
+            "shop   50%        -      1,234",
             "route shop did not store:\n",
             "1,200      no-store",
         ] {

@@ -1,6 +1,6 @@
 //! The process as its operators see and change it: answers to the API.
 
-mod cached;
+pub mod cached;
 pub mod native;
 pub mod past;
 pub mod shown;
@@ -222,7 +222,9 @@ impl Running for Window {
     }
 
     fn cache(&self) -> Result<Cache, Problem> {
-        self.running()?.0.shown_cache().ok_or_else(cached::no_cache)
+        let mut cache = self.running()?.0.shown_cache().ok_or_else(cached::no_cache)?;
+        self.shown.cached.add_to(&mut cache);
+        Ok(cache)
     }
 
     fn cache_top(&self, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {

@@ -1,5 +1,6 @@
 //! State that the admin shows of a process, which may not run yet.
 
+use super::cached::OfLate;
 use super::native::native;
 use super::state;
 use crate::registry::render;
@@ -33,6 +34,8 @@ pub struct Shown {
     /// Numbers of the queries of resolvers.
     pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
     pub timeline: Timeline,
+    /// Requests of routes with a cache over the last minutes.
+    pub cached: OfLate,
     /// True once every endpoint was checked. New endpoints of a reload do not make the process unready.
     checked: AtomicBool,
     /// True if the process accepts no more.
@@ -54,6 +57,14 @@ impl Shown {
             (self.draining.load(Relaxed), "draining"),
         ];
         Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }
+    }
+
+    /// Notes the counts of this second.
+    pub fn count(&self, ledger: &Ledger, now_ms: u64) {
+        self.timeline.count(ledger, now_ms);
+        if let Some(running) = self.running.get() {
+            self.cached.count(&running.borrow(), now_ms);
+        }
     }
 
     /// Renders all metrics as text.

@@ -108,11 +108,54 @@ impl Outcome {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Text of the line without the name of this cache, for explanations.
+    /// Effect of the cache in a few words, for explanations.
     pub fn text(&self) -> String {
-        let mut line = Vec::new();
-        self.write(&mut line);
-        let text = String::from_utf8_lossy(&line);
-        text.trim_end().trim_start_matches("Cache-Status: evenkeel; ").to_string()
+        let why = self.why.map_or("the endpoint gave no response", Why::text);
+        let freshness = match self.ttl {
+            Some(left @ 1..) => format!("fresh for {left} s more"),
+            Some(over) => format!("stale for {} s", -over),
+            None => "without a lifetime".to_owned(),
+        };
+        let asked = self.forward.map_or("", Forward::text);
+        let did = match (self.result(), self.why) {
+            (CacheResult::Hit, _) => format!("answered from the cache: {freshness}"),
+            (CacheResult::Stale, Some(_)) => format!("answered from the cache, as the endpoint failed: {freshness}"),
+            (CacheResult::Stale, None) => format!("answered from the cache, and validated behind it: {freshness}"),
+            (CacheResult::Renewed, None) => format!("validated by the endpoint: {freshness}"),
+            (CacheResult::Renewed, Some(_)) => format!("validated by the endpoint, and not stored again: {why}"),
+            (CacheResult::Stored, _) => format!("{asked}; stored: {freshness}"),
+            (CacheResult::NotStored, _) => format!("{asked}; not stored: {why}"),
+            (CacheResult::Passed, _) => format!("passed the cache by: {why}"),
+        };
+        if self.is_collapsed { format!("waited for another request; {did}") } else { did }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explanations_are_in_words() {
+        let hit = Outcome { ttl: Some(58), ..Outcome::default() };
+        let miss = Outcome { forward: Some(Forward::UriMiss), ..hit };
+        let why = |why| Outcome { why: Some(why), ttl: None, ..miss };
+        for (outcome, text) in [
+            (hit, "answered from the cache: fresh for 58 s more"),
+            (Outcome { ttl: Some(-3), ..hit }, "answered from the cache, and validated behind it: stale for 3 s"),
+            (Outcome { is_stored: true, ..miss }, "nothing was stored; stored: fresh for 58 s more"),
+            (why(Why::Refusal(Refusal::Private)), "nothing was stored; not stored: private"),
+            (why(Why::Bypass(Bypass::Method)), "passed the cache by: method is neither GET nor HEAD"),
+            (
+                Outcome { is_collapsed: true, ..hit },
+                "waited for another request; answered from the cache: fresh for 58 s more",
+            ),
+            (
+                Outcome { forward_status: Some(304), is_stored: true, ..miss },
+                "validated by the endpoint: fresh for 58 s more",
+            ),
+        ] {
+            assert_eq!(outcome.text(), text);
+        }
     }
 }

@@ -67,6 +67,20 @@ impl Numbers {
         })
     }
 
+    /// Requests of each route with a cache so far: those that a stored response answered, and all that asked for one.
+    pub fn cache_asked(&self) -> Vec<(Arc<str>, [u64; 2])> {
+        use CacheResult::{Hit, NotStored, Renewed, Stale, Stored};
+        let of_route = |(route, _): (&plan::Route, _)| {
+            let counts = self.cache.counts.of_route(&route.name);
+            let of = |results: &[CacheResult]| {
+                let all = counts.iter().flat_map(|counts| results.iter().map(|at| counts.results[*at as usize].get()));
+                all.fold(0, u64::wrapping_add)
+            };
+            (route.name.clone(), [of(&[Hit, Stale]), of(&[Hit, Stale, Renewed, Stored, NotStored])])
+        };
+        self.cached_routes().map(of_route).collect()
+    }
+
     /// The first keys of an order, at most a thousand. Looks at every key: not for a thread that serves requests. `now` is
     /// on the workers' clock.
     ///
@@ -87,7 +101,7 @@ impl Numbers {
             let terms = terms(&item);
             Some(TopKey {
                 url: text(parts.url),
-                route: text(parts.route),
+                route: route_of(&parts),
                 bytes: top.bytes,
                 hits: top.hits,
                 variants: top.variants as u64,
@@ -170,6 +184,7 @@ impl Numbers {
             not_stored: of(CacheResult::NotStored),
             passed: of(CacheResult::Passed),
             hit_ratio: None,
+            hit_ratio_of_late: None,
             reasons,
             collapsed: sum(&|counts| counts.collapsed.get()),
             bytes: sum(&|counts| counts.bytes.get()),
@@ -180,22 +195,21 @@ impl Numbers {
 
     fn shown_stored(&self, item: &Item<Stored>, now: Moment) -> Option<StoredResponse> {
         let parts = KeyParts::of(&item.key, item.url_len)?;
-        // Absent after a change of the plan: nothing asks for such a key any more.
-        let rules = self
-            .cached_routes()
-            .find(|(route, _)| route.name.as_bytes() == parts.route)
-            .map(|(_, cache)| keys(cache))?;
-        let values = parts.values(&rules.fields)?;
-        let field = |(name, values): (&Box<str>, Vec<&[u8]>)| match values.is_empty() {
-            true => name.to_string(),
-            false => format!("{name}: {}", values.into_iter().map(text).collect::<Vec<_>>().join(", ")),
+        let field = |(name, values): &(&[u8], Vec<&[u8]>)| match values.is_empty() {
+            true => text(name),
+            false => {
+                format!("{}: {}", text(name), values.iter().map(|value| text(value)).collect::<Vec<_>>().join(", "))
+            }
         };
+        let others = [("host", parts.host), ("host by a proxy", parts.reported_host), ("sent as", parts.sent)];
+        let others = others.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", text(value?))));
         let (head, terms) = (item.object.head(), terms(item));
         Some(StoredResponse {
             url: text(parts.url),
-            route: text(parts.route),
+            route: route_of(&parts),
+            pool: text(parts.pool),
             user: parts.user.map(text),
-            key_fields: rules.fields.iter().zip(values).map(field).collect(),
+            key_fields: parts.fields.iter().map(field).chain(others).collect(),
             varies_by: text(head.varying()).lines().map(str::to_owned).collect(),
             status: head.status,
             age_s: terms.age(now),
@@ -321,6 +335,11 @@ impl<'u> Url<'u> {
         let text = self.whole.escape_debug();
         CacheRefused::Malformed(format!("\"{text}\" cannot be a stored URL: no white space and no # may be in it"))
     }
+}
+
+/// Route of a key, after the listener if its clients share nothing with those of others.
+fn route_of(parts: &KeyParts<'_>) -> String {
+    text(parts.route).replace('\0', "/")
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -64,9 +64,12 @@ fn filter(
     let (unused, _) = UnixStream::pair().map_err(|error| format!("no socket for a dry run: {error}"))?;
     let transport = Transport::from(Stream::new(OwnedFd::from(unused)));
     let peer = Peer::new(SocketAddr::new(client, 0), |_| false, &transport);
+    let name = would.routed.pool.clone();
+    let pool = worker.installed.borrow().pools.iter().find(|of| name.as_deref() == Some(&*of.name)).cloned();
     // Not those of the listener: nothing is counted.
     let stats = ListenerStats::default();
     let mut exchange = Exchange::new(&worker.core, &peer, &stats);
+    exchange.pool = pool.as_deref();
     exchange.framing = framing(request);
     exchange.said = rules.plan.tls.is_some().then(|| Box::new(over_tls(client)));
     let mut edits = Edits::new(Vec::new());

@@ -46,8 +46,8 @@ use std::time::Duration;
 struct Caching(Rc<Cache>);
 
 /// Cache of a route on one worker.
-pub(super) struct Cache {
-    pub responses: Rc<Responses>,
+pub struct Cache {
+    pub(super) responses: Rc<Responses>,
     route: Arc<str>,
     pub(super) collapse: Option<Duration>,
     is_by_user: bool,

@@ -24,8 +24,11 @@ impl Cache {
             Ok(wish) => wish,
             Err(bypass) => return DryRun::Next(format!("passes the cache by: {bypass}").into()),
         };
+        if cx.pool.is_none() {
+            return DryRun::Next("has responses for each pool of the split apart, and the pool is drawn".into());
+        }
         let now = self.responses.moment(cx.core);
-        let key = self.key_text(&wish);
+        let key = key_text(&wish);
         let mut stored = self.responses.shared.store.of_url(wish.key.url());
         stored.retain(|item| *item.key == *wish.key.bytes());
         let mut asked = Asked::of(head.request, head.edits);
@@ -63,30 +66,29 @@ impl Cache {
         }
     }
 
-    /// Key in words: the URL, and what else tells responses apart.
-    fn key_text(&self, wish: &Wish) -> String {
-        let key = KeyRef::from(&wish.key);
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let Some(parts) = KeyParts::of(key.bytes(), key.url().len()) else { return text(key.url()) };
-        let mut words = text(parts.url);
-        if let Some(user) = parts.user {
-            words += &format!(", user {}", text(user));
-        }
-        for (name, values) in
-            self.responses.keys.fields.iter().zip(parts.values(&self.responses.keys.fields).unwrap_or_default())
-        {
-            let values: Vec<String> = values.into_iter().map(text).collect();
-            words += &format!(", {name}: {}", if values.is_empty() { "none".to_owned() } else { values.join(", ") });
-        }
-        words
-    }
-
     fn fetch(&self, wish: &Wish) -> &'static str {
         match self.collapse.is_some() && self.responses.shared.flights.is_under_way(wish.key.bytes()) {
             true => "would wait for the response that another request fetches",
             false => "would fetch the response",
         }
     }
+}
+
+/// Key in words: the URL, and what else tells responses apart.
+fn key_text(wish: &Wish) -> String {
+    let key = KeyRef::from(&wish.key);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Some(parts) = KeyParts::of(key.bytes(), key.url().len()) else { return text(key.url()) };
+    let mut words = text(parts.url);
+    if let Some(user) = parts.user {
+        words += &format!(", user {}", text(user));
+    }
+    for (name, values) in &parts.fields {
+        let values: Vec<String> = values.iter().map(|value| text(value)).collect();
+        let values = if values.is_empty() { "none".to_owned() } else { values.join(", ") };
+        words += &format!(", {}: {values}", text(name));
+    }
+    words
 }
 
 fn has_validator(entry: &Arc<Entry>) -> bool {

@@ -1,10 +1,13 @@
 //! The cache: memory, what became of the requests of each route, the most used and the largest URLs, and a form to purge.
 
+mod lists;
+
 use super::page::{Asked, Content, Page};
-use super::shown::{cut, or_dash, percent};
+use super::shown::{or_dash, percent};
 use super::table::{Column, Row, compact, table};
-use evenkeel_view::cache::{Cache, CacheRoute, Evicted, StoredResponse, TopBy, TopKey, TopWanted};
-use evenkeel_view::words::{ago, bytes, escaped, grouped};
+use evenkeel_view::cache::{Cache, CacheRoute, Evicted, TopBy, TopKey, TopWanted};
+use evenkeel_view::words::{ago, bytes, grouped};
+use lists::{keys, stored};
 use maud::{Markup, html};
 
 /// The page does not follow what happens: a list of all keys every second would cost too much.
@@ -16,6 +19,7 @@ const ROWS: u16 = 15;
 const ROUTES: &[Column] = &[
     Column::text("Route"),
     Column::number("Hit ratio"),
+    Column::number("Last 5 min"),
     Column::number("Hit"),
     Column::number("Stale"),
     Column::number("Renewed"),
@@ -27,27 +31,6 @@ const ROUTES: &[Column] = &[
 ];
 
 const REASONS: &[Column] = &[Column::text("Reason"), Column::number("Responses")];
-
-const KEYS: &[Column] = &[
-    Column::text("URL"),
-    Column::number("Hits"),
-    Column::number("Size"),
-    Column::number("Variants"),
-    Column::number("Age"),
-    Column::number("Fresh for"),
-    Column::text("Tags"),
-];
-
-const STORED: &[Column] = &[
-    Column::text("Requests with"),
-    Column::number("Status"),
-    Column::number("Age"),
-    Column::number("Fresh for"),
-    Column::text("Lifetime by"),
-    Column::number("Size"),
-    Column::text("Tags"),
-    Column::text("Validators"),
-];
 
 fn content(asked: Asked) -> Content {
     Box::pin(async move {
@@ -133,64 +116,14 @@ fn evicted(evicted: &Evicted) -> Markup {
 
 fn route(route: &CacheRoute) -> Row {
     let counts = [route.hit, route.stale, route.renewed, route.stored, route.not_stored, route.passed, route.collapsed];
-    let mut cells = vec![html! { (route.route) }, html! { (or_dash(route.hit_ratio, percent)) }];
+    let mut cells = vec![
+        html! { (route.route) },
+        html! { (or_dash(route.hit_ratio, percent)) },
+        html! { (or_dash(route.hit_ratio_of_late, percent)) },
+    ];
     cells.extend(counts.into_iter().map(|count| html! { (grouped(count)) }));
     cells.push(html! { (bytes(route.bytes)) });
     Row::from(cells)
-}
-
-fn keys(about: &str, keys: &[TopKey]) -> Markup {
-    let row = |key: &TopKey| {
-        Row::from(vec![
-            html! { a href={ "/ui/cache?url=" (escaped(&key.url)) } { (cut(&key.url)) } },
-            html! { (grouped(key.hits.into())) },
-            html! { (bytes(key.bytes)) },
-            html! { (grouped(key.variants)) },
-            html! { (ago(u64::from(key.age_s) * 1000)) },
-            fresh(key.ttl_s),
-            html! { (cut(&key.tags.join(" "))) },
-        ])
-    };
-    html! {
-        @if keys.is_empty() { p.nothing { "Nothing is stored." } }
-        @else { (table(about, KEYS, keys.iter().map(row))) }
-    }
-}
-
-/// Time until a response is stale.
-fn fresh(ttl_s: i64) -> Markup {
-    html! {
-        @if ttl_s > 0 { (ago(ttl_s.unsigned_abs().saturating_mul(1000))) }
-        @else { span.dim { "stale for " (ago(ttl_s.unsigned_abs().saturating_mul(1000))) } }
-    }
-}
-
-fn stored(asked: &Asked, url: &str) -> Markup {
-    match asked.process.cache_show(url.trim()) {
-        Err(problem) => html! { p.bad role="alert" { (problem.detail) } },
-        Ok(all) if all.is_empty() => html! { p.nothing { "Nothing is stored for it." } },
-        Ok(all) => table("Stored responses", STORED, all.iter().map(variant)),
-    }
-}
-
-fn variant(stored: &StoredResponse) -> Row {
-    let user = stored.user.as_ref().map(|user| format!("user {user}"));
-    let with: Vec<String> = user.into_iter().chain(stored.key_fields.clone()).chain(stored.varies_by.clone()).collect();
-    let validators: Vec<&str> =
-        [&stored.etag, &stored.last_modified].into_iter().flatten().map(String::as_str).collect();
-    Row::from(vec![
-        html! {
-            @if with.is_empty() { "any fields" } @else { (cut(&with.join("; "))) }
-            div.dim { "route " (stored.route) }
-        },
-        html! { (stored.status) },
-        html! { (ago(u64::from(stored.age_s) * 1000)) },
-        html! { @if stored.no_cache { "validated each time" } @else { (fresh(stored.ttl_s)) } },
-        html! { (stored.lifetime_by) @if stored.made_stale { div.dim { "ended by a soft purge" } } },
-        html! { (bytes(stored.bytes)) },
-        html! { (cut(&stored.tags.join(" "))) },
-        html! { (cut(&validators.join(", "))) },
-    ])
 }
 
 #[cfg(test)]
@@ -208,14 +141,5 @@ mod tests {
             page.contains(">50 %</td>") && page.contains(">1,234</td>") && page.contains(">1.50 kB</td>"),
             "{page}"
         );
-    }
-
-    #[test]
-    fn urls_are_text_whatever_is_in_them() {
-        let key = TopKey { url: "http://a/<b>&\"".into(), ttl_s: -61, ..TopKey::default() };
-        let page = keys("Most used URLs", &[key]).into_string();
-        assert!(page.contains("http://a/&lt;b&gt;&amp;&quot;</a>") && !page.contains("<b>"), "{page}");
-        assert!(page.contains("href=\"/ui/cache?url=http:%2F%2Fa%2F%3Cb%3E%26%22\""), "{page}");
-        assert!(page.contains("stale for 1m01s"), "{page}");
     }
 }
