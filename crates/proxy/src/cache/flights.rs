@@ -53,6 +53,9 @@ pub enum End {
     Stored,
     /// The response is for its request alone, and is not stored.
     Apart,
+    /// The response is not stored as its request was different from others, such as one that provokes an error: those that
+    /// wait now fetch their own, and later ones wait again.
+    Refused,
     /// There is no response, or only a part of one.
     Failed,
 }
@@ -206,6 +209,16 @@ mod tests {
         let Role::Follows(mut follow) = flights.join(b"a", at(0)) else { panic!("the second one follows") };
         drop(lead);
         assert_eq!(ended(&mut follow), Some(End::Failed));
+        assert!(matches!(flights.join(b"a", at(0)), Role::Leads(_)));
+    }
+
+    #[test]
+    fn a_request_that_is_to_blame_itself_keeps_later_ones_waiting_for_each_other() {
+        let flights = Arc::new(Flights::default());
+        let Role::Leads(lead) = flights.join(b"a", at(0)) else { panic!("the first one leads") };
+        let Role::Follows(mut follow) = flights.join(b"a", at(0)) else { panic!("the second one follows") };
+        lead.end(End::Refused, at(0));
+        assert_eq!(ended(&mut follow), Some(End::Refused));
         assert!(matches!(flights.join(b"a", at(0)), Role::Leads(_)));
     }
 

@@ -366,7 +366,8 @@ impl Cache {
                     self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
-                    lead.end(End::Apart, cx.core.clock.now());
+                    let end = if refusal.is_of_request() { End::Refused } else { End::Apart };
+                    lead.end(end, cx.core.clock.now());
                 }
                 Outcome { why: Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) }), ..asked }
             }
