@@ -39,7 +39,7 @@ fn what_is_stored_is_shown_and_purged() {
     for _ in 0..3 {
         assert_eq!(get(&setup.listen, "/a").expect("an answer").0, 200);
     }
-    let url = format!("http://{}/a", setup.listen);
+    let url = "http://test/a".to_owned();
     let said = setup.command(&["cache"]);
     assert!(said.contains("1 responses under 1 keys") && said.contains("shop   67%        "), "{said}");
     let said = setup.command(&["cache", "top", "--by", "size", "-n", "3"]);

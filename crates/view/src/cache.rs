@@ -77,7 +77,7 @@ pub struct CacheRoute {
     pub passed: u64,
     /// Part of the requests for the cache that a stored response answered, fresh or stale, 0 to 1; `None` without requests.
     pub hit_ratio: Option<f64>,
-    /// The same over the last five minutes.
+    /// Hit ratio over the last five minutes; `None` without requests.
     pub hit_ratio_of_late: Option<f64>,
     /// Reasons why responses were not stored, the most frequent first.
     pub reasons: Vec<NotStored>,

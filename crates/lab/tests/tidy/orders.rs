@@ -55,7 +55,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "core", "observe", "peer", "cache",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["filling", "state", "asked", "flights", "counts"]),
+    ("proxy/cache", &["filling", "state", "asked", "flights", "counts", "keys"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
@@ -64,7 +64,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
-    ("proxy/filters/caching", &["cache", "behind", "responses", "fill", "rules"]),
+    ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["bandwidth", "preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),

@@ -2,7 +2,7 @@
 
 use super::numbers::Numbers;
 use crate::cache::counts::{CacheCounts, CacheResult};
-use crate::cache::keys::keys;
+use crate::cache::keys::{keys, user_text};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
 use evenkeel_cache::moment::Moment;
@@ -25,7 +25,7 @@ const PLACES: usize = 4096;
 /// Reason why the cache has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CacheRefused {
-    /// No route has a cache.
+    /// No route of the plan has a cache.
     NoCache,
     /// The order cannot be understood, in words.
     Malformed(String),
@@ -85,7 +85,7 @@ impl Numbers {
     /// on the workers' clock.
     ///
     /// # Errors
-    /// No route has a cache.
+    /// No route of the plan has a cache.
     pub fn cache_top(&self, n: usize, by: TopBy, now: Instant) -> Result<Vec<TopKey>, CacheRefused> {
         self.has_cache()?;
         let (now, store) = (self.cache_moment(now), &self.cache.store);
@@ -208,7 +208,7 @@ impl Numbers {
             url: text(parts.url),
             route: route_of(&parts),
             pool: text(parts.pool),
-            user: parts.user.map(text),
+            user: parts.user.map(user_text),
             key_fields: parts.fields.iter().map(field).chain(others).collect(),
             varies_by: text(head.varying()).lines().map(str::to_owned).collect(),
             status: head.status,
@@ -301,7 +301,7 @@ fn evicted(counts: &Counts) -> Evicted {
     }
 }
 
-/// Parts of a URL.
+/// Parts of a URL that an operator has written.
 struct Url<'u> {
     whole: &'u str,
     is_https: bool,

@@ -13,6 +13,7 @@ const PAGES: &[(&str, &str)] = &[
     ("pools", "/ui/pools"),
     ("endpoint", "/ui/pools/shop/two"),
     ("routes", "/ui/routes?method=GET&url=%2Fcart"),
+    ("cache", "/ui/cache"),
     ("tap", "/ui/tap"),
     ("explain", "/ui/explain"),
     ("shadows", "/ui/shadows"),

@@ -4,6 +4,7 @@
 use super::cache::{Cache, Wish, stored_response};
 use crate::cache::Entry;
 use crate::cache::asked::Asked;
+use crate::cache::keys::user_text;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, RequestHead};
 use evenkeel_cache::decide::{Decision, decide_by, is_only_if_cached, validators};
@@ -81,7 +82,7 @@ fn key_text(wish: &Wish) -> String {
     let Some(parts) = KeyParts::of(key.bytes(), key.url().len()) else { return text(key.url()) };
     let mut words = text(parts.url);
     if let Some(user) = parts.user {
-        words += &format!(", user {}", text(user));
+        words += &format!(", user {}", user_text(user));
     }
     for (name, values) in &parts.fields {
         let values: Vec<String> = values.iter().map(|value| text(value)).collect();
