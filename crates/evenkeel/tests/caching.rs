@@ -41,7 +41,7 @@ fn what_is_stored_is_shown_and_purged() {
     }
     let url = "http://test/a".to_owned();
     let said = setup.command(&["cache"]);
-    assert!(said.contains("1 responses under 1 keys") && said.contains("shop   67%        "), "{said}");
+    assert!(said.contains("1 response under 1 key") && said.contains("shop   67%        "), "{said}");
     let said = setup.command(&["cache", "top", "--by", "size", "-n", "3"]);
     assert!(said.contains(&url), "{said}");
     let said = setup.command(&["cache", "show", &url]);

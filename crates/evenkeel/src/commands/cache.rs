@@ -50,12 +50,12 @@ fn show<T: DeserializeOwned>(
 fn state(cache: &Cache) -> String {
     let part = cache.bytes as f64 / cache.capacity.max(1) as f64;
     let mut text = format!(
-        "{} of {} in use ({}): {} responses under {} keys\n",
+        "{} of {} in use ({}): {} under {}\n",
         bytes(cache.bytes),
         bytes(cache.capacity),
         percent(part, ""),
-        grouped(cache.objects),
-        grouped(cache.entries)
+        counted(cache.objects, "response"),
+        counted(cache.entries, "key")
     );
     // A String takes everything.
     let _ =
@@ -170,8 +170,12 @@ fn one(stored: &StoredResponse) -> String {
 
 fn purged(done: &PurgeDone) -> String {
     let what = if done.soft { "made stale" } else { "removed" };
-    let responses = if done.objects == 1 { "response" } else { "responses" };
-    format!("{}: {} {responses} {what}, {}\n", done.purged, grouped(done.objects), bytes(done.bytes))
+    format!("{}: {} {what}, {}\n", done.purged, counted(done.objects, "response"), bytes(done.bytes))
+}
+
+/// Number of things with their name, in the plural unless there is one.
+fn counted(count: u64, name: &str) -> String {
+    format!("{} {name}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// Seconds with two units at most.

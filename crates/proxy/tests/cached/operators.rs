@@ -97,6 +97,29 @@ fn purges_are_complete_at_once_and_counted_at_their_end() {
 }
 
 #[test]
+fn metrics_have_the_memory_and_what_left_it() {
+    let endpoint = tagged();
+    let proxy = cached(endpoint.addr, "true");
+    get(&mut proxy.client(), "/a", "");
+    get(&mut proxy.client(), "/a", "Accept-Language: de\r\n");
+    purge(&proxy, &Purge { tag: Some("shop".into()), soft: true, ..Purge::default() });
+    let metrics = proxy.metrics();
+    for line in [
+        "evenkeel_cache_capacity_bytes 268435456",
+        "evenkeel_cache_entries 1",
+        "evenkeel_cache_objects 2",
+        "evenkeel_cache_inserted_total 2",
+        "evenkeel_cache_evicted_total 0",
+        "evenkeel_cache_made_stale_total 2",
+        "evenkeel_cache_refused_total{reason=\"too_large\"} 0",
+        "evenkeel_cache_fetches_behind 0",
+    ] {
+        assert!(metrics.lines().any(|known| known == line), "no {line} in {metrics}");
+    }
+    assert!(!Proxy::before(&[endpoint.addr]).metrics().contains("evenkeel_cache_bytes"), "no route has a cache");
+}
+
+#[test]
 fn orders_that_cannot_be_understood_change_nothing() {
     let endpoint = tagged();
     let proxy = cached(endpoint.addr, "true");
