@@ -1,7 +1,7 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
 use super::lexer::Directive;
-use super::services;
+use super::{compression, services};
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
@@ -60,6 +60,7 @@ pub(super) fn read(
     if forward.is_some() {
         bandwidth(levels, &mut set, world);
     }
+    compression::read(levels, &mut set, world);
     limits(levels, &mut set, world);
     set
 }

@@ -2,6 +2,7 @@
 
 use super::caching::fill::Filling;
 use super::caching::state::CacheState;
+use super::compress::state::CompressState;
 use crate::core::Core;
 use crate::load::load_report::Working;
 use crate::observe::request_id::RequestId;
@@ -62,6 +63,10 @@ pub struct Exchange<'c> {
     pub(crate) asked: Asked,
     /// True if the request asks for a switch of protocols.
     pub(crate) switches: bool,
+    /// True if the client speaks HTTP/1.0, which has no chunks.
+    pub(crate) is_http10: bool,
+    /// State of the request at `compress` of its route; `None` if it has none.
+    pub(crate) compress: Option<Box<CompressState>>,
     /// State of the request at the cache of its route; `None` if it has none.
     pub(super) cached: Cell<Option<Box<CacheState>>>,
     /// Response that is to be stored once its body is complete.
@@ -109,6 +114,8 @@ impl<'c> Exchange<'c> {
             auth: "",
             asked: Asked::Not,
             switches: false,
+            is_http10: false,
+            compress: None,
             cached: Cell::new(None),
             filling: Cell::new(None),
             copying: Cell::new(None),

@@ -67,6 +67,8 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub fields: &'a mut Fields<'h, 'b>,
     /// True if no body follows.
     pub ends: bool,
+    /// Length of the body of a response of the proxy itself, also if it answers HEAD.
+    pub length: Option<u64>,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.

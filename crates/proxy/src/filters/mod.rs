@@ -8,6 +8,7 @@ mod acme_challenge;
 mod answering;
 mod auth;
 pub mod caching;
+pub mod compress;
 mod client;
 mod copied;
 pub mod exchange;

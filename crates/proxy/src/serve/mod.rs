@@ -29,9 +29,10 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
     .await
 }
 
-/// Longest time in which a client may take nothing of a response of this proxy: short for what any socket buffer holds,
+/// Longest time in which a client may take nothing of a response of this proxy with a body of this length: short for what any socket buffer holds,
 /// as for responses of endpoints otherwise.
-fn patience_for(record: &Record<'_>, body: &[u8]) -> Duration {
-    let planned = record.rules.routes.planned.get(record.route).filter(|_| body.len() > CAPACITY);
+fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
+    let is_large = length.is_none_or(|length| length > CAPACITY);
+    let planned = record.rules.routes.planned.get(record.route).filter(|_| is_large);
     planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
 }

@@ -4,6 +4,7 @@
 //! requests by method and status: they start with `GET` and `200` (`404` for requests without a route), and others
 //! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
 
+mod compression;
 mod endpoints;
 mod limits;
 mod listeners;
@@ -161,6 +162,7 @@ impl Collector for Metrics {
         let (plan, modes) = (running.plan(), running.plan().modes());
         let shown = Shown { plan, modes, workers: &running.workers, limits: &running.limits, members };
         shown.listeners(&mut encoder)?;
+        shown.compression(&mut encoder)?;
         shown.limits(&mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
