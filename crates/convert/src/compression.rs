@@ -51,7 +51,10 @@ mod tests {
     #[test]
     fn names_of_others_become_those_of_evenkeel() {
         assert_eq!(codings(["gzip", "deflate", "Brotli", "gzip", "zstd"]), ["gzip", "br", "zstd"]);
-        assert_eq!(types(["text/html", "TEXT/css; charset=utf-8", "text/html", "image/"]), ["text/html", "text/css", "image/*"]);
+        assert_eq!(
+            types(["text/html", "TEXT/css; charset=utf-8", "text/html", "image/"]),
+            ["text/html", "text/css", "image/*"]
+        );
         assert_eq!(types(["*", "text/x-*", "html", "application/*"]), ["*/*", "application/*"]);
     }
 }

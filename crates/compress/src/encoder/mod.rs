@@ -2,6 +2,8 @@
 
 mod brotli;
 mod gzip;
+#[cfg(test)]
+mod tests;
 mod zstd;
 
 use crate::coding::Coding;

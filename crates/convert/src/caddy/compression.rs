@@ -37,7 +37,9 @@ pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger)
                 let rows = inline.iter().chain(row.block.iter().map(|inner| &inner.words));
                 for words in rows.filter(|words| !words.is_empty()) {
                     match words.iter().position(|word| word.eq_ignore_ascii_case("content-type")) {
-                        Some(at) => of_types.extend(types(words[at + 1..].iter().map(|word| word.trim_end_matches(';')))),
+                        Some(at) => {
+                            of_types.extend(types(words[at + 1..].iter().map(|word| word.trim_end_matches(';'))))
+                        }
                         None => row.lost("responses are chosen by their types only", "types of compress", ledger),
                     }
                 }

@@ -29,7 +29,8 @@ pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> 
     if !text("typed_config.@type").contains("compressor") && !text("name").contains("http.compressor") {
         return false;
     }
-    let library = text("typed_config.compressor_library.name") + &text("typed_config.compressor_library.typed_config.@type");
+    let library =
+        text("typed_config.compressor_library.name") + &text("typed_config.compressor_library.typed_config.@type");
     let coding = LIBRARIES.iter().find(|(word, _)| library.contains(word)).map(|(_, coding)| *coding);
     let Some(coding) = coding else {
         filter.lost("its library was not recognised", "compress = true in the [[route]]", ledger);

@@ -278,10 +278,7 @@ const PROXY: &[(&str, Fate)] = &[
         "http-response deny",
         Changes("responses of endpoints are not refused", "have the application refuse the request"),
     ),
-    (
-        "filter",
-        Changes("filters of HAProxy (SPOE, traces, bandwidth) are not available", "see what the filter is for"),
-    ),
+    ("filter", Changes("filters of HAProxy (SPOE, traces, bandwidth) are not available", "see what the filter is for")),
     ("errorloc", Changes("errors are not answered by a redirect", "write error_pages with a page")),
     (
         "http-error",

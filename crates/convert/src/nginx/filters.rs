@@ -1,10 +1,10 @@
 //! Filters of a route: fields, limits, access, authentication, timeouts, from the levels around a location.
 
 use super::lexer::Directive;
-use super::{compression, services};
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
+use super::{compression, services};
 use crate::limits::timeout;
 use crate::model::{Table, Value, parse_size, size};
 use crate::protection::closed_by;

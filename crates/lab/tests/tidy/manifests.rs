@@ -46,6 +46,7 @@ pub static RULES: &[Rule] = &[
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("balance", &[]),
     ("wire", &[]),
+    ("compress", &["wire"]),
     ("config", &["balance", "wire"]),
     ("convert", &["config"]),
     ("tls", &["config", "peers"]),
@@ -55,7 +56,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("view", &["balance"]),
     ("runtime", &["balance", "config", "net", "peers", "view", "wire"]),
     ("discovery", &["balance", "config", "peers"]),
-    ("proxy", &["balance", "config", "net", "peers", "runtime", "tls", "tokens", "view", "wire"]),
+    ("proxy", &["balance", "compress", "config", "net", "peers", "runtime", "tls", "tokens", "view", "wire"]),
     ("dns", &["balance", "config", "net", "peers", "runtime", "view"]),
     ("draw", &[]),
     ("admin", &["config", "draw", "view"]),

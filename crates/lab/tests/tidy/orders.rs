@@ -10,9 +10,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
+    ("compress", &["response", "tags", "refusal", "media", "encoder", "accept", "coding"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "protection", "model", "ledger", "report",
+        "durations", "compression", "protection", "model", "ledger", "report",
     ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
@@ -51,7 +52,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "compress", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
@@ -78,7 +79,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
-    ("proxy/observe/metrics", &["endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
+    ("proxy/observe/metrics", &["compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
     ("proxy/peer", &[
         "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",

@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, caching, client, compress, forwarded, headers, hsts, https_redirect, limits,
-    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, compress, forwarded, headers, hsts, https_redirect,
+    limits, load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 

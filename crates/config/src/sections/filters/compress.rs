@@ -137,7 +137,9 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let named = compress.texts("algorithms");
     for (at, (name, span)) in named.iter().enumerate() {
         if named[..at].iter().any(|(other, _)| other == name) {
-            findings.add(Code::Contradiction, *span, format!("\"{name}\" is named twice")).help("leave one of them out");
+            findings
+                .add(Code::Contradiction, *span, format!("\"{name}\" is named twice"))
+                .help("leave one of them out");
         }
     }
     for (media_type, span) in compress.texts("types") {

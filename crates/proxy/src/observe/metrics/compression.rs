@@ -16,16 +16,17 @@ impl Shown<'_> {
         let sum = |numbers: &[Arc<RouteStats>], counter: fn(&RouteStats) -> &Counter| {
             numbers.iter().fold(0, |sum: u64, route| sum.wrapping_add(counter(route).get()))
         };
-        let compresses = |name: &str| self.plan.routes.iter().any(|route| &*route.name == name && route.compress.is_some());
+        let compresses =
+            |name: &str| self.plan.routes.iter().any(|route| &*route.name == name && route.compress.is_some());
         let routes: Vec<_> = self.routes(is_http).filter(|(_, route, _)| compresses(route)).collect();
         let help = "Compressed responses";
         let mut family =
             encoder.encode_descriptor("evenkeel_http_compressed_responses", help, None, MetricType::Counter)?;
         for (listener, route, numbers) in &routes {
             for coding in Coding::ALL {
-                let n = numbers.iter().fold(0, |sum: u64, of| {
-                    sum.wrapping_add(of.compression.responses[coding as usize].get())
-                });
+                let n = numbers
+                    .iter()
+                    .fold(0, |sum: u64, of| sum.wrapping_add(of.compression.responses[coding as usize].get()));
                 let labels = [("listener", *listener), ("route", *route), ("coding", coding.name())];
                 ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
             }
