@@ -45,8 +45,8 @@ impl Coding {
         }
     }
 
-    /// Level for the least time, for the default, or for the fewest bytes. The default of gzip needs as much time as
-    /// zlib's level 1 does, for responses of the size of its level 6.
+    /// Level for the least time, for the default, or for the fewest bytes. The default of gzip needs about as much time as
+    /// level 1 of zlib, for responses nearly as small as those of its level 6.
     pub fn level(self, effort: Effort) -> u8 {
         let [fast, usual, best] = match self {
             Coding::Zstd => [1, 3, 6],

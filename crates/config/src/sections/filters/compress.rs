@@ -21,7 +21,7 @@ table! {
             kind: Kind::List(&Kind::Choice(Algorithm::WORDS)),
             absent: Absent::Default(r#"["zstd", "gzip", "br"]"#),
             help: "Codings, the preferred one first. A client gets the one that it weighs highest, of equal ones the first.",
-            why: "By measured time and size: zstd takes a third of the time of gzip for fewer bytes; Brotli takes two to \
+            why: "By measured time and size: zstd takes a third of the time of gzip for about as few bytes; Brotli takes two to \
                 three times that of gzip for some percent less.",
         };
         /// Media types of responses that are compressed; `text/*` is every subtype.
@@ -67,7 +67,7 @@ table! {
             absent: Absent::Default("\"default\""),
             help: "Effort of codings without a level of their own. `fast` is zstd 1, gzip 2, br 2; `default` is zstd 3, \
                 gzip 5, br 4; `best` is zstd 6, gzip 7, br 5.",
-            why: "gzip 5 takes as much time here as level 1 of zlib, and makes responses as small as its level 6.",
+            why: "gzip 5 takes about as much time here as level 1 of zlib, and makes responses nearly as small as its level 6.",
         };
         /// Level of Zstandard.
         zstd: Option<u8> = Key {
