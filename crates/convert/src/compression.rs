@@ -28,6 +28,10 @@ pub(crate) fn types<'t>(types: impl IntoIterator<Item = &'t str>) -> Vec<String>
         let essence = match essence.split_once('/') {
             None if essence == "*" => "*/*".to_string(),
             Some((main, sub)) if sub.is_empty() && !main.is_empty() => format!("{main}/*"),
+            // A star behind a whole type is for its parameters.
+            Some((_, sub)) if sub.len() > 1 && sub.ends_with('*') && !sub.ends_with("-*") => {
+                essence.trim_end_matches('*').to_string()
+            }
             Some((main, sub)) if sub == "*" || !sub.contains('*') && !main.contains('*') => essence,
             _ => continue,
         };
@@ -55,6 +59,6 @@ mod tests {
             types(["text/html", "TEXT/css; charset=utf-8", "text/html", "image/"]),
             ["text/html", "text/css", "image/*"]
         );
-        assert_eq!(types(["*", "text/x-*", "html", "application/*"]), ["*/*", "application/*"]);
+        assert_eq!(types(["*", "text/x-*", "html", "a/b*", "a/*"]), ["*/*", "a/b", "a/*"]);
     }
 }

@@ -38,7 +38,12 @@ pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger)
                 for words in rows.filter(|words| !words.is_empty()) {
                     match words.iter().position(|word| word.eq_ignore_ascii_case("content-type")) {
                         Some(at) => {
-                            of_types.extend(types(words[at + 1..].iter().map(|word| word.trim_end_matches(';'))))
+                            let named = &words[at + 1..];
+                            let known = types(named.iter().map(String::as_str));
+                            if known.len() < named.len() {
+                                row.lost("a pattern of types is left out", "types of compress", ledger);
+                            }
+                            of_types.extend(known);
                         }
                         None => row.lost("responses are chosen by their types only", "types of compress", ledger),
                     }

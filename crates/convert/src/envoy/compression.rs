@@ -2,7 +2,7 @@
 
 use crate::compression::{put, types};
 use crate::ledger::Ledger;
-use crate::model::{Route, Table, Value, size};
+use crate::model::{Route, Table, size};
 use crate::tree::Node;
 
 /// Codings by a word in the name or type of the library.
@@ -50,19 +50,13 @@ pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> 
     }
     filter.lost("the compressor has no such setting here", "compress of the [[route]]", ledger);
     for route in routes {
-        let others = match route.set.get("compress") {
-            Some(Value::Table(others)) => others.get("algorithms").cloned(),
-            _ => None,
-        };
-        let mut algorithms = match others {
-            Some(Value::List(others)) => others,
-            _ => Vec::new(),
-        };
-        if !algorithms.contains(&coding.into()) {
-            algorithms.push(coding.into());
+        if route.set.get("compress").is_some() {
+            // Another compressor: its types and length hold for both.
+            route.set.push("compress.algorithms", coding);
+            continue;
         }
         let mut compress = Table::default();
-        compress.put("algorithms", Value::List(algorithms));
+        compress.put("algorithms", vec![coding]);
         let named = types(named.iter().map(String::as_str));
         compress.put("types", if named.is_empty() { TYPES.map(String::from).to_vec() } else { named });
         compress.put("min_length", size(least.unwrap_or(MIN_LENGTH)));

@@ -31,11 +31,9 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
                 _ => world.ledger.changes(directive.line, "its value was not understood", "compress of the [[route]]"),
             }
         }
+        // Where the coding is off, they say nothing, as in NGINX.
         for directive in [of_types, shortest, of_level].iter().filter_map(|name| single(levels, name)) {
-            match on {
-                true => world.ledger.carried(directive.line),
-                false => world.ledger.dropped(directive.line, format!("`{switch}` is not on")),
-            }
+            world.ledger.carried(directive.line);
         }
         if !on {
             continue;
@@ -56,7 +54,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
     for name in ["gzip_vary", "gzip_proxied"] {
         let Some(directive) = single(levels, name) else { continue };
         match (name, directive.word(1)) {
-            _ if algorithms.is_empty() => world.ledger.dropped(directive.line, "`gzip` is not on"),
+            _ if algorithms.is_empty() => world.ledger.carried(directive.line),
             ("gzip_vary", "on") | ("gzip_proxied", "any") => world.ledger.carried(directive.line),
             ("gzip_vary", _) => world.ledger.dropped(directive.line, "Vary is always sent: caches need it"),
             _ => world.ledger.dropped(

@@ -166,7 +166,6 @@ fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     if let Some(bytes) = node.take("minResponseBodyBytes", ledger).and_then(|bytes| bytes.parse::<u64>().ok()) {
         compress.put("min_length", size(bytes));
     }
-    node.carried(ledger);
     for (key, reason) in [
         ("excludedContentTypes", "types are listed that are compressed: compress = { types = [...] }"),
         ("defaultEncoding", "clients that name no coding get none"),
@@ -175,6 +174,7 @@ fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
             left.lost(reason, "compress of the [[route]]", ledger);
         }
     }
+    node.carried(ledger);
     put(compress, &mut effect.set);
 }
 

@@ -256,9 +256,13 @@ impl Relay<'_, '_> {
             }
             let part = match poll_fn(|cx| Poll::Ready(up.poll_part(cx))).await {
                 Poll::Ready(part) => part,
+                Poll::Pending if chain.is_some() && budget::is_spent() => {
+                    // Only the turn has ended: there may be more to read.
+                    budget::proceed().await;
+                    continue;
+                }
                 Poll::Pending => {
-                    // At the end of a turn there may be more to read. Otherwise the endpoint pauses.
-                    if let Some(chain) = chain.as_mut().filter(|_| !budget::is_spent()) {
+                    if let Some(chain) = &mut chain {
                         while let Some(part) = chain.pull_held()? {
                             self.deliver(down, part).await?;
                         }
