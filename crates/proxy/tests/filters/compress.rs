@@ -4,7 +4,8 @@ use crate::support::decoder::{Decoder, decoded};
 use crate::support::endpoint::status;
 use crate::support::h2_client::{DATA, H2Client, HEADERS};
 use crate::support::h2_server::H2Server;
-use crate::support::{Endpoint, Proxy};
+use crate::support::{Endpoint, Proxy, wait_until};
+use evenkeel_proxy::stats::RouteStats;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -102,7 +103,12 @@ fn each_client_gets_the_coding_that_it_prefers_whatever_both_sides_speak() {
     let h1 = Endpoint::answering(move |_| html(&SENT, &of_h1));
     let h2 = H2Server::start(move |mut exchange| {
         let body = of_h2.clone();
-        async move { exchange.reply(200, &SENT, body.as_bytes(), &[("x-trailer", "t"), ("digest", "x")]).await }
+        async move {
+            if exchange.request.method() == "HEAD" {
+                return exchange.reply(200, &SENT, b"", &[]).await;
+            }
+            exchange.reply(200, &SENT, body.as_bytes(), &[("x-trailer", "t"), ("digest", "x")]).await;
+        }
     });
     for (addr, pool) in [(h1.addr, ""), (h2.addr, "protocol = 'h2'")] {
         let proxy = proxy(addr, pool, &route(ALL));
@@ -330,4 +336,38 @@ fn h1_line(client: &mut crate::support::Client) -> String {
         line.extend(client.bytes(1));
     }
     String::from_utf8_lossy(&line[..line.len() - 2]).into_owned()
+}
+
+#[test]
+fn what_was_done_is_counted_and_explained() {
+    let long = text(1000);
+    let (sent, length) = (long.clone(), long.len());
+    let endpoint = Endpoint::answering(move |request| match request.line().split(' ').nth(1) {
+        Some("/image") => html(&[("content-type", "image/png")], &sent),
+        _ => html(&[("content-type", "text/css")], &sent),
+    });
+    let proxy = proxy(endpoint.addr, "", &route("compress = true"));
+    let sizes: Vec<usize> = [("/", "gzip"), ("/image", "gzip"), ("/", "deflate")]
+        .into_iter()
+        .map(|(path, coding)| ask("h1", &proxy, "GET", path, &[("Accept-Encoding", coding)]).body.len())
+        .collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an event loop");
+    let kept = || runtime.block_on(proxy.server().looker().explanations());
+    wait_until("all are kept", || kept().len() == 3);
+    let steps = kept().into_iter().flat_map(|one| one.filters).filter(|step| step.name == "compress");
+    let mut did: Vec<String> = steps.map(|step| step.did.into_owned()).collect();
+    did.sort();
+    let grouped = |n: usize| if n < 1000 { n.to_string() } else { format!("{},{:03}", n / 1000, n % 1000) };
+    let want = [
+        format!("gzip, {} to {} bytes", grouped(length), grouped(sizes[0])),
+        "not compressed: its type is not in the list".to_string(),
+        "not compressed: the client accepts no coding of the route".to_string(),
+    ];
+    assert_eq!(did, want);
+    let stats = proxy.server().stats();
+    let all = || stats.iter().flat_map(|worker| worker.routes[0].all());
+    let sum = |count: fn(&RouteStats) -> u64| all().map(|route| count(&route)).sum::<u64>();
+    assert_eq!(sum(|route| route.compression.responses.each_ref().map(|n| n.get()).iter().sum()), 1);
+    assert_eq!(sum(|route| route.compression.before.get()), length as u64);
+    assert_eq!(sum(|route| route.compression.after.get()), sizes[0] as u64);
 }
