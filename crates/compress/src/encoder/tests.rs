@@ -24,7 +24,7 @@ fn decoded(coding: Coding, bytes: &[u8], length: usize) -> Vec<u8> {
             to.pos()
         }
         Coding::Brotli => {
-            let mut all = ::brotli::DecompressorWriter::new(Vec::new(), 4096);
+            let mut all = ::brotli::DecompressorWriter::new(Vec::new(), length + 64);
             std::io::Write::write_all(&mut all, bytes).expect("it is Brotli");
             std::io::Write::flush(&mut all).expect("it is Brotli");
             return all.get_ref().clone();

@@ -44,6 +44,7 @@ dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', recor
 pool = 'web'
 match = { listener = ['http'] }
 limits = [{ requests = '100/s' }]
+compress = true
 jwt = { keys = 'https://idp.example/jwks.json' }
 [[route]]
 pool = 'grpc'

@@ -17,7 +17,7 @@ impl Decoder {
     pub fn new(coding: Option<&str>) -> Decoder {
         match coding {
             Some("gzip") => Decoder::Gzip(Decompress::new_gzip(15), Vec::new()),
-            Some("br") => Decoder::Brotli(Box::new(brotli::DecompressorWriter::new(Vec::new(), 4096))),
+            Some("br") => Decoder::Brotli(Box::new(brotli::DecompressorWriter::new(Vec::new(), 64 * 1024))),
             Some("zstd") => Decoder::Zstd(DCtx::create(), Vec::new()),
             None => Decoder::Identity(Vec::new()),
             Some(other) => panic!("unknown coding {other}"),
