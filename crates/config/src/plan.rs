@@ -18,6 +18,7 @@ pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;
 pub use crate::sections::filters::basic_auth::BasicAuth;
 pub use crate::sections::filters::cache::{Cache, CacheQuery, CookieRule, StatusTimes};
+pub use crate::sections::filters::compress::{Algorithm, Compress, CompressLevel, Effort};
 pub use crate::sections::filters::cookies::CookieAttributes;
 pub use crate::sections::filters::cors::Cors;
 pub use crate::sections::filters::forward_auth::ForwardAuth;

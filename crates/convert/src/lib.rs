@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod caddy;
+mod compression;
 mod durations;
 mod envoy;
 mod expression;

@@ -30,7 +30,7 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 23] = [
+const ROUTE_OF_REQUESTS: [&str; 24] = [
     "use",
     "split",
     "redirect",
@@ -50,6 +50,7 @@ const ROUTE_OF_REQUESTS: [&str; 23] = [
     "body_max",
     "bandwidth",
     "cache",
+    "compress",
     "cors",
     "basic_auth",
     "forward_auth",

@@ -37,6 +37,7 @@ const ACCESS: &str =
 const JWT: &str =
     "jwt = { keys = <\"https://idp.example/jwks.json\">, issuer = \"https://idp.example\", audience = [\"api\"] }";
 const BODY_MAX: &str = "body_max = <\"10MB\">, a key of a [[route]]";
+const COMPRESS: &str = "compress = true, a key of a [[route]], or of [defaults.route] for all routes";
 const CORS: &str =
     "cors = { origins = [\"https://a.example\"], methods = [\"PUT\"], headers = [\"X-A\"] }, a key of a [[route]]";
 const PASSWORDS: &str =
@@ -209,7 +210,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("rewrite stripprefix", REWRITE),
             ("clientmaxbodysize maxbodysize maxrequestbodysize maxrequestbodybytes requestbody bodymax", BODY_MAX),
             ("cors accesscontrolalloworigin alloworigin alloworigins", CORS),
-            ("gzip compression compress encode root", NOT_YET),
+            ("gzip compression compress encode brotli zstd compressor", COMPRESS),
+            ("root", NOT_YET),
             ("middlewares filters", FILTERS),
             ("errorpage", "error_pages = [{ status = [\"5xx\"], file = \"/etc/evenkeel/5xx.html\" }]"),
             ("auth", AUTH),
@@ -255,6 +257,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "use = [\"NAME\"] with [filters.NAME], or filters of the route itself, such as request_headers",
             ),
             ("plugins", NOT_YET),
+            ("gzip compression encode brotli zstd compressor gziptypes gzipminlength gzipcomplevel", COMPRESS),
             ("auth authentication authenticate", AUTH),
             ("jwtauth jwtauthn jwtauthentication authjwt bearer bearerauth oidc jwks token tokens", JWT),
             (
@@ -344,6 +347,18 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("cluster backend service upstream name", "pool = <\"NAME\">"),
             ("percent percentage fraction runtimefraction weight", "share = <0.1>, from 0 to 1"),
             ("maxbodysize", "body_max = <\"64KB\">"),
+        ],
+    ),
+    (
+        "compress of [[route]]",
+        &[
+            ("algo algorithm encodings encoding formats", "algorithms = [<\"zstd\", \"gzip\">]"),
+            ("type contenttypes contenttype includedcontenttypes gziptypes mime mimetypes", "types = [<\"text/*\">]"),
+            (
+                "minimumlength minlen minsize minresponsebodybytes mincontentlength gzipminlength minimumsize",
+                "min_length = <\"1KiB\">",
+            ),
+            ("complevel gzipcomplevel compressionlevel quality", "level = <\"fast\">, or level = { gzip = 5 }"),
         ],
     ),
     (

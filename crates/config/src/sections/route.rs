@@ -7,6 +7,7 @@ use super::filters::bandwidth::{self, BANDWIDTH, Bandwidth};
 use super::filters::basic_auth::{self, BASIC_AUTH_KEY, BasicAuth};
 use super::filters::body_max::BODY_MAX;
 use super::filters::cache::{self, CACHE_KEY, Cache};
+use super::filters::compress::{self, COMPRESS, Compress};
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
@@ -120,6 +121,8 @@ table! {
         bandwidth: Bandwidth = BANDWIDTH;
         /// Stored responses; `None` = none are stored.
         cache: Option<Cache> = CACHE_KEY;
+        /// Compression of responses; `None` = they pass as they are.
+        compress: Option<Compress> = COMPRESS;
         /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
         cors: Option<Cors> = CORS;
         /// Users, one of which a request must name with its password; `None` = all requests pass.
@@ -202,6 +205,7 @@ pub(crate) fn check_filters(route: &Section, findings: &mut Findings) {
     limits::check(route, findings);
     bandwidth::check(route, findings);
     cache::check(route, findings);
+    compress::check(route, findings);
     jwt::check(route, findings);
     cors::check(route, findings);
     basic_auth::check(route, findings);

@@ -1,6 +1,7 @@
 //! Caddyfile: sites, matchers and directives, and what each becomes. Sites get certificates by themselves there.
 
 mod auth;
+mod compression;
 mod lexer;
 mod matcher;
 mod proxy;

@@ -2,7 +2,7 @@
 
 use super::lexer::Directive;
 use super::matcher::{self, Named};
-use super::{auth, proxy, value};
+use super::{auth, compression, proxy, value};
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, parse_size, size};
 use crate::protection;
@@ -257,13 +257,7 @@ impl Site<'_> {
                 }
                 _ => return directive.lost("the path cannot be made of this", "rewrite of the [[route]]", self.ledger),
             },
-            "encode" => {
-                return directive.lost(
-                    "responses are not compressed",
-                    "compress in the application, or leave it out",
-                    self.ledger,
-                );
-            }
+            "encode" => set = compression::read(directive, words, self.ledger),
             "log" | "log_skip" | "skip_log" => {
                 return directive.lost(
                     "the access log is one for all listeners",

@@ -3,6 +3,7 @@
 mod address;
 mod auth;
 mod cluster;
+mod compression;
 mod route;
 
 use crate::ledger::Ledger;
@@ -177,7 +178,7 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
     }
     if let Some(filters) = config.get("http_filters") {
         for filter in filters.list() {
-            if auth::read(filter, config, &listener.name, routes, ledger) {
+            if auth::read(filter, config, &listener.name, routes, ledger) || compression::read(filter, routes, ledger) {
                 continue;
             }
             let is_router = filter.at("name").and_then(Node::text).is_some_and(|name| name.ends_with("router"));

@@ -2,6 +2,7 @@
 
 use super::acl::{Acls, CLIENT, condition};
 use super::bind::{self, Bind};
+use super::compression;
 use super::lexer::Item;
 use super::merging::{apply, by_segment, merge_lists};
 use super::rules::{AddressRule, Final, Rules, Verdict, refuse_all, refuse_files, verdict};
@@ -34,6 +35,8 @@ pub(super) struct Front<'f> {
 pub(super) struct Backend {
     pub rules: Rules,
     pub has_pool: bool,
+    /// Table of `compress`, if it compresses responses.
+    pub compress: Option<Table>,
 }
 
 impl Front<'_> {
@@ -201,6 +204,9 @@ impl Front<'_> {
         for filter in &rules.filters {
             apply(filter, &mut routes, &|_| true, ledger);
         }
+        if let Some(compress) = compression::read(self.items, ledger).filter(|_| !self.is_tcp) {
+            compression::apply(&compress, routes.iter_mut().map(|route| &mut route.set));
+        }
         // The scheme is what the listener says, where one of them speaks only that.
         routes.retain_mut(|route| {
             let known = |scheme: &str| Match::of([Cond::one_of(Key::Scheme, [scheme])]);
@@ -334,6 +340,9 @@ impl Front<'_> {
         let mut own = routes.split_off(first);
         for filter in &backend.rules.filters {
             apply(filter, &mut own, &|_| true, ledger);
+        }
+        if let Some(compress) = &backend.compress {
+            compression::apply(compress, own.iter_mut().map(|route| &mut route.set));
         }
         routes.extend(own);
     }

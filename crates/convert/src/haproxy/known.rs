@@ -276,14 +276,7 @@ const PROXY: &[(&str, Fate)] = &[
         "http-response deny",
         Changes("responses of endpoints are not refused", "have the application refuse the request"),
     ),
-    (
-        "filter",
-        Changes("filters of HAProxy (SPOE, traces, compression) are not available", "see what the filter is for"),
-    ),
-    (
-        "compression",
-        Changes("responses are not compressed yet", "have the application compress, or leave it to a cache in front"),
-    ),
+    ("filter", Changes("filters of HAProxy (SPOE, traces, bandwidth) are not available", "see what the filter is for")),
     ("errorloc", Changes("errors are not answered by a redirect", "write error_pages with a page")),
     (
         "http-error",

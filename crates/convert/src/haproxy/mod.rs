@@ -3,6 +3,7 @@
 mod acl;
 mod bind;
 mod check;
+mod compression;
 mod front;
 mod gathered;
 mod global;
@@ -203,6 +204,9 @@ impl Proxy<'_> {
         let port = self.port();
         let pool = pool::read(name, &self.items, self.is_tcp, &process.ca_base, port.as_deref(), ledger);
         let mut backend = Backend { has_pool: has_pool && !pool.endpoints.is_empty(), ..Backend::default() };
+        if !self.is_tcp {
+            backend.compress = compression::read(&self.items, ledger);
+        }
         if backend.has_pool {
             target.pools.push(pool);
         } else if has_pool {

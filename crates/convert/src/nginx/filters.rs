@@ -2,10 +2,10 @@
 
 use super::cache;
 use super::lexer::Directive;
-use super::services;
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
+use super::{compression, services};
 use crate::limits::timeout;
 use crate::model::{Table, Value, parse_size, size};
 use crate::protection::closed_by;
@@ -61,6 +61,7 @@ pub(super) fn read(
     if forward.is_some() {
         bandwidth(levels, &mut set, world);
     }
+    compression::read(levels, &mut set, world);
     limits(levels, &mut set, world);
     if forward.is_some() {
         cache::read(levels, &mut set, world);

@@ -20,8 +20,8 @@ const WORKERS: &str = "evenkeel runs one worker for each core; `runtime.workers`
 const MACHINERY: &str = "it tunes NGINX's own machinery";
 const BUFFERS: &str = "bodies pass through as they come, in buffers with fixed bounds";
 const FILES: (&str, &str) = ("no files are served from disk", "keep a web server for them, as a pool of its own");
-const GZIP: (&str, &str) =
-    ("responses are not compressed yet", "have the application compress, or leave it to a cache in front");
+const GUNZIP: (&str, &str) =
+    ("responses are not decompressed", "request_headers = { remove = [\"Accept-Encoding\"] } in the [[route]]");
 const CACHE: (&str, &str) = (
     "responses of FastCGI, uwsgi and SCGI are not stored, and no files are written",
     "have the application speak HTTP: `cache` of a [[route]]",
@@ -98,10 +98,9 @@ const ROWS: &[(&str, Fate)] = &[
     ("autoindex_exact_size", Changes(FILES.0, FILES.1)), ("autoindex_localtime", Changes(FILES.0, FILES.1)), ("autoindex_format", Changes(FILES.0, FILES.1)),
     ("disable_symlinks", Changes(FILES.0, FILES.1)), ("random_index", Changes(FILES.0, FILES.1)), ("empty_gif", Changes(FILES.0, FILES.1)), ("slice", Changes(FILES.0, FILES.1)),
     ("mp4", Changes(FILES.0, FILES.1)), ("flv", Changes(FILES.0, FILES.1)), ("dav_methods", Changes(FILES.0, FILES.1)), ("gzip_static", Changes(FILES.0, FILES.1)), ("expires", Changes(FILES.0, "set Cache-Control in response_headers, where a pool answers")),
-    ("gzip", Changes(GZIP.0, GZIP.1)), ("gzip_types", Changes(GZIP.0, GZIP.1)), ("gzip_vary", Changes(GZIP.0, GZIP.1)), ("gzip_comp_level", Changes(GZIP.0, GZIP.1)),
-    ("gzip_proxied", Changes(GZIP.0, GZIP.1)), ("gzip_min_length", Changes(GZIP.0, GZIP.1)), ("gzip_buffers", Lossless(MACHINERY)), ("gzip_http_version", Lossless(MACHINERY)),
-    ("gzip_disable", Lossless("no browser of today needs it")), ("gunzip", Changes(GZIP.0, GZIP.1)), ("brotli", Changes(GZIP.0, GZIP.1)), ("brotli_comp_level", Changes(GZIP.0, GZIP.1)),
-    ("brotli_types", Changes(GZIP.0, GZIP.1)), ("brotli_static", Changes(FILES.0, FILES.1)), ("zstd", Changes(GZIP.0, GZIP.1)),
+    ("gzip_buffers", Lossless(MACHINERY)), ("gzip_http_version", Lossless(MACHINERY)),
+    ("gzip_disable", Lossless("no browser of today needs it")), ("gunzip", Changes(GUNZIP.0, GUNZIP.1)),
+    ("brotli_static", Changes(FILES.0, FILES.1)),
     ("proxy_cache_purge", Changes("clients cannot purge", "`evenkeel cache purge`, or POST /v1/cache/purge of the admin API")),
     ("proxy_store", Changes(CACHE.0, CACHE.1)), ("proxy_store_access", Changes(CACHE.0, CACHE.1)), ("fastcgi_cache_path", Changes(CACHE.0, CACHE.1)), ("fastcgi_cache", Changes(CACHE.0, CACHE.1)),
     ("fastcgi_param", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_index", Changes(FASTCGI.0, FASTCGI.1)), ("fastcgi_split_path_info", Changes(FASTCGI.0, FASTCGI.1)),

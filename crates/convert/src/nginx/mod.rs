@@ -1,6 +1,7 @@
 //! nginx.conf: blocks, what inner ones inherit, and what each becomes.
 
 mod cache;
+mod compression;
 mod filters;
 mod known;
 mod lexer;
@@ -36,6 +37,20 @@ const INHERITED: &[&str] = &[
     "auth_request_set",
     "auth_jwt",
     "limit_rate",
+    "gzip",
+    "gzip_types",
+    "gzip_min_length",
+    "gzip_comp_level",
+    "gzip_vary",
+    "gzip_proxied",
+    "brotli",
+    "brotli_types",
+    "brotli_min_length",
+    "brotli_comp_level",
+    "zstd",
+    "zstd_types",
+    "zstd_min_length",
+    "zstd_comp_level",
     "mirror",
     "mirror_request_body",
     "allow",

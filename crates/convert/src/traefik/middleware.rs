@@ -1,6 +1,7 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
 use super::auth;
+use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Match, Table, Target, Test, braced, parse_size, size};
 use crate::tree::Node;
@@ -115,7 +116,7 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
             }
             node.dropped("pauses between tries grow from 25 ms on", ledger);
         }
-        "compress" => node.lost("responses are not compressed", "compress in the application, or leave it out", ledger),
+        "compress" => compress(node, effect, ledger),
         "basicauth" => auth::passwords(name, node, effect, ledger),
         "digestauth" => auth::digests(node, effect, ledger),
         "forwardauth" => auth::service(name, node, effect, target, ledger),
@@ -143,6 +144,38 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
         "plugin" => auth::close(node, "plugins are not run", effect, ledger),
         _ => auth::close(node, "this middleware has no counterpart", effect, ledger),
     }
+}
+
+/// `compress`: by default all types but gRPC, in zstd, br and gzip.
+fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    let mut compress = Table::default();
+    let encodings = node.texts("encodings", ledger);
+    let named = codings(encodings.iter().map(String::as_str));
+    compress.put("algorithms", if named.is_empty() { vec!["gzip", "br", "zstd"] } else { named });
+    let included = node.texts("includedContentTypes", ledger);
+    let included = types(included.iter().map(String::as_str));
+    if !included.is_empty() {
+        compress.put("types", included);
+    } else if node.get("excludedContentTypes").is_none() {
+        ledger.changes(
+            node.line,
+            "Traefik compresses every type; here those of the default list, which are text",
+            "types of compress, if others are worth it",
+        );
+    }
+    if let Some(bytes) = node.take("minResponseBodyBytes", ledger).and_then(|bytes| bytes.parse::<u64>().ok()) {
+        compress.put("min_length", size(bytes));
+    }
+    for (key, reason) in [
+        ("excludedContentTypes", "types are listed that are compressed: compress = { types = [...] }"),
+        ("defaultEncoding", "clients that name no coding get none"),
+    ] {
+        if let Some(left) = node.get(key) {
+            left.lost(reason, "compress of the [[route]]", ledger);
+        }
+    }
+    node.carried(ledger);
+    put(compress, &mut effect.set);
 }
 
 /// Fields of `headers` that are one field of the response each.

@@ -45,6 +45,7 @@ pool = 'web'
 match = { listener = ['http'] }
 limits = [{ requests = '100/s' }]
 cache = true
+compress = true
 jwt = { keys = 'https://idp.example/jwks.json' }
 [[route]]
 pool = 'grpc'

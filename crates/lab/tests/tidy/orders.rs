@@ -16,9 +16,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object", "options"]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
+    ("compress", &["response", "tags", "refusal", "media", "encoder", "accept", "coding"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "protection", "model", "ledger", "report",
+        "durations", "compression", "protection", "model", "ledger", "report",
     ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
@@ -58,7 +59,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["filling", "state", "asked", "flights", "counts", "keys"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "compress", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
@@ -86,7 +87,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
-    ("proxy/observe/metrics", &["cache", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
+    ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
     ("proxy/peer", &[
         "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",

@@ -60,6 +60,15 @@ impl BodyChain {
         Ok(part)
     }
 
+    /// Pulls the next part of what filters hold back, as the sender pauses; `None` if there is no more. To be called once
+    /// [`pull`](Self::pull) has returned `None`.
+    ///
+    /// # Errors
+    /// The body does not pass.
+    pub fn pull_held(&mut self) -> Result<Option<Part>, Unfit> {
+        pull_held(&mut self.links)
+    }
+
     /// Passes a complete body through the chain.
     ///
     /// # Errors
@@ -91,6 +100,23 @@ fn pull(links: &mut [Link]) -> Result<Option<Part>, Unfit> {
             None => return Ok(None),
         }
     }
+}
+
+/// Pulls the next part of what these filters hold back: a filter gives what those before it have given.
+fn pull_held(links: &mut [Link]) -> Result<Option<Part>, Unfit> {
+    let Some((link, before)) = links.split_last_mut() else { return Ok(None) };
+    loop {
+        if let Some(part) = link.pull()? {
+            return Ok(Some(part));
+        }
+        match pull_held(before)? {
+            Some(part) => link.push(part),
+            None => break,
+        }
+    }
+    let mut to = Buf::take();
+    link.filter.pause(&mut to)?;
+    Ok((!to.is_empty()).then_some(Part::Data(to)))
 }
 
 impl Link {

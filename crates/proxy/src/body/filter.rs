@@ -19,6 +19,15 @@ pub trait BodyFilter {
     /// The body does not pass.
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit>;
 
+    /// Writes bytes that are held back into `to`, which is empty, as the sender pauses: the receiver must be able to read
+    /// all that has come. Called again until it writes none.
+    ///
+    /// # Errors
+    /// The body does not pass.
+    fn pause(&mut self, _to: &mut Buf) -> Result<(), Unfit> {
+        Ok(())
+    }
+
     /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers, of which there
     /// may be none.
     ///

@@ -1,5 +1,6 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
+use super::compress::state::CompressState;
 use crate::cache::counts::CacheResult;
 use crate::cache::filling::Filling;
 use crate::cache::state::CacheState;
@@ -63,6 +64,10 @@ pub struct Exchange<'c> {
     pub(crate) asked: Asked,
     /// True if the request asks for a switch of protocols.
     pub(crate) switches: bool,
+    /// True if the client speaks HTTP/1.0, which has no chunks.
+    pub(crate) is_http10: bool,
+    /// State of the request at `compress` of its route; `None` if it has none.
+    pub(crate) compress: Option<Box<CompressState>>,
     /// State of the request at the cache of its route; `None` if it has none.
     pub(super) cached: Cell<Option<Box<CacheState>>>,
     /// True if a stored response answers the request.
@@ -112,6 +117,8 @@ impl<'c> Exchange<'c> {
             auth: "",
             asked: Asked::Not,
             switches: false,
+            is_http10: false,
+            compress: None,
             cached: Cell::new(None),
             serves_stored: Cell::new(false),
             filling: Cell::new(None),

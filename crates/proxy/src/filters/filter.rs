@@ -97,6 +97,8 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub fields: &'a mut Fields<'h, 'b>,
     /// True if no body follows the head, as in a 304 or with a length of 0.
     pub ends: bool,
+    /// Length of the body of a response of the proxy itself, also if it answers HEAD.
+    pub length: Option<u64>,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.

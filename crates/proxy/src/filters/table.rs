@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits,
-    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, compress, forwarded, headers, hsts, https_redirect,
+    limits, load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -87,6 +87,14 @@ pub static FILTERS: &[Row] = &[
         summary: "Adds Strict-Transport-Security, so that browsers use HTTPS only.",
         looks_at: RESPONSES,
         build: hsts::build,
+    },
+    Row {
+        name: "compress",
+        stage: Stage::Route,
+        key: "compress of [[route]]",
+        summary: "Compresses responses for clients that accept it.",
+        looks_at: LooksAt { responses: true, ..BODIES },
+        build: compress::filter::build,
     },
     Row {
         name: "response_headers",
@@ -326,7 +334,7 @@ mod tests {
             pool = 'a'\nmatch = { prefix = '/x' }\nstrip_prefix = true\nrestore_prefix = true\nsend_host = 'a.example'\n\
             cookies = { secure = true }\naccess = { allow = ['10.0.0.0/8'] }\nlimits = [{ requests = '9/s' }]\n\
             jwt = { keys = 'k', algorithms = ['RS256'], issuer = 'i', audience = ['a'] }\nbody_max = '1MiB'\n\
-            bandwidth = { download = '1MiB' }\ncache = true\ncors = { origins = ['https://a.example'] }\n\
+            bandwidth = { download = '1MiB' }\ncache = true\ncompress = true\ncors = { origins = ['https://a.example'] }\n\
             basic_auth = { file = 'u' }\nforward_auth = { pool = 'a', path = '/auth' }\nmaintenance = true\n\
             mirror = { pool = 'b' }\nrequest_headers = { remove = ['x'] }\nresponse_headers = { remove = ['x'] }\n";
         let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);

@@ -3,7 +3,8 @@
 
 #![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
 
-use super::stats::{ByStatus, CLASSES, Histogram, METHODS, class};
+use super::stats::{ByStatus, CLASSES, Counter, Histogram, METHODS, class};
+use evenkeel_compress::coding::Coding;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +15,8 @@ pub struct RouteStats {
     pub requests: [ByStatus; METHODS.len()],
     /// Durations from the request head to the last byte of the response, by status class.
     pub duration: [Histogram; CLASSES],
+    /// Responses that were compressed.
+    pub compression: CompressionStats,
     /// Durations of sessions from accept to end, where requests are not read.
     pub session: Histogram,
 }
@@ -23,6 +26,7 @@ impl RouteStats {
         RouteStats {
             requests: std::array::from_fn(|_| ByStatus::default()),
             duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+            compression: CompressionStats::default(),
             session: Histogram::new(bounds_ns),
         }
     }
@@ -31,6 +35,26 @@ impl RouteStats {
     pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
         self.requests[method].count(status);
         self.duration[class(status)].record(duration_ns);
+    }
+}
+
+/// Statistics of the compressed responses of one route.
+#[derive(Debug, Default)]
+pub struct CompressionStats {
+    /// Responses by coding, in the order of [`Coding::ALL`].
+    pub responses: [Counter; Coding::ALL.len()],
+    /// Bytes of their bodies as they came.
+    pub before: Counter,
+    /// Bytes of their bodies as they were sent.
+    pub after: Counter,
+}
+
+impl CompressionStats {
+    /// Counts a compressed response.
+    pub fn count(&self, coding: Coding, before: u64, after: u64) {
+        self.responses[coding as usize].add(1);
+        self.before.add(before);
+        self.after.add(after);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
 
 use crate::body::chain::BodyChain;
+use crate::body::fault::Unfit;
+use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
@@ -9,9 +11,13 @@ use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use bytes::Bytes;
 use evenkeel_balance::Outcome;
+use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_wire::grpc::of_http;
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
+
+/// Largest body of the proxy's own that passes its filters at once, so that its length is known when its head is sent.
+const WHOLE_MAX: usize = CAPACITY;
 
 /// Result of the filters for the head of a response.
 #[derive(Default)]
@@ -24,23 +30,27 @@ pub struct Filtered {
     pub instead: Option<Box<Response>>,
 }
 
-/// Runs the filters on the head of a final response. `ends`: no body follows. `outcome` is that of the endpoint it came
-/// from, if it did.
+/// Facts about a response that are not in its head.
+pub struct Arrived {
+    /// True if no body follows.
+    pub ends: bool,
+    /// Outcome of the endpoint that it came from, if it did.
+    pub outcome: Option<Outcome>,
+    /// Length of the body of a response of the proxy itself.
+    pub length: Option<u64>,
+}
+
+/// Runs the filters on the head of a final response.
 #[inline]
-pub fn filter(
-    record: &Record<'_>,
-    status: u16,
-    fields: &mut Fields<'_, '_>,
-    ends: bool,
-    outcome: Option<Outcome>,
-) -> Filtered {
+pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arrived: Arrived) -> Filtered {
+    let Arrived { ends, outcome, length } = arrived;
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
     let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
     let mut added = record.core.scratch();
-    let mut head = ResponseHead { status, fields, ends, added: &mut added, outcome, instead: None };
+    let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead: None };
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
     let instead = head.instead.take();
@@ -72,7 +82,7 @@ pub struct Own {
     /// All fields but `Content-Length`.
     pub fields: Table,
     /// The body; empty for a gRPC call.
-    pub body: Bytes,
+    pub body: OwnBody,
     /// True if the head ends a gRPC call (trailers-only), so that there is no body.
     pub ends_call: bool,
 }
@@ -93,8 +103,9 @@ pub fn own(record: &Record<'_>, response: Response) -> Own {
     let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
     let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
     record.status.set(own.status);
-    let Filtered { added, body_chain, instead } =
-        filter(record, own.status, &mut own.fields.fields(), own.body.is_empty(), None);
+    let body = &own.body.left;
+    let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64) };
+    let Filtered { added, body_chain, instead } = filter(record, own.status, &mut own.fields.fields(), arrived);
     if let Some(instead) = instead {
         return self::own(record, *instead);
     }
@@ -102,18 +113,64 @@ pub fn own(record: &Record<'_>, response: Response) -> Own {
         own.fields.push_lines(&added);
         record.core.give_back(added);
     }
-    if let Some(mut chain) = body_chain.filter(|_| !own.body.is_empty()) {
-        // A filter that rejects the body leaves the head alone.
-        own.body = chain.pass(&own.body).unwrap_or_default().into();
+    if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
+        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.is_http10 {
+            own.body.chain = Some(chain);
+        } else {
+            // A filter that rejects the body leaves the head alone.
+            own.body.left = chain.pass(&own.body.left).unwrap_or_default().into();
+        }
     }
     own
+}
+
+/// Body of a response that this proxy generates. A large one passes its filters while it is sent.
+#[derive(Default)]
+pub struct OwnBody {
+    left: Bytes,
+    chain: Option<Box<BodyChain>>,
+}
+
+impl OwnBody {
+    fn new(left: Bytes) -> OwnBody {
+        OwnBody { left, chain: None }
+    }
+
+    /// The whole body; `None` if it passes filters that change its length.
+    pub fn whole(&self) -> Option<&Bytes> {
+        self.chain.is_none().then_some(&self.left)
+    }
+
+    /// Returns the next part; must not be called after the end.
+    ///
+    /// # Errors
+    /// The body does not pass its filters.
+    pub fn next_part(&mut self) -> Result<Part, Unfit> {
+        loop {
+            let Some(chain) = &mut self.chain else { return Ok(self.next_piece()) };
+            if let Some(part) = chain.pull()? {
+                return Ok(part);
+            }
+            let piece = self.next_piece();
+            if let Some(chain) = &mut self.chain {
+                chain.push(piece);
+            }
+        }
+    }
+
+    fn next_piece(&mut self) -> Part {
+        match self.left.len().min(CAPACITY) {
+            0 => Part::End,
+            len => Part::Data(Buf::holding(&self.left.split_to(len))),
+        }
+    }
 }
 
 fn of_call(record: &Record<'_>, response: &Response) -> Own {
     let status = of_http(response.status);
     let fields = grpc::answer(status, &record.text_of(response), response);
     record.call.set(Call::Ended(status));
-    Own { status: 200, fields, body: Bytes::new(), ends_call: true }
+    Own { status: 200, fields, body: OwnBody::default(), ends_call: true }
 }
 
 fn of_request(record: &Record<'_>, response: Response) -> Own {
@@ -134,5 +191,5 @@ fn of_request(record: &Record<'_>, response: Response) -> Own {
         fields.push(b"Content-Type", media_type.as_bytes());
     }
     response.fields.iter().for_each(|(name, value)| fields.push(name, value));
-    Own { status, fields, body, ends_call: false }
+    Own { status, fields, body: OwnBody::new(body), ends_call: false }
 }

@@ -11,6 +11,9 @@ pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     progress.stats.bytes_out.add(bytes_out);
     progress.stats.ends[cause as usize].add(1);
     progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns);
+    if let Some(compressed) = progress.compress.as_ref().and_then(|state| state.compressed()) {
+        progress.rules.stats(progress.route).compression.count(compressed.coding, compressed.before, compressed.after);
+    }
     if let (Some(pool), Some(_)) = (progress.pool, &progress.endpoint) {
         pool.stats.record(&timing);
         if let Some(status) = call_status {

@@ -5,6 +5,7 @@ use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
+use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::core::Core;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
@@ -13,11 +14,11 @@ use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::response::{Own, own};
+use crate::pipeline::response::{Own, OwnBody, own};
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{patience_for, piece_of, until_gone, websocket};
+use crate::serve::{paced, patience_for, piece_of, until_gone, websocket};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::{Elapsed, Timer};
@@ -239,6 +240,7 @@ impl H1 {
             body_chain: None,
         };
         record.switches = came.upgrade;
+        record.is_http10 = came.version == Version::V10;
         record.framing = match &came.body {
             Body::Chunked(_) => Stated::Chunked,
             Body::Length(length) => Stated::Length(*length),
@@ -393,16 +395,24 @@ impl H1 {
     ) -> After {
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
-        let Own { status, fields, body, .. } = own(record, response);
+        let Own { status, fields, mut body, .. } = own(record, response);
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && record.proto == proto(Version::V11);
         let towards = Towards { version: Version::V11, keep_alive };
         // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
-        let framing = if matches!(status, 204 | 304) { Stated::Nothing } else { Stated::Length(body.len() as u64) };
+        let framing = match body.whole() {
+            _ if matches!(status, 204 | 304) => Stated::Nothing,
+            Some(whole) => Stated::Length(whole.len() as u64),
+            None if head_only => Stated::Nothing,
+            None => Stated::Chunked,
+        };
         let mut head = record.core.scratch();
         write_response(status, &fields, framing, towards, &mut head);
-        let body = if head_only || framing == Stated::Nothing { &[][..] } else { &body };
-        let is_written = self.write_out(record, &head, body).await;
+        let is_written = match body.whole() {
+            _ if head_only || framing == Stated::Nothing => self.write_out(record, &head, &[]).await,
+            Some(whole) => self.write_out(record, &head, whole).await,
+            None => Box::pin(self.write_chunks(record, &head, &mut body)).await,
+        };
         record.core.give_back(head);
         if is_written && keep_alive { After::Next(rest) } else { After::Linger }
     }
@@ -410,7 +420,7 @@ impl H1 {
     /// Writes a head and its body: the head with as much of the body as fits into one buffer, then the rest from where
     /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
     async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
-        let patience = patience_for(record, body);
+        let patience = patience_for(record, Some(body.len()));
         let mut parts = head.chunks(CAPACITY).peekable();
         let mut sent = 0;
         while let Some(part) = parts.next() {
@@ -437,6 +447,34 @@ impl H1 {
             }
         }
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
+    }
+
+    /// Writes a head and a body that passes its filters meanwhile, in chunks. Returns false as [`H1::write_out`] does, and
+    /// if the body does not pass.
+    async fn write_chunks(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
+        let patience = patience_for(record, None);
+        let mut writer = Writer::new(Framing::Chunks);
+        writer.push(head);
+        record.count_out(head.len());
+        loop {
+            // A body of many megabytes is ready all the time: other tasks get their turn between its parts.
+            budget::proceed().await;
+            let Ok(part) = body.next_part() else { return false };
+            let is_last = !matches!(part, Part::Data(_));
+            if let Part::Data(buf) = &part {
+                paced(record, buf.len()).await;
+                record.count_out(buf.len());
+            }
+            writer.send(part, false);
+            let room = poll_fn(|cx| writer.poll_room(&self.transport, cx));
+            if !self.is_taken(record, patience, room).await {
+                return false;
+            }
+            if is_last {
+                let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
+                return self.is_taken(record, patience, flush).await;
+            }
+        }
     }
 
     /// Waits for the client to take bytes. Returns false, and notes the cause, if it does not.

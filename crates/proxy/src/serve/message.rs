@@ -15,10 +15,11 @@ use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{patience_for, piece_of, until_gone};
+use crate::serve::{paced, patience_for, until_gone};
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
-use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_net::buffer::Buf;
+use evenkeel_net::event_loop::budget;
 use evenkeel_wire::endpoint_head::{Connection, HeadParts, Switch, is_token, suit_http1, suit_http2, wants_trailers};
 use evenkeel_wire::grpc::{Status, TIMEOUT};
 use evenkeel_wire::h2::Malformed;
@@ -207,7 +208,7 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
 
 /// Sends a response of this proxy.
 async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, head_only: bool) {
-    let Own { status, mut fields, body, ends_call } = own(record, response);
+    let Own { status, mut fields, mut body, ends_call } = own(record, response);
     if ends_call {
         down.send_head(status, fields, true);
         return;
@@ -215,27 +216,29 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
     // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
     let is_bare = matches!(status, 204 | 304);
     let ends = head_only || is_bare;
-    if !is_bare {
-        fields.push(b"content-length", body.len().to_string().as_bytes());
+    if let Some(whole) = body.whole().filter(|_| !is_bare) {
+        fields.push(b"content-length", whole.len().to_string().as_bytes());
     }
     record.count_out(fields.size());
     down.send_head(status, fields, ends);
     if ends {
         return;
     }
-    let (timer, patience) = (down.timer(), patience_for(record, &body));
-    let mut rest = &body[..];
-    while !rest.is_empty() {
-        let part = piece_of(record, &rest[..rest.len().min(CAPACITY)]).await;
-        rest = &rest[part.len()..];
-        let mut buf = Buf::take();
+    let (timer, patience) = (down.timer(), patience_for(record, body.whole().map(|whole| whole.len())));
+    loop {
+        if body.whole().is_none() {
+            // Other tasks get their turn between the parts that filters take time for.
+            budget::proceed().await;
+        }
+        let Ok(part) = body.next_part() else { return down.reset() };
+        let Part::Data(buf) = part else { return down.send(Part::End) };
+        paced(record, buf.len()).await;
         timer.set(timer.tick_after(patience));
         let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-        if !matches!(room, Ok(Ok(()))) || !buf.extend(part) {
+        if !matches!(room, Ok(Ok(()))) {
             return down.reset();
         }
         record.count_out(buf.len());
         down.send(Part::Data(buf));
     }
-    down.send(Part::End);
 }

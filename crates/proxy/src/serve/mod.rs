@@ -32,10 +32,11 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
     .await
 }
 
-/// Longest time in which a client may take nothing of a response of this proxy: short for what any socket buffer holds,
-/// as for responses of endpoints otherwise.
-fn patience_for(record: &Record<'_>, body: &[u8]) -> Duration {
-    let planned = record.rules.routes.planned.get(record.route).filter(|_| body.len() > CAPACITY);
+/// Longest time in which a client may take nothing of a response of this proxy with a body of this length: short for what
+/// any socket buffer holds, as for responses of endpoints otherwise.
+fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
+    let is_large = length.is_none_or(|length| length > CAPACITY);
+    let planned = record.rules.routes.planned.get(record.route).filter(|_| is_large);
     planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
 }
 
@@ -44,9 +45,15 @@ fn patience_for(record: &Record<'_>, body: &[u8]) -> Duration {
 async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
     let Some(bandwidth) = record.bandwidth else { return body };
     let piece = &body[..body.len().min(bandwidth.piece(Way::Download))];
-    let wait = bandwidth.pace(Way::Download, record.paces(), piece.len(), record.core.clock.now());
+    paced(record, piece.len()).await;
+    piece
+}
+
+/// Waits until the bandwidth of the route has room for this many bytes to the client.
+async fn paced(record: &Record<'_>, bytes: usize) {
+    let Some(bandwidth) = record.bandwidth else { return };
+    let wait = bandwidth.pace(Way::Download, record.paces(), bytes, record.core.clock.now());
     if wait > 0 {
         sleep(Duration::from_nanos(wait)).await;
     }
-    piece
 }

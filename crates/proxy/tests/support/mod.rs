@@ -6,6 +6,7 @@
 pub mod certificate;
 pub mod client;
 pub mod datagrams;
+pub mod decoder;
 pub mod endpoint;
 pub mod filters;
 pub mod h2_client;

@@ -10,6 +10,7 @@ impl Route {
         static UNSET: LazyLock<Route> = LazyLock::new(Route::unset);
         let unset = &*UNSET;
         let all = [
+            ("compress", self.compress.is_some()),
             ("response_headers", self.response_headers != unset.response_headers),
             ("cookies", self.cookies != unset.cookies),
             ("cors", self.cors.is_some()),

@@ -6,6 +6,7 @@ pub(crate) mod bandwidth;
 pub(crate) mod basic_auth;
 pub(crate) mod body_max;
 pub(crate) mod cache;
+pub(crate) mod compress;
 pub(crate) mod cookies;
 pub(crate) mod cors;
 pub(crate) mod forward_auth;

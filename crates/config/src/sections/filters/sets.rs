@@ -5,6 +5,7 @@ use super::bandwidth::BANDWIDTH;
 use super::basic_auth::BASIC_AUTH_KEY;
 use super::body_max::BODY_MAX;
 use super::cache::CACHE_KEY;
+use super::compress::COMPRESS;
 use super::cookies::COOKIES;
 use super::cors::CORS;
 use super::forward_auth::FORWARD_AUTH;
@@ -52,6 +53,7 @@ const SHARED: &[Key] = &[
     BODY_MAX,
     BANDWIDTH,
     CACHE_KEY,
+    COMPRESS,
     CORS,
     FORWARD_AUTH,
     MIRROR,

@@ -4,7 +4,7 @@ use super::Relay;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
 use crate::load::reports;
-use crate::pipeline::response::{Filtered, filter};
+use crate::pipeline::response::{Arrived, Filtered, filter};
 use crate::record::grpc::Call;
 use crate::upstream::pick;
 use evenkeel_balance::retry::{Decision as Again, Failure};
@@ -95,7 +95,7 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let mut filtered = filter(self.record, status, fields, ends, Some(outcome));
+        let mut filtered = filter(self.record, status, fields, Arrived { ends, outcome: Some(outcome), length: None });
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
             return Ok(Decision::Replace(outcome));

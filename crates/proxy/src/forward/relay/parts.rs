@@ -18,7 +18,7 @@ use crate::record::grpc::Call;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
-use evenkeel_net::event_loop::yield_now;
+use evenkeel_net::event_loop::{budget, yield_now};
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
 use std::future::poll_fn;
@@ -256,7 +256,17 @@ impl Relay<'_, '_> {
             }
             let part = match poll_fn(|cx| Poll::Ready(up.poll_part(cx))).await {
                 Poll::Ready(part) => part,
+                Poll::Pending if chain.is_some() && budget::is_spent() => {
+                    // Only the turn has ended: there may be more to read.
+                    budget::proceed().await;
+                    continue;
+                }
                 Poll::Pending => {
+                    if let Some(chain) = &mut chain {
+                        while let Some(part) = chain.pull_held()? {
+                            self.deliver(down, part).await?;
+                        }
+                    }
                     // No more data to coalesce with the data that waits.
                     self.flush(down).await?;
                     self.allow_silence();

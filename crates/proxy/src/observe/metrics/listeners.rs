@@ -23,7 +23,7 @@ const NO_ROUTE: &str = "none";
 impl Shown<'_> {
     /// Each matching listener with each of its routes and [`NO_ROUTE`]: the two names, and the statistics of the
     /// workers on which the route had requests.
-    fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (&str, &str, Vec<Arc<RouteStats>>)> {
+    pub(super) fn routes(&self, speaks: Speaks) -> impl Iterator<Item = (&str, &str, Vec<Arc<RouteStats>>)> {
         let plan = self.plan;
         self.speaking(speaks).flat_map(move |(at, listener)| {
             let takes = |r: &Route| {

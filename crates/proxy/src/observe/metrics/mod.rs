@@ -5,6 +5,7 @@
 //! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
 
 mod cache;
+mod compression;
 mod endpoints;
 mod limits;
 mod listeners;
@@ -166,6 +167,7 @@ impl Collector for Metrics {
         let shown =
             Shown { plan, modes, workers: &running.workers, limits: &running.limits, cache: &running.cache, members };
         shown.listeners(&mut encoder)?;
+        shown.compression(&mut encoder)?;
         shown.limits(&mut encoder)?;
         shown.cache(&mut encoder)?;
         shown.sessions(&mut encoder)?;

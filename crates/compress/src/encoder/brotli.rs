@@ -1,0 +1,53 @@
+//! Brotli by the crate of that name.
+
+use super::{Failed, Op, Room, Step};
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
+
+/// Window of 128 KiB. One of 64 KiB or less would select another search, which is ten times as slow for small bodies.
+const WINDOW_BITS: i32 = 17;
+
+/// Highest level of a body that is sent in small pieces over a long time: the next ones need megabytes.
+const SMALL_LEVEL_MAX: u8 = 1;
+
+/// Compressor for Brotli.
+pub struct Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>);
+
+impl Brotli {
+    pub fn new(level: u8, room: Room) -> Brotli {
+        let mut state = Box::new(BrotliEncoderStateStruct::new(StandardAlloc::default()));
+        let level = if room == Room::Usual { level } else { level.min(SMALL_LEVEL_MAX) };
+        state.params.quality = i32::from(level);
+        state.params.lgwin = WINDOW_BITS;
+        Brotli(state)
+    }
+
+    pub fn step(&mut self, from: &[u8], to: &mut [u8], op: Op) -> Result<Step, Failed> {
+        let op = match op {
+            Op::Go => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+            Op::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+            Op::End => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+        };
+        let (mut left, mut taken, mut room, mut written) = (from.len(), 0, to.len(), 0);
+        let is_well = self.0.compress_stream(
+            op,
+            &mut left,
+            from,
+            &mut taken,
+            &mut room,
+            to,
+            &mut written,
+            &mut None,
+            &mut |_, _, _, _| (),
+        );
+        if !is_well {
+            return Err(Failed);
+        }
+        let is_done = match op {
+            BrotliEncoderOperation::BROTLI_OPERATION_PROCESS => left == 0,
+            BrotliEncoderOperation::BROTLI_OPERATION_FINISH => self.0.is_finished(),
+            _ => left == 0 && !self.0.has_more_output(),
+        };
+        Ok(Step { taken, written, is_done })
+    }
+}

@@ -1,0 +1,73 @@
+//! gzip by zlib-rs.
+
+use super::{Failed, Op, Room, Step};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use std::cell::RefCell;
+
+/// Window of 32 KiB, the largest.
+const WINDOW_BITS: u8 = 15;
+
+/// Window of 4 KiB, of a body that is sent in small pieces over a long time.
+const SMALL_WINDOW_BITS: u8 = 12;
+
+/// Most idle compressors that a thread keeps.
+const KEPT_MAX: usize = 8;
+
+thread_local! {
+    static IDLE: RefCell<Vec<(u8, Compress)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Compressor for gzip. Returns to its thread when dropped.
+pub struct Gzip {
+    level: u8,
+    room: Room,
+    /// `None` only while it is dropped.
+    inner: Option<Compress>,
+}
+
+impl Gzip {
+    pub fn new(level: u8, room: Room) -> Gzip {
+        let idle = |idle: &mut Vec<(u8, Compress)>| {
+            let at = idle.iter().rposition(|(other, _)| *other == level)?;
+            Some(idle.swap_remove(at).1)
+        };
+        let idle = if room == Room::Usual { IDLE.with_borrow_mut(idle) } else { None };
+        let window = if room == Room::Usual { WINDOW_BITS } else { SMALL_WINDOW_BITS };
+        let new = || Compress::new_gzip(Compression::new(u32::from(level)), window);
+        Gzip { level, room, inner: Some(idle.unwrap_or_else(new)) }
+    }
+
+    pub fn step(&mut self, from: &[u8], to: &mut [u8], op: Op) -> Result<Step, Failed> {
+        let inner = self.inner.as_mut().ok_or(Failed)?;
+        let flush = match op {
+            Op::Go => FlushCompress::None,
+            Op::Flush => FlushCompress::Sync,
+            Op::End => FlushCompress::Finish,
+        };
+        let (taken, written) = (inner.total_in(), inner.total_out());
+        let status = inner.compress(from, to, flush).map_err(|_| Failed)?;
+        let taken = (inner.total_in() - taken) as usize;
+        let written = (inner.total_out() - written) as usize;
+        let is_done = match op {
+            Op::Go => taken == from.len(),
+            // Of a flush, all is written once there is room left.
+            Op::Flush => taken == from.len() && written < to.len(),
+            Op::End => status == Status::StreamEnd,
+        };
+        Ok(Step { taken, written, is_done })
+    }
+}
+
+impl Drop for Gzip {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take().filter(|_| self.room == Room::Usual) else { return };
+        // During the end of the thread the memory is simply freed.
+        let _ = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if idle.len() < KEPT_MAX {
+                inner.reset();
+                idle.push((self.level, inner));
+            }
+        });
+    }
+}

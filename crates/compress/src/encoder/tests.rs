@@ -1,0 +1,113 @@
+//! What comes out decodes to what went in, however the body is cut and whenever it is flushed.
+
+use super::*;
+use flate2::{Decompress, FlushDecompress};
+use proptest::prelude::*;
+use zstd_safe::{DCtx, OutBuffer};
+
+/// Decodes the whole of a body, or as much as its bytes so far allow.
+fn decoded(coding: Coding, bytes: &[u8], length: usize) -> Vec<u8> {
+    let mut room = vec![0; length + 64];
+    let n = match coding {
+        Coding::Gzip => {
+            let mut inner = Decompress::new_gzip(15);
+            inner.decompress(bytes, &mut room, FlushDecompress::None).expect("it is gzip");
+            inner.total_out() as usize
+        }
+        Coding::Zstd => {
+            let mut to = OutBuffer::around(&mut room[..]);
+            let mut from = zstd_safe::InBuffer::around(bytes);
+            let mut inner = DCtx::create();
+            while from.pos() < bytes.len() && to.pos() < length + 64 {
+                inner.decompress_stream(&mut to, &mut from).expect("it is Zstandard");
+            }
+            to.pos()
+        }
+        Coding::Brotli => {
+            let mut all = ::brotli::DecompressorWriter::new(Vec::new(), length + 64);
+            std::io::Write::write_all(&mut all, bytes).expect("it is Brotli");
+            std::io::Write::flush(&mut all).expect("it is Brotli");
+            return all.get_ref().clone();
+        }
+    };
+    room.truncate(n);
+    room
+}
+
+/// Gives the encoder bytes with a purpose until all is done, with this much room for each step.
+fn give(encoder: &mut Encoder, mut from: &[u8], op: Op, room: usize, out: &mut Vec<u8>) {
+    let mut to = vec![0; room];
+    loop {
+        let step = encoder.step(from, &mut to, op).expect("it compresses");
+        out.extend_from_slice(&to[..step.written]);
+        from = &from[step.taken..];
+        if step.is_done {
+            assert!(from.is_empty());
+            return;
+        }
+        assert!(step.taken + step.written > 0, "{op:?}: no progress");
+    }
+}
+
+/// Text that repeats itself here and there.
+fn body(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut all = Vec::with_capacity(len + 16);
+    while all.len() < len {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match state >> 61 {
+            0 => all.extend((state >> 24).to_le_bytes()),
+            n => all.extend(format!("<p class=\"c{n}\">word {}</p>", state >> 52).bytes()),
+        }
+    }
+    all.truncate(len);
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_body_decodes_to_what_it_was(
+        at in 0usize..3,
+        level in 0u8..10,
+        is_small in any::<bool>(),
+        cuts in prop::collection::vec((0usize..40_000, any::<bool>()), 0..8),
+        room in 1usize..5_000,
+        seed in any::<u64>(),
+    ) {
+        let coding = Coding::ALL[at];
+        let level = level.clamp(*coding.levels().start(), *coding.levels().end());
+        let mut encoder = Encoder::new(coding, level, if is_small { Room::Small } else { Room::Usual });
+        let whole = body(cuts.iter().map(|(len, _)| len).sum(), seed);
+        let (mut out, mut sent) = (Vec::new(), 0);
+        for (len, flushes) in cuts {
+            give(&mut encoder, &whole[sent..sent + len], Op::Go, room, &mut out);
+            sent += len;
+            if flushes {
+                give(&mut encoder, &[], Op::Flush, room, &mut out);
+                prop_assert!(decoded(coding, &out, sent) == whole[..sent], "after a flush at {sent}");
+                let before = out.len();
+                give(&mut encoder, &[], Op::Flush, room, &mut out);
+                prop_assert!(out.len() - before <= 16, "a second flush has nothing to write");
+            }
+        }
+        give(&mut encoder, &[], Op::End, room, &mut out);
+        prop_assert!(decoded(coding, &out, sent) == whole);
+    }
+}
+
+#[test]
+fn a_compressor_that_was_left_in_the_middle_begins_anew() {
+    for coding in Coding::ALL {
+        for round in 0..3 {
+            let mut left = Encoder::new(coding, coding.level(Default::default()), Room::Usual);
+            give(&mut left, &body(5_000, round), Op::Go, 100, &mut Vec::new());
+            drop(left);
+            let mut encoder = Encoder::new(coding, coding.level(Default::default()), Room::Usual);
+            let mut out = Vec::new();
+            give(&mut encoder, b"hello", Op::End, 1000, &mut out);
+            assert_eq!(decoded(coding, &out, 5), b"hello", "{coding}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Reasons why a response is not compressed.
+
+use std::fmt;
+
+/// Reason why a response is not compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its status has no body, or one that is a part of another response.
+    Status(u16),
+    /// It is the answer to a request to switch to another protocol.
+    Switch,
+    /// It is compressed already.
+    Coded,
+    /// It states `Cache-Control: no-transform`.
+    NoTransform,
+    /// Its type is not among those of the route, or it states none.
+    Type,
+    /// Its body is shorter than the route's minimum, or empty.
+    Short,
+    /// The client names no coding that the route has.
+    NotAccepted,
+    /// The request states `Cache-Control: no-transform`.
+    NoTransformAsked,
+    /// The client speaks HTTP/1.0, to which only the close of the connection could show the end of the body.
+    Http10,
+}
+
+impl Refusal {
+    /// True if another request could get the response compressed, so that it depends on `Accept-Encoding`.
+    pub fn is_of_request(self) -> bool {
+        matches!(self, Refusal::NotAccepted | Refusal::NoTransformAsked | Refusal::Http10)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Status(status) => return write!(f, "status {status}"),
+            Refusal::Switch => "the request asks for another protocol",
+            Refusal::Coded => "it has a Content-Encoding already",
+            Refusal::NoTransform => "it states no-transform",
+            Refusal::Type => "its type is not in the list",
+            Refusal::Short => "its body is too short",
+            Refusal::NotAccepted => "the client accepts no coding of the route",
+            Refusal::NoTransformAsked => "the request states no-transform",
+            Refusal::Http10 => "the client speaks HTTP/1.0",
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! `envoy.filters.http.compressor`: `compress` of routes.
+
+use crate::compression::{put, types};
+use crate::ledger::Ledger;
+use crate::model::{Route, Table, size};
+use crate::tree::Node;
+
+/// Codings by a word in the name or type of the library.
+const LIBRARIES: [(&str, &str); 3] = [("gzip", "gzip"), ("brotli", "br"), ("zstd", "zstd")];
+
+/// Types that Envoy compresses if none are named.
+const TYPES: [&str; 8] = [
+    "application/javascript",
+    "application/json",
+    "application/xhtml+xml",
+    "image/svg+xml",
+    "text/css",
+    "text/html",
+    "text/plain",
+    "text/xml",
+];
+
+/// Length from which Envoy compresses if none is stated.
+const MIN_LENGTH: u64 = 30;
+
+/// Gives the routes what a compressor does. False if the filter is not one.
+pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> bool {
+    let text = |path: &str| filter.at(path).and_then(Node::text).unwrap_or_default().to_ascii_lowercase();
+    if !text("typed_config.@type").contains("compressor") && !text("name").contains("http.compressor") {
+        return false;
+    }
+    let library =
+        text("typed_config.compressor_library.name") + &text("typed_config.compressor_library.typed_config.@type");
+    let coding = LIBRARIES.iter().find(|(word, _)| library.contains(word)).map(|(_, coding)| *coding);
+    let Some(coding) = coding else {
+        filter.lost("its library was not recognised", "compress = true in the [[route]]", ledger);
+        return true;
+    };
+    let of_responses = "typed_config.response_direction_config.common_config";
+    let direct = |key: &str| [format!("{of_responses}.{key}"), format!("typed_config.{key}")];
+    let named: Vec<String> = direct("content_type").iter().flat_map(|path| filter.texts(path, ledger)).collect();
+    let least = direct("min_content_length").iter().find_map(|path| filter.take(path, ledger)?.parse::<u64>().ok());
+    for path in [
+        "name",
+        "typed_config.@type",
+        "typed_config.compressor_library.name",
+        "typed_config.compressor_library.typed_config.@type",
+    ] {
+        filter.take(path, ledger);
+    }
+    filter.lost("the compressor has no such setting here", "compress of the [[route]]", ledger);
+    for route in routes {
+        if route.set.get("compress").is_some() {
+            // Another compressor: its types and length hold for both.
+            route.set.push("compress.algorithms", coding);
+            continue;
+        }
+        let mut compress = Table::default();
+        compress.put("algorithms", vec![coding]);
+        let named = types(named.iter().map(String::as_str));
+        compress.put("types", if named.is_empty() { TYPES.map(String::from).to_vec() } else { named });
+        compress.put("min_length", size(least.unwrap_or(MIN_LENGTH)));
+        put(compress, &mut route.set);
+    }
+    true
+}

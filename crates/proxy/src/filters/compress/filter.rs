@@ -1,0 +1,149 @@
+//! The filter: which coding a client gets, and what changes in the heads of requests and responses.
+
+use super::body::Body;
+use super::state::{CompressState, Decision};
+use crate::body::filter::BodyFilter;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::row::Build;
+use evenkeel_compress::accept::preferred;
+use evenkeel_compress::coding::{self, Coding};
+use evenkeel_compress::encoder::Encoder;
+use evenkeel_compress::media::Types;
+use evenkeel_compress::refusal::Refusal;
+use evenkeel_compress::response::{Response, Rules, code, is_no_transform, retag, vary};
+use evenkeel_compress::tags;
+use evenkeel_config::plan::{Algorithm, Compress, Effort};
+use std::borrow::Cow;
+use std::cell::Cell;
+
+struct Compression {
+    /// Codings in the order of preference.
+    order: Vec<Coding>,
+    /// Levels of [`Coding::ALL`].
+    levels: [u8; Coding::ALL.len()],
+    rules: Rules,
+}
+
+pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let plan: &Compress = from.route.as_ref()?.plan.compress.as_ref()?;
+    let effort = match plan.level.all {
+        Effort::Fast => coding::Effort::Fast,
+        Effort::Default => coding::Effort::Usual,
+        Effort::Best => coding::Effort::Best,
+    };
+    let levels = Coding::ALL.map(|coding| {
+        let own = match coding {
+            Coding::Zstd => plan.level.zstd,
+            Coding::Brotli => plan.level.br,
+            Coding::Gzip => plan.level.gzip,
+        };
+        own.unwrap_or(coding.level(effort))
+    });
+    let coding = |algorithm: &Algorithm| match algorithm {
+        Algorithm::Zstd => Coding::Zstd,
+        Algorithm::Brotli => Coding::Brotli,
+        Algorithm::Gzip => Coding::Gzip,
+    };
+    let types = Types::new(plan.types.iter().map(|pattern| &**pattern));
+    Some(Box::new(Compression {
+        order: plan.algorithms.iter().map(coding).collect(),
+        levels,
+        rules: Rules { types, min_length: plan.min_length },
+    }))
+}
+
+impl Filter for Compression {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let coding = if cx.is_http10 {
+            Err(Refusal::Http10)
+        } else if head.request.values("cache-control").any(is_no_transform) {
+            Err(Refusal::NoTransformAsked)
+        } else {
+            preferred(head.request.values("accept-encoding"), &self.order).ok_or(Refusal::NotAccepted)
+        };
+        let asked = match coding {
+            Ok(coding) => tell_tags(head, "If-None-Match", &[coding]),
+            Err(_) => Vec::new(),
+        };
+        // A part is one of the plain response: it must not be joined with parts of a compressed one.
+        if head.request.field("range").is_none() {
+            tell_tags(head, "If-Match", &self.order);
+        }
+        cx.compress = Some(Box::new(CompressState {
+            coding,
+            asked,
+            is_head: head.request.is_head(),
+            decision: Cell::new(Decision::None),
+            tally: Default::default(),
+        }));
+        Verdict::Next
+    }
+
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(state) = &cx.compress else { return };
+        state.decision.set(Decision::None);
+        if head.status == 304 {
+            return self.not_modified(state, head);
+        }
+        let response = Response {
+            status: head.status,
+            is_empty: head.ends && !state.is_head,
+            length: head.length,
+            switches: cx.switches,
+        };
+        let room = match self.rules.check(&response, head.fields, head.added) {
+            Ok(room) => room,
+            Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
+        };
+        vary(head.fields, head.added);
+        match state.coding {
+            Ok(coding) => {
+                code(head.fields, head.added, coding);
+                state.decision.set(Decision::Compressed(coding, room));
+            }
+            Err(refusal) => state.decision.set(Decision::Refused(refusal)),
+        }
+    }
+
+    fn response_body(&self, cx: &Exchange<'_>, head: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+        let state = cx.compress.as_ref()?;
+        let Decision::Compressed(coding, room) = state.decision.get() else { return None };
+        if state.is_head && head.length.is_none() {
+            // Nothing follows, and the head states no length.
+            return None;
+        }
+        let encoder = Encoder::new(coding, self.levels[coding as usize], room);
+        Some(Box::new(Body::new(encoder, state.tally.clone())))
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        cx.compress.as_ref().map(|state| state.text()).unwrap_or_default().into()
+    }
+}
+
+impl Compression {
+    /// Gives a 304 the tag of the response that the client has. Its type is mostly not stated, and with it not whether the
+    /// response depends on `Accept-Encoding`: a cache that keeps the fields of the 304 must not forget that it may.
+    fn not_modified(&self, state: &CompressState, head: &mut ResponseHead<'_, '_, '_>) {
+        let media_type = head.fields.kept().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
+        if media_type.is_some_and(|(_, value)| !self.rules.types.has(value)) {
+            return;
+        }
+        if let Ok(coding) = state.coding {
+            retag(head.fields, head.added, coding, &state.asked);
+        }
+        vary(head.fields, head.added);
+    }
+}
+
+/// Names the endpoint's tags in a condition that names those of compressed responses. Returns the values as the client
+/// sent them, joined.
+fn tell_tags(head: &mut RequestHead<'_, '_, '_>, name: &str, codings: &[Coding]) -> Vec<u8> {
+    let asked = head.request.values(name).collect::<Vec<_>>().join(&b", "[..]);
+    if let Some(told) = tags::for_endpoint(&asked, codings) {
+        head.request.fields.leave_out(name);
+        head.edits.add(name, &told);
+    }
+    asked
+}

@@ -1,0 +1,89 @@
+//! State of a request at `compress` of its route.
+
+use evenkeel_compress::coding::Coding;
+use evenkeel_compress::encoder::Room;
+use evenkeel_compress::refusal::Refusal;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// State of a request at `compress` of its route.
+pub struct CompressState {
+    /// Coding that the client gets, or the reason why it gets none.
+    pub(super) coding: Result<Coding, Refusal>,
+    /// Values of `If-None-Match` as the client sent them, if there is a coding.
+    pub(super) asked: Vec<u8>,
+    pub(super) is_head: bool,
+    pub(super) decision: Cell<Decision>,
+    pub(super) tally: Rc<Tally>,
+}
+
+/// Decision about the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// There is no response yet, or one that stands for another.
+    None,
+    Refused(Refusal),
+    Compressed(Coding, Room),
+}
+
+/// Bytes of a response, counted while it passes.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub(super) before: Cell<u64>,
+    pub(super) after: Cell<u64>,
+}
+
+/// A response that was compressed.
+pub struct Compressed {
+    pub coding: Coding,
+    /// Bytes of its body as it came.
+    pub before: u64,
+    /// Bytes of its body as it was sent.
+    pub after: u64,
+}
+
+impl CompressState {
+    /// The response, if it was compressed and has a body.
+    pub fn compressed(&self) -> Option<Compressed> {
+        let Decision::Compressed(coding, _) = self.decision.get() else { return None };
+        let (before, after) = (self.tally.before.get(), self.tally.after.get());
+        (after > 0).then_some(Compressed { coding, before, after })
+    }
+
+    /// Decision in words; empty if there is none.
+    pub(super) fn text(&self) -> String {
+        match (self.decision.get(), self.compressed()) {
+            (Decision::None, _) => String::new(),
+            (Decision::Refused(refusal), _) => format!("not compressed: {refusal}"),
+            (Decision::Compressed(..), Some(Compressed { coding, before, after })) => {
+                format!("{coding}, {} to {} bytes", grouped(before), grouped(after))
+            }
+            (Decision::Compressed(coding, _), None) => format!("{coding}, no body"),
+        }
+    }
+}
+
+/// Number with a comma between each three digits.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_numbers_are_read_in_groups() {
+        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(n), text);
+        }
+    }
+}

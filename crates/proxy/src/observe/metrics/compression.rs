@@ -1,0 +1,51 @@
+//! Metrics of compressed responses, by route.
+
+use super::Shown;
+use super::modes::is_http;
+use crate::observe::stats::{Counter, RouteStats};
+use evenkeel_compress::coding::Coding;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use std::fmt;
+use std::sync::Arc;
+
+impl Shown<'_> {
+    /// Writes the counters of the routes that compress.
+    pub(super) fn compression(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let sum = |numbers: &[Arc<RouteStats>], counter: fn(&RouteStats) -> &Counter| {
+            numbers.iter().fold(0, |sum: u64, route| sum.wrapping_add(counter(route).get()))
+        };
+        let compresses =
+            |name: &str| self.plan.routes.iter().any(|route| &*route.name == name && route.compress.is_some());
+        let routes: Vec<_> = self.routes(is_http).filter(|(_, route, _)| compresses(route)).collect();
+        let help = "Compressed responses";
+        let mut family =
+            encoder.encode_descriptor("evenkeel_http_compressed_responses", help, None, MetricType::Counter)?;
+        for (listener, route, numbers) in &routes {
+            for coding in Coding::ALL {
+                let n = numbers
+                    .iter()
+                    .fold(0, |sum: u64, of| sum.wrapping_add(of.compression.responses[coding as usize].get()));
+                let labels = [("listener", *listener), ("route", *route), ("coding", coding.name())];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let families: [(&str, &str, fn(&RouteStats) -> &Counter); 2] = [
+            ("evenkeel_http_compression_in_bytes", "Bytes of compressed bodies as they came", |route| {
+                &route.compression.before
+            }),
+            ("evenkeel_http_compression_out_bytes", "Bytes of compressed bodies as they were sent", |route| {
+                &route.compression.after
+            }),
+        ];
+        for (name, help, counter) in families {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (listener, route, numbers) in &routes {
+                let labels = [("listener", *listener), ("route", *route)];
+                ConstCounter::new(sum(numbers, counter)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
