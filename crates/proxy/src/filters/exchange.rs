@@ -2,9 +2,9 @@
 
 use super::caching::fill::Filling;
 use super::caching::state::CacheState;
-use super::compress::state::CompressState;
 use crate::core::Core;
 use crate::load::load_report::Working;
+use crate::observe::compressed::CompressState;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::{ListenerStats, MirrorDrop};
 use crate::observe::timing::Timing;

@@ -9,7 +9,6 @@ mod answering;
 mod auth;
 pub mod caching;
 mod client;
-pub mod compress;
 mod copied;
 pub mod exchange;
 pub mod filter;

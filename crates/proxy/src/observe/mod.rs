@@ -5,6 +5,7 @@
 //! [`shown`] sums them for operators, those of routes in [`shown_routes`].
 
 pub mod access_log;
+pub mod compressed;
 pub mod dropped_report;
 pub mod end;
 pub mod explanations;

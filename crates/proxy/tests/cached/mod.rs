@@ -1,3 +1,4 @@
 //! The cache of routes, over real connections of both protocols.
 
 mod basics;
+mod compress;
