@@ -2,7 +2,7 @@
 
 use crate::coding::Coding;
 
-/// Highest weight, of thousandths.
+/// Weight of 1 in thousandths, the highest that there is.
 const WHOLE: u16 = 1000;
 
 /// Codings that a request accepts, with their weights in thousandths.

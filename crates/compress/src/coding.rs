@@ -64,12 +64,12 @@ impl Coding {
 /// Effort of compression, for any coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// The least time.
+    /// As little time as compression is worth, for more bytes.
     Fast,
-    /// The default.
+    /// Balance of time and bytes.
     #[default]
     Usual,
-    /// The fewest bytes.
+    /// As few bytes as a worker has time for.
     Best,
 }
 

@@ -1,6 +1,6 @@
 //! Media types of responses that are compressed.
 
-/// A set of media types.
+/// Set of media types, by whole types and by main types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Types {
     /// Whole types, in lower case.

@@ -5,17 +5,17 @@ use std::fmt;
 /// Reason why a response is not compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Its status has no body, or one that is a part of another response.
+    /// Status whose responses have no body, or one that is a part of another response.
     Status(u16),
-    /// It is the answer to a request to switch to another protocol.
+    /// Answer to a request to switch to another protocol.
     Switch,
-    /// It is compressed already.
+    /// Response that is compressed already.
     Coded,
-    /// It states `Cache-Control: no-transform`.
+    /// Response with `Cache-Control: no-transform`.
     NoTransform,
-    /// Its type is not among those of the route, or it states none.
+    /// Type that is not among those of the route, or no type.
     Type,
-    /// Its body is shorter than the route's minimum, or empty.
+    /// Body that is shorter than the route's minimum, or empty.
     Short,
     /// The client names no coding that the route has.
     NotAccepted,

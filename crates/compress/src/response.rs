@@ -18,7 +18,7 @@ pub const DROPPED_TRAILERS: [&str; 4] = ["content-md5", "digest", "content-diges
 /// Responses that are compressed.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Media types.
+    /// Media types that are compressed.
     pub types: Types,
     /// Length of the shortest body, in bytes, for those whose length is known.
     pub min_length: u64,
@@ -27,7 +27,7 @@ pub struct Rules {
 /// Facts about a response that are not in its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
-    /// HTTP status.
+    /// HTTP status, 100 to 599.
     pub status: u16,
     /// True if no body follows, although the method has one.
     pub is_empty: bool,

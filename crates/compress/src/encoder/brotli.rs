@@ -1,6 +1,6 @@
 //! Brotli by the crate of that name.
 
-use super::{Failed, Op, Room, Step};
+use super::step::{Failed, Op, Room, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
 
@@ -10,7 +10,7 @@ const WINDOW_BITS: i32 = 17;
 /// Highest level of a body that is sent in small pieces over a long time: the next ones need megabytes.
 const SMALL_LEVEL_MAX: u8 = 1;
 
-/// Compressor for Brotli.
+/// Compressor for Brotli, made anew for each body.
 pub struct Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>);
 
 impl Brotli {

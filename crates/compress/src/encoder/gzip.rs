@@ -1,6 +1,6 @@
-//! gzip by zlib-rs.
+//! Compressor for gzip by zlib-rs, a port of zlib-ng.
 
-use super::{Failed, Op, Room, Step};
+use super::step::{Failed, Op, Room, Step};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use std::cell::RefCell;
 

@@ -1,6 +1,6 @@
 //! Zstandard by its reference implementation.
 
-use super::{Failed, Op, Room, Step};
+use super::step::{Failed, Op, Room, Step};
 use std::cell::RefCell;
 use zstd_safe::zstd_sys::ZSTD_EndDirective as End;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};

@@ -59,7 +59,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["filling", "state", "asked", "flights", "counts", "keys"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "compress", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
         "load_report", "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
         "exchange",
     ]),
@@ -67,7 +67,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
-    ("proxy/filters/policies", &["bandwidth", "preflight", "cors", "body_max"]),
+    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
@@ -75,7 +75,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/http2", &["turn", "session stream", "arrived"]),
     ("proxy/pipeline", &["response", "route"]),
     ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
-    ("proxy/serve", &["connection", "h2", "h1 h1_parts", "message", "websocket", "open"]),
+    ("proxy/serve", &["connection", "h2", "h1 h1_parts h1_answer", "message", "websocket", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
         "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",
@@ -84,7 +84,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
         "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
-        "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
+        "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
     ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),

@@ -1,11 +1,11 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
-use super::compress::state::CompressState;
 use crate::cache::counts::CacheResult;
 use crate::cache::filling::Filling;
 use crate::cache::state::CacheState;
 use crate::core::Core;
 use crate::load::load_report::Working;
+use crate::observe::compressed::CompressState;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::{ListenerStats, MirrorDrop};
 use crate::observe::timing::Timing;

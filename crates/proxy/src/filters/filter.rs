@@ -97,7 +97,7 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub fields: &'a mut Fields<'h, 'b>,
     /// True if no body follows the head, as in a 304 or with a length of 0.
     pub ends: bool,
-    /// Length of the body of a response of the proxy itself, also if it answers HEAD.
+    /// Length in bytes of the body of a response of the proxy itself, also if it answers HEAD; `None` for others.
     pub length: Option<u64>,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,

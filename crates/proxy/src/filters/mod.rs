@@ -9,7 +9,6 @@ mod answering;
 mod auth;
 mod caching;
 mod client;
-pub mod compress;
 pub mod exchange;
 pub mod filter;
 mod forwarded;

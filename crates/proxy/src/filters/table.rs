@@ -3,8 +3,8 @@
 use super::list::Filters;
 use super::row::{Build, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, caching, client, compress, forwarded, headers, hsts, https_redirect,
-    limits, load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits,
+    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use std::sync::OnceLock;
 
@@ -94,7 +94,7 @@ pub static FILTERS: &[Row] = &[
         key: "compress of [[route]]",
         summary: "Compresses responses for clients that accept it.",
         looks_at: LooksAt { responses: true, ..BODIES },
-        build: compress::filter::build,
+        build: policies::compress::build,
     },
     Row {
         name: "response_headers",

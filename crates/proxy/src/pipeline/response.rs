@@ -32,7 +32,7 @@ pub struct Filtered {
 
 /// Facts about a response that are not in its head.
 pub struct Arrived {
-    /// True if no body follows.
+    /// True if no body follows the head, as for HEAD.
     pub ends: bool,
     /// Outcome of the endpoint that it came from, if it did.
     pub outcome: Option<Outcome>,

@@ -5,8 +5,7 @@ use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
-use crate::body::part::Part;
-use crate::body::response::{Content, Response, TEXT};
+use crate::body::response::{Response, TEXT};
 use crate::core::Core;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
@@ -14,13 +13,12 @@ use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::response::{Own, OwnBody, own};
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{paced, patience_for, piece_of, until_gone, websocket};
+use crate::serve::{until_gone, websocket};
 use crate::upstream::pool::WorkerPool;
-use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
@@ -29,14 +27,10 @@ use evenkeel_wire::head;
 use evenkeel_wire::http1::chunked::{Keep, Taken};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
-use evenkeel_wire::http1::translate::write_response;
 use evenkeel_wire::http1::{self, Body, Reject, Request, Version};
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 /// Units of the turn's budget that a request costs: its head is read and routed, and it is logged.
 const HEAD: u32 = 2;
@@ -382,116 +376,6 @@ impl H1 {
         // The client reads the reason even where other errors are terse: it reveals nothing internal.
         let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());
         self.answer(&record, Response { status: 400, ..page }, false, false, None).await
-    }
-
-    /// Sends a response of this proxy. The connection is kept only if the end of the request was read.
-    async fn answer(
-        &self,
-        record: &Record<'_>,
-        response: Response,
-        keep_alive: bool,
-        head_only: bool,
-        rest: Option<Buf>,
-    ) -> After {
-        let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
-        let rest = rest.filter(|_| keep_alive);
-        let Own { status, fields, mut body, .. } = own(record, response);
-        // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
-        let keep_alive = keep_alive && record.proto == proto(Version::V11);
-        let towards = Towards { version: Version::V11, keep_alive };
-        // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
-        let framing = match body.whole() {
-            _ if matches!(status, 204 | 304) => Stated::Nothing,
-            Some(whole) => Stated::Length(whole.len() as u64),
-            None if head_only => Stated::Nothing,
-            None => Stated::Chunked,
-        };
-        let mut head = record.core.scratch();
-        write_response(status, &fields, framing, towards, &mut head);
-        let is_written = match body.whole() {
-            _ if head_only || framing == Stated::Nothing => self.write_out(record, &head, &[]).await,
-            Some(whole) => self.write_out(record, &head, whole).await,
-            None => Box::pin(self.write_chunks(record, &head, &mut body)).await,
-        };
-        record.core.give_back(head);
-        if is_written && keep_alive { After::Next(rest) } else { After::Linger }
-    }
-
-    /// Writes a head and its body: the head with as much of the body as fits into one buffer, then the rest from where
-    /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
-    async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
-        let patience = patience_for(record, Some(body.len()));
-        let mut parts = head.chunks(CAPACITY).peekable();
-        let mut sent = 0;
-        while let Some(part) = parts.next() {
-            let mut buf = Buf::holding(part);
-            if parts.peek().is_none() && record.bandwidth.is_none() {
-                sent = buf.extend_some(body);
-            }
-            record.count_out(buf.len());
-            if !self.is_taken(record, patience, self.transport.write_all(&mut buf)).await {
-                return false;
-            }
-        }
-        while sent < body.len() {
-            let mut piece = piece_of(record, &body[sent..]).await;
-            sent += piece.len();
-            while !piece.is_empty() {
-                let mut n = 0;
-                let writing = async { self.transport.write_some(piece).await.map(|taken| n = taken) };
-                if !self.is_taken(record, patience, writing).await {
-                    return false;
-                }
-                record.count_out(n);
-                piece = &piece[n..];
-            }
-        }
-        self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
-    }
-
-    /// Writes a head and a body that passes its filters meanwhile, in chunks. Returns false as [`H1::write_out`] does, and
-    /// if the body does not pass.
-    async fn write_chunks(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
-        let patience = patience_for(record, None);
-        let mut writer = Writer::new(Framing::Chunks);
-        writer.push(head);
-        record.count_out(head.len());
-        loop {
-            // A body of many megabytes is ready all the time: other tasks get their turn between its parts.
-            budget::proceed().await;
-            let Ok(part) = body.next_part() else { return false };
-            let is_last = !matches!(part, Part::Data(_));
-            if let Part::Data(buf) = &part {
-                paced(record, buf.len()).await;
-                record.count_out(buf.len());
-            }
-            writer.send(part, false);
-            let room = poll_fn(|cx| writer.poll_room(&self.transport, cx));
-            if !self.is_taken(record, patience, room).await {
-                return false;
-            }
-            if is_last {
-                let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
-                return self.is_taken(record, patience, flush).await;
-            }
-        }
-    }
-
-    /// Waits for the client to take bytes. Returns false, and notes the cause, if it does not.
-    async fn is_taken(
-        &self,
-        record: &Record<'_>,
-        patience: Duration,
-        writing: impl Future<Output = io::Result<()>>,
-    ) -> bool {
-        self.timer.set(self.timer.tick_after(patience));
-        let taken = self.timer.limit(pin!(writing)).await;
-        match taken {
-            Ok(Ok(())) => return true,
-            Ok(Err(_)) => record.blame(Cause::Client),
-            Err(Elapsed) => record.blame(Cause::ClientSlow),
-        }
-        false
     }
 }
 

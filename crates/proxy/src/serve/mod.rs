@@ -4,6 +4,7 @@
 
 pub mod connection;
 pub mod h1;
+mod h1_answer;
 mod h1_parts;
 pub mod h2;
 pub mod message;

@@ -8,7 +8,6 @@ mod bandwidth;
 mod basic_auth;
 mod bodies;
 mod body_max;
-mod compress;
 mod cors;
 mod echo;
 mod forward_auth;

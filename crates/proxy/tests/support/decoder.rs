@@ -4,7 +4,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use std::io::Write;
 use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
-/// Decoder of one response.
+/// Decoder of the body of one response, in any coding.
 pub enum Decoder {
     Gzip(Decompress, Vec<u8>),
     Brotli(Box<brotli::DecompressorWriter<Vec<u8>>>),
@@ -67,7 +67,7 @@ impl Decoder {
     }
 }
 
-/// Decodes a whole body.
+/// Decodes a body that has come to its end.
 pub fn decoded(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     Decoder::new(coding).push(body).to_vec()
 }

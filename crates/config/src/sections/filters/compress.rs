@@ -40,7 +40,7 @@ table! {
             help: "Shortest body that is compressed, of those whose length is stated.",
             why: "A shorter one mostly fits into one packet with its head, whether it is compressed or not.",
         };
-        /// Levels of the codings.
+        /// Effort of all codings, or levels by coding.
         level: CompressLevel = Key {
             name: "level",
             kind: Kind::TableOr { table: &LEVEL_TABLE, key: "all" },
@@ -69,7 +69,7 @@ table! {
                 gzip 5, br 4; `best` is zstd 6, gzip 7, br 5.",
             why: "gzip 5 takes about as much time here as level 1 of zlib, and makes responses nearly as small as its level 6.",
         };
-        /// Level of Zstandard.
+        /// Level of Zstandard, 1 to 7; `None` = by `all`.
         zstd: Option<u8> = Key {
             name: "zstd",
             kind: Kind::Int { min: 1, max: 7 },
@@ -77,7 +77,7 @@ table! {
             help: "Level of zstd. Higher ones would keep a worker busy for milliseconds at a time.",
             why: "",
         };
-        /// Level of gzip.
+        /// Level of gzip, 1 to 9; `None` = by `all`.
         gzip: Option<u8> = Key {
             name: "gzip",
             kind: Kind::Int { min: 1, max: 9 },
@@ -85,7 +85,7 @@ table! {
             help: "Level of gzip.",
             why: "",
         };
-        /// Level of Brotli.
+        /// Level of Brotli, 0 to 5; `None` = by `all`.
         br: Option<u8> = Key {
             name: "br",
             kind: Kind::Int { min: 0, max: 5 },
@@ -97,27 +97,27 @@ table! {
 }
 
 words! {
-    /// A content coding.
+    /// Content coding of responses (RFC 9110 section 8.4.1).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Algorithm {
-        /// Zstandard.
+        /// Zstandard (RFC 8878), level 1 to 7.
         Zstd = "zstd",
-        /// Brotli.
+        /// Brotli (RFC 7932), level 0 to 5.
         Brotli = "br",
-        /// gzip.
+        /// gzip (RFC 1952), which every client reads.
         Gzip = "gzip",
     }
 }
 
 words! {
-    /// Effort of compression.
+    /// Effort of compression, which each coding has a level for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Effort {
-        /// The least time.
+        /// As little time as compression is worth.
         Fast = "fast",
-        /// The default.
+        /// Balance of time and bytes.
         Default = "default",
-        /// The fewest bytes.
+        /// As few bytes as a worker has time for.
         Best = "best",
     }
 }

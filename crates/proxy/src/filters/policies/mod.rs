@@ -1,6 +1,8 @@
-//! Filters that decide which requests and which readers of responses a route accepts: `body_max` and `cors`.
+//! Filters for bodies and their readers: `body_max`, `bandwidth` and `compress`, and which pages may read responses, `cors`.
 
 pub mod bandwidth;
 pub mod body_max;
+pub mod compress;
+mod compress_body;
 pub mod cors;
 pub mod preflight;

@@ -1,7 +1,7 @@
 //! Metrics of compressed responses, by route.
 
-use super::Shown;
 use super::modes::is_http;
+use super::{Family, Shown};
 use crate::observe::stats::{Counter, RouteStats};
 use evenkeel_compress::coding::Coding;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -31,7 +31,7 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
             }
         }
-        let families: [(&str, &str, fn(&RouteStats) -> &Counter); 2] = [
+        let families: [Family<RouteStats, Counter>; 2] = [
             ("evenkeel_http_compression_in_bytes", "Bytes of compressed bodies as they came", |route| {
                 &route.compression.before
             }),

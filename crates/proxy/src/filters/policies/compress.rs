@@ -1,11 +1,14 @@
-//! The filter: which coding a client gets, and what changes in the heads of requests and responses.
+//! Filter that compresses responses: which coding a client gets, and what changes in the heads of requests and responses.
+//!
+//! Requests pass it before all other filters of a route, so that it sees what the client accepts and not what the endpoint
+//! is told. Responses pass it last: the cache stores them as they come, and fields that other filters add count.
 
-use super::body::Body;
-use super::state::{CompressState, Decision};
+use super::compress_body::Body;
 use crate::body::filter::BodyFilter;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::observe::compressed::{CompressState, Decision};
 use evenkeel_compress::accept::preferred;
 use evenkeel_compress::coding::{self, Coding};
 use evenkeel_compress::encoder::Encoder;

@@ -1,5 +1,7 @@
 //! `compress` of routes: what clients get, over both protocols on either side, and what endpoints are asked.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
+
 use crate::support::decoder::{Decoder, decoded};
 use crate::support::endpoint::status;
 use crate::support::h2_client::{DATA, H2Client, HEADERS};

@@ -1,8 +1,8 @@
 //! Body that is compressed while it passes. Output waits for more input, but not for a sender that pauses.
 
-use super::state::Tally;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
+use crate::observe::compressed::Tally;
 use evenkeel_compress::encoder::{Encoder, Failed, Op};
 use evenkeel_compress::response::DROPPED_TRAILERS;
 use evenkeel_net::buffer::Buf;

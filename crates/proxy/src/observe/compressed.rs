@@ -1,4 +1,4 @@
-//! State of a request at `compress` of its route.
+//! Compression of a response: its coding, the decision about it, and its bytes, for the filter, counters and explanations.
 
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::Room;
@@ -9,17 +9,17 @@ use std::rc::Rc;
 /// State of a request at `compress` of its route.
 pub struct CompressState {
     /// Coding that the client gets, or the reason why it gets none.
-    pub(super) coding: Result<Coding, Refusal>,
+    pub coding: Result<Coding, Refusal>,
     /// Values of `If-None-Match` as the client sent them, if there is a coding.
-    pub(super) asked: Vec<u8>,
-    pub(super) is_head: bool,
-    pub(super) decision: Cell<Decision>,
-    pub(super) tally: Rc<Tally>,
+    pub asked: Vec<u8>,
+    pub is_head: bool,
+    pub decision: Cell<Decision>,
+    pub tally: Rc<Tally>,
 }
 
-/// Decision about the response.
+/// Decision of the filter about a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum Decision {
     /// There is no response yet, or one that stands for another.
     None,
     Refused(Refusal),
@@ -29,11 +29,11 @@ pub(super) enum Decision {
 /// Bytes of a response, counted while it passes.
 #[derive(Debug, Default)]
 pub struct Tally {
-    pub(super) before: Cell<u64>,
-    pub(super) after: Cell<u64>,
+    pub before: Cell<u64>,
+    pub after: Cell<u64>,
 }
 
-/// A response that was compressed.
+/// Response that was compressed, and has passed.
 pub struct Compressed {
     pub coding: Coding,
     /// Bytes of its body as it came.
@@ -51,7 +51,7 @@ impl CompressState {
     }
 
     /// Decision in words; empty if there is none.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match (self.decision.get(), self.compressed()) {
             (Decision::None, _) => String::new(),
             (Decision::Refused(refusal), _) => format!("not compressed: {refusal}"),

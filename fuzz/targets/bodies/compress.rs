@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(read == rest);
 });
 
-/// What is preferred is named, alone or by a star, and accepted in another order too.
+/// Checks that a preferred coding is named, alone or by a star, and accepted in another order too.
 fn accepts(value: &[u8]) {
     let [a, b, c] = Coding::ALL;
     let chosen = preferred([value].into_iter(), &[a, b, c]);
