@@ -99,7 +99,7 @@ impl CacheRoute {
 pub struct NotStored {
     /// Name, as in the metric `evenkeel_cache_not_stored`.
     pub reason: String,
-    /// Reason in a few words.
+    /// Reason as a person reads it, in a few words.
     pub text: String,
     pub responses: u64,
 }
@@ -118,7 +118,7 @@ pub struct TopWanted {
     pub n: Option<u16>,
 }
 
-/// Order of a list of keys.
+/// Order of a list of keys, `hits` or `size`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TopBy {
@@ -127,7 +127,7 @@ pub enum TopBy {
     Size,
 }
 
-/// Key of stored responses.
+/// Key of stored responses, with the most recently used of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TopKey {
     pub url: String,
@@ -142,7 +142,7 @@ pub struct TopKey {
     pub age_s: u32,
     /// Seconds until that one is stale; negative since when it is.
     pub ttl_s: i64,
-    /// Tags of that one.
+    /// Tags of the variant that was used last.
     pub tags: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ pub struct ShowWanted {
     pub url: String,
 }
 
-/// Stored response.
+/// Stored response with its key, its terms and its validators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StoredResponse {
     /// URL of its key, with the query that counts.
@@ -195,7 +195,7 @@ pub struct StoredResponse {
     pub immutable: bool,
     /// Bytes of memory that it takes.
     pub bytes: u64,
-    /// Bytes of its body.
+    /// Length of its body in bytes.
     pub body_bytes: u64,
     /// Requests answered by its key, with all its variants.
     pub hits: u32,

@@ -264,7 +264,7 @@ impl Numbers {
 }
 
 impl Purging {
-    /// Target in words.
+    /// Target in words, as for events: `tag product-7`.
     pub fn target(&self) -> &str {
         &self.done.purged
     }
@@ -306,7 +306,7 @@ struct Url<'u> {
     whole: &'u str,
     is_https: bool,
     host: &'u str,
-    /// Path and query.
+    /// Path with its query, as they were written.
     target: String,
 }
 

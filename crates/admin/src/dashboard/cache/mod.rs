@@ -13,7 +13,7 @@ use maud::{Markup, html};
 /// The page does not follow what happens: a list of all keys every second would cost too much.
 pub static PAGE: Page = Page { path: "/ui/cache", name: "Cache", content, is_live: false };
 
-/// URLs in each list.
+/// Number of URLs in each list.
 const ROWS: u16 = 15;
 
 const ROUTES: &[Column] = &[
