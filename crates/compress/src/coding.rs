@@ -64,12 +64,12 @@ impl Coding {
 /// Effort of compression, for any coding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// As little time as compression is worth, for more bytes.
+    /// Least time, about 3 ms a megabyte for zstd.
     Fast,
     /// Balance of time and bytes.
     #[default]
     Usual,
-    /// As few bytes as a worker has time for.
+    /// Fewest bytes, for two to three times the default time.
     Best,
 }
 

@@ -11,7 +11,7 @@ pub use step::{Failed, Op, Room, Step};
 
 use crate::coding::Coding;
 
-/// Compressor of one body.
+/// Compressor of one body, which returns to its thread when dropped, unless its library cannot begin anew.
 pub enum Encoder {
     Gzip(gzip::Gzip),
     Brotli(brotli::Brotli),

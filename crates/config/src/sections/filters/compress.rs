@@ -113,11 +113,11 @@ words! {
     /// Effort of compression, which each coding has a level for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Effort {
-        /// As little time as compression is worth.
+        /// Least time, for more bytes.
         Fast = "fast",
         /// Balance of time and bytes.
         Default = "default",
-        /// As few bytes as a worker has time for.
+        /// Fewest bytes, for two to three times the default time.
         Best = "best",
     }
 }
