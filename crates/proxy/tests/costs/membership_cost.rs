@@ -6,7 +6,6 @@ use evenkeel_config::plan::Endpoint;
 use evenkeel_proxy::Server;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// A server with this many pools of two endpoints each.
 fn server(pools: usize) -> Server {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let free = evenkeel_peers::own_addr();
     let mut text = format!("[runtime]\nworkers = 2\n[listener.web]\nbind = ['{free}']\n[[route]]\npool = 'p0'\n");
     for pool in 0..pools {
         let (a, b) = (pool / 250, pool % 250);
