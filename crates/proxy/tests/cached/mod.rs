@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, reason = "a test is no worker: it may lock")]
 
 mod basics;
+mod compress;
 mod conformance;
 mod operators;
 mod poisoning;
