@@ -10,7 +10,7 @@ const WHOLE: u16 = 1000;
 struct Weights {
     /// Weights of [`Coding::ALL`], for those that are named.
     codings: [Option<u16>; 3],
-/// Weight of a coding without `q`: thousandths, as weights have at most three digits.
+    /// Weight of a coding without `q`: thousandths, as weights have at most three digits.
     any: Option<u16>,
     /// Weight of no coding at all.
     identity: Option<u16>,

@@ -75,7 +75,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/http2", &["turn", "session stream", "arrived"]),
     ("proxy/pipeline", &["response", "route"]),
     ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
-    ("proxy/serve", &["connection", "h2", "h1 h1_parts h1_answer", "message", "websocket", "open"]),
+    ("proxy/serve", &["connection", "h2", "h1_answer", "h1 h1_parts", "message", "websocket", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
         "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",

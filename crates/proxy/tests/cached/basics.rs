@@ -112,7 +112,7 @@ fn a_stored_response_is_sent_no_faster_than_its_route_allows() {
     let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", route);
     assert_eq!(get(&mut proxy.client(), "/a", "").1, "fwd=uri-miss; ttl=60; stored");
     // A tenth of a second may be caught up, and nothing waits behind the last piece.
-    let least = Duration::from_millis((60_000 - 20_000 - 16_384) / 200);
+    let least = Duration::from_millis((60_000 - 20_000 - 32_768) / 200);
     let began = Instant::now();
     assert_eq!(get(&mut proxy.client(), "/a", "").2.len(), 60_000);
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());

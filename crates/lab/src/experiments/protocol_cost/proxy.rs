@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn each_pair_of_protocols_has_its_configuration_and_names_the_endpoints() {
         let files = Files { certificate: "some.crt".into(), key: "some.key".into(), both: "some.pem".into() };
-        for kind in KINDS {
+        // Varnish only answers from its cache.
+        for kind in KINDS.iter().filter(|kind| kind.name != "varnish") {
             let mut texts: Vec<String> = Vec::new();
             for (front, back, closes, logs) in PAIRS {
                 let setup = setup(front, back, [20001, 20002]).expect("there are ports");
@@ -173,5 +174,20 @@ mod tests {
             texts.dedup();
             assert!(!texts.is_empty() && texts.len() + 2 >= all, "{}: {} of {all}", kind.name, texts.len());
         }
+    }
+
+    #[test]
+    fn caches_name_the_endpoints_and_others_say_that_they_are_none() {
+        let mut setup = setup(Front::Http1, Back::Http1, [20001, 20002]).expect("there are ports");
+        assert!(written("varnish", &setup).is_err());
+        setup.routes[0].cached = true;
+        for kind in ["evenkeel", "haproxy", "nginx", "varnish"] {
+            let text = written(kind, &setup).expect("it has a cache");
+            assert!(
+                text.contains("20001") && text.contains("20002") && text.contains("cache") | text.contains("ttl"),
+                "{text}"
+            );
+        }
+        assert!(written("envoy", &setup).is_err());
     }
 }
