@@ -264,7 +264,7 @@ fn fed(head: &'static str) -> (Endpoint, mpsc::Sender<String>) {
     let (give, given) = mpsc::channel::<String>();
     let given = Mutex::new(given);
     let endpoint = Endpoint::start(move |conn| {
-        while conn.next_head().is_some() {
+        while conn.request().is_some() {
             conn.send(head);
             for event in given.lock().expect("no panic").iter().take_while(|event| !event.is_empty()) {
                 conn.send(format!("{:x}\r\n{event}\r\n", event.len()));

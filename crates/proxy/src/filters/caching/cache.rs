@@ -32,7 +32,7 @@ use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_net::event_loop::alarm::sleep;
-use evenkeel_wire::head::Request;
+use evenkeel_wire::head::{Edits, Request};
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -232,10 +232,10 @@ impl Cache {
         });
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
-                return answer(cx, head.request, &wish, entry, now);
+                return answer(cx, head, copy, &wish, entry, now);
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
-                let verdict = answer(cx, head.request, &wish, entry, now);
+                let verdict = answer(cx, head, copy.take(), &wish, entry, now);
                 if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
@@ -375,13 +375,33 @@ impl Cache {
     }
 }
 
-/// Answers a request with a stored response.
-fn answer(cx: &mut Exchange<'_>, request: &Request<'_, '_>, wish: &Wish, entry: &Entry, now: Moment) -> Verdict {
-    let (ttl, response) = (Some(entry.head().terms.ttl(now)), stored_response(cx, entry, request, now));
-    let bytes = if request.is_head() { 0 } else { response.page_len() };
+/// Answers a request with a stored response. `copy`: the request with its changes, if that was made before.
+fn answer(
+    cx: &mut Exchange<'_>,
+    head: &RequestHead<'_, '_, '_>,
+    copy: Option<Asked>,
+    wish: &Wish,
+    entry: &Entry,
+    now: Moment,
+) -> Verdict {
+    let response = match has_conditions(head.edits) {
+        true => {
+            let mut asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
+            stored_response(cx, entry, &asked.request(), now)
+        }
+        false => stored_response(cx, entry, head.request, now),
+    };
+    let ttl = Some(entry.head().terms.ttl(now));
+    let bytes = if head.request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
     Verdict::Answer(response)
+}
+
+/// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.
+fn has_conditions(edits: &Edits) -> bool {
+    let mut lines = edits.added().split(|byte| *byte == b'\n');
+    lines.any(|line| line.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-")))
 }
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
