@@ -98,7 +98,8 @@ fn zlib(level: c_int, body: &[u8], piece: usize, flushes: bool) -> usize {
 /// Prose of this repository: its guides and the reference of the configuration.
 fn prose() -> Vec<u8> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let mut files: Vec<_> = std::fs::read_dir(docs.join("guide")).expect("a folder").flatten().map(|f| f.path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(docs.join("guide")).expect("a folder").flatten().map(|f| f.path()).collect();
     files.sort();
     files.push(docs.join("reference/config.md"));
     files.iter().filter_map(|file| std::fs::read(file).ok()).flatten().collect()
@@ -106,9 +107,8 @@ fn prose() -> Vec<u8> {
 
 /// A list of users as an API sends it, always the same.
 fn json(len: usize) -> Vec<u8> {
-    const WORDS: [&str; 12] = [
-        "alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima",
-    ];
+    const WORDS: [&str; 12] =
+        ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliett", "kilo", "lima"];
     let (mut state, mut text, mut id) = (42u64, String::from("["), 1000);
     let mut below = |n: u64| {
         state ^= state << 13;
@@ -122,8 +122,16 @@ fn json(len: usize) -> Vec<u8> {
         text += &format!(
             "{{\"id\":{id},\"uuid\":\"{:016x}\",\"name\":\"{a} {b}\",\"email\":\"{a}.{b}{}@example.com\",\"active\":{},\
              \"balance\":{}.{:02},\"created_at\":\"2026-{:02}-{:02}T{:02}:{:02}:{:02}Z\",\"tags\":[\"{c}\",\"{d}\"]}},",
-            below(u64::MAX), below(100), below(2) == 0, below(10_000), below(100), below(12) + 1, below(28) + 1,
-            below(24), below(60), below(60),
+            below(u64::MAX),
+            below(100),
+            below(2) == 0,
+            below(10_000),
+            below(100),
+            below(12) + 1,
+            below(28) + 1,
+            below(24),
+            below(60),
+            below(60),
         );
     }
     text.truncate(len - 1);
@@ -155,7 +163,10 @@ fn main() {
                     longest = longest.min(of_round);
                 }
                 let (ms, ratio) = (best as f64 / total as f64, total as f64 / out as f64);
-                println!("{name:6} {size:>6} {piece:>6}  {label:10} {ms:>7.2}  {ratio:>5.3}  {:.2}", longest as f64 / 1e6);
+                println!(
+                    "{name:6} {size:>6} {piece:>6}  {label:10} {ms:>7.2}  {ratio:>5.3}  {:.2}",
+                    longest as f64 / 1e6
+                );
             };
             for level in [1, 4, 6] {
                 measure(format!("zlib {level}"), &|body| (zlib(level, body, piece, flushes), 0));
