@@ -52,8 +52,8 @@ pub enum OfHead {
 /// Compares the response to a HEAD request with a stored response that the same request would have chosen. `length`:
 /// bytes of the stored body.
 ///
-/// Only a response of the same status counts; any other is no more than a failure of the moment, and a stored response
-/// that is fresh stays so.
+/// Only a response of the same status counts. Any other may be due to a passing failure, so a stored response that is
+/// fresh stays fresh.
 pub fn by_head(
     stored: &Stored,
     length: u64,

@@ -2,6 +2,7 @@
 
 use crate::freshness::Source;
 use crate::moment::{Moment, whole_seconds};
+use evenkeel_wire::endpoint_head::is_token;
 
 /// Times and limits of a stored response, from its fields and the policy at the time it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +155,7 @@ pub(crate) fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Adds a line to `lines`. False if the field could be read as another one, and so cannot be stored.
 pub(crate) fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
-    let is_plain = crate::syntax::list::is_token(name) && !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
+    let is_plain = is_token(name) && !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
     if is_plain {
         [name, b": ", value, b"\r\n"].into_iter().for_each(|part| lines.extend_from_slice(part));
     }

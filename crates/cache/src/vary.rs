@@ -3,6 +3,7 @@
 use crate::policy::Policy;
 use crate::stored::Stored;
 use crate::syntax::list;
+use evenkeel_wire::endpoint_head::is_token;
 use evenkeel_wire::head::{Fields, Request};
 
 /// Most names in `Vary`. A response that depends on more is not stored.
@@ -37,7 +38,7 @@ fn names(fields: &Fields<'_, '_>) -> Option<Vec<Vec<u8>>> {
 pub fn write(request: &Request<'_, '_>, response: &Fields<'_, '_>) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for name in names(response)? {
-        let name = std::str::from_utf8(&name).ok().filter(|name| list::is_token(name.as_bytes()))?;
+        let name = std::str::from_utf8(&name).ok().filter(|name| is_token(name.as_bytes()))?;
         write_line(request, name, &mut text)?;
     }
     Some(text)
@@ -196,7 +197,7 @@ fn parts(member: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// True if the request wants the one language of a stored response more than any other.
 fn prefers(request: &Request<'_, '_>, stored: &Stored) -> bool {
-    let Some(language) = stored.field("content-language").filter(|language| list::is_token(language)) else {
+    let Some(language) = stored.field("content-language").filter(|language| is_token(language)) else {
         return false;
     };
     let mut wanted: Option<u32> = None;

@@ -106,8 +106,8 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
     }
 
-    /// Adds an encoded body to an object, and to the weight of its key. False if the object is no longer stored under
-    /// the key, has a body in that coding, or would be too large.
+    /// Adds an encoded body to an object; its bytes count towards the memory of the key. Returns false if the object is no
+    /// longer stored under the key, already has a body in that coding, or would become too large.
     pub fn add_encoded(
         &self,
         key: KeyRef<'_>,

@@ -4,6 +4,7 @@
 use super::structured::{Value, dictionary};
 use super::{list, structured};
 use crate::moment::{SECONDS_MAX, delta_seconds};
+use evenkeel_wire::endpoint_head::is_token;
 
 /// Directives of a message. Unknown ones are ignored.
 ///
@@ -102,7 +103,7 @@ impl Directives {
     /// Reads the words of a malformed directive, as `private; max-age=0` or `no-store no-cache`. Those that forbid storing
     /// count, whatever is around them: its sender meant to forbid something.
     fn restrict(&mut self, member: &[u8]) {
-        for word in member.split(|b| !list::is_token(&[*b])) {
+        for word in member.split(|b| !is_token(&[*b])) {
             let is = |known: &str| word.eq_ignore_ascii_case(known.as_bytes());
             self.no_store |= is("no-store");
             self.private |= is("private");
@@ -156,7 +157,7 @@ impl Directives {
     fn lists(&mut self, argument: Option<&[u8]>) -> bool {
         let names = || list::tokens(argument.unwrap_or_default());
         let room = LISTED_MAX - self.unstored.len();
-        let is_list = (1..=room).contains(&names().count()) && names().all(list::is_token);
+        let is_list = (1..=room).contains(&names().count()) && names().all(is_token);
         if is_list {
             self.unstored.extend(names().map(Box::from));
         }
@@ -166,10 +167,10 @@ impl Directives {
 
 /// True for a name, with or without an argument that is a token or a whole quoted string (RFC 9111 section 5.2).
 fn is_well_formed(member: &[u8]) -> bool {
-    let Some(at) = memchr::memchr(b'=', member) else { return list::is_token(member) };
+    let Some(at) = memchr::memchr(b'=', member) else { return is_token(member) };
     let argument = &member[at + 1..];
     let quoted = argument.strip_prefix(b"\"");
-    list::is_token(&member[..at]) && quoted.map_or(list::is_token(argument), is_end_of_quoted)
+    is_token(&member[..at]) && quoted.map_or(is_token(argument), is_end_of_quoted)
 }
 
 /// True if these bytes end a quoted string, and nothing follows.

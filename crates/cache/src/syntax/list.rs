@@ -19,13 +19,8 @@ pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
 }
 
-/// True if these bytes are a token (RFC 9110 section 5.6.2), as the name of a field is.
-pub fn is_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b))
-}
-
-/// True if `name` is the name `ours` in any case, or has `_` for `-`: servers that turn fields into variables (CGI) confuse
-/// the two.
+/// True if `name` is the name `ours` in any case, with `_` and `-` taken for the same: servers that turn fields into variables
+/// (CGI) confuse the two.
 pub fn is_like(name: &[u8], ours: &[u8]) -> bool {
     let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || matches!((a, b), (b'_', b'-') | (b'-', b'_'));
     name.len() == ours.len() && name.iter().zip(ours).all(alike)

@@ -1,4 +1,5 @@
-//! Dictionaries of structured fields (RFC 9651 section 4.2.2), read strictly: if a byte is wrong, there is no value.
+//! Dictionaries of structured fields (RFC 9651 section 4.2.2). They are read strictly: one wrong byte makes the whole field
+//! malformed.
 
 /// Value of a member of a dictionary. Parameters are read and dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub enum Value {
     Other,
 }
 
-/// Reads a dictionary from the lines of a field, joined by commas. A key that comes twice has its last value, at its
-/// first place. `None` if any line is malformed; an empty list if there is no member.
+/// Reads a dictionary from the lines of a field, joined by commas. A key that comes twice keeps its first place and takes
+/// its last value. Returns `None` if a line is malformed, and an empty list for a field without members.
 pub fn dictionary<'b>(lines: impl Iterator<Item = &'b [u8]>) -> Option<Vec<(String, Value)>> {
     let mut bytes = Vec::new();
     for (index, line) in lines.enumerate() {

@@ -21,7 +21,7 @@ thread_local! {
 pub struct Gzip {
     level: u8,
     room: Room,
-    /// `None` only while it is dropped.
+    /// `None` only during `drop`.
     inner: Option<Compress>,
 }
 

@@ -20,7 +20,7 @@ thread_local! {
 
 /// Compressor for Zstandard. Returns to its thread when dropped.
 pub struct Zstd {
-    /// `None` if there is no memory for it, and while it is dropped.
+    /// `None` if its memory could not be allocated, and during `drop`.
     inner: Option<CCtx<'static>>,
     room: Room,
 }

@@ -18,6 +18,7 @@ const BUFFERS: &str = "buffers have fixed bounds here, and bodies pass through a
 const CIPHERS: &str = "ciphers are those of rustls, all of which are safe; the list cannot be set";
 const DASHBOARD: &str = "the dashboard and the API of `[admin]` show it";
 const ALWAYS: &str = "always so";
+const ORDER: &str = "the order of filters is fixed";
 const LUA: &str = "Lua is not supported";
 const SCRIPT: &str = "find out what the script is for: fields, redirects, CORS and authentication are keys of a route";
 
@@ -276,7 +277,9 @@ const PROXY: &[(&str, Fate)] = &[
         "http-response deny",
         Changes("responses of endpoints are not refused", "have the application refuse the request"),
     ),
-    ("filter", Changes("filters of HAProxy (SPOE, traces, bandwidth) are not available", "see what the filter is for")),
+    ("filter", Changes("filters of HAProxy (SPOE, traces) are not available", "see what the filter is for")),
+    ("filter compression", Lossless(ORDER)),
+    ("filter cache", Lossless(ORDER)),
     ("errorloc", Changes("errors are not answered by a redirect", "write error_pages with a page")),
     (
         "http-error",

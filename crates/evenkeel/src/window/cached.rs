@@ -50,7 +50,7 @@ impl OfLate {
             };
             // A route that is newer than the first sample counts from zero.
             let [hits, asked] = samples.front().and_then(of_route).unwrap_or_default();
-            let (hits, asked) = ((route.hit + route.stale).wrapping_sub(hits), route.asked().wrapping_sub(asked));
+            let (hits, asked) = ((route.hit + route.stale).saturating_sub(hits), route.asked().saturating_sub(asked));
             route.hit_ratio_of_late = (asked > 0).then(|| hits as f64 / asked as f64);
         }
     }

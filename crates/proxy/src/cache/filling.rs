@@ -1,8 +1,7 @@
 //! Response whose head may be stored, until its body is complete.
 
-use super::Entry;
-use super::SharedCache;
 use super::flights::{End, Lead};
+use super::{Entry, SharedCache};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;

@@ -1,6 +1,6 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! What may be stored, and which request it serves, are the rules of the crate `evenkeel-cache`. A request has a [`state`] at
-//! the cache, with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
+//! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
+//! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
 
 pub mod asked;
 pub mod counts;

@@ -77,10 +77,8 @@ fn an_idle_connection_is_not_used_beyond_the_time_that_its_endpoint_names() {
         let proxy = Proxy::before(&[endpoint.addr]);
         let answer = proxy.client().send(GET).response();
         assert_eq!((answer.status(), answer.field("keep-alive")), (200, None));
-        wait_until("it is idle", || proxy.in_flight() == 0);
-        let idle = || proxy.endpoint(0, |e| e.idle.get());
         if kept {
-            assert_eq!(idle(), 1, "{named}");
+            wait_until("it is idle", || proxy.endpoint(0, |e| e.idle.get()) == 1);
             drop(proxy);
         }
         is_closed.recv_timeout(SOON).expect("it is closed");

@@ -86,7 +86,7 @@ table! {
             name: "query",
             kind: Kind::Choice(CacheQuery::WORDS),
             absent: Absent::Default("\"all\""),
-            help: "Part of the query that tells responses apart: `all` of it byte for byte, `sorted` (parameters in any \
+            help: "Part of the query that is in the key: `all` of it, byte for byte, `sorted` (parameters in any \
                 order are the same), or `none`. The endpoint gets just that part.",
             why: "Two queries that differ may have different responses.",
         };
@@ -179,7 +179,7 @@ pub(in crate::sections) const CACHE_KEY: Key = Key {
 };
 
 words! {
-    /// Part of the query that tells responses apart.
+    /// Part of the query that is in the key.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum CacheQuery {
         /// All of it, byte for byte.
@@ -241,7 +241,7 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
             .help("make it smaller, or leave it out");
     }
     if set.query == CacheQuery::None && !set.query_ignore.is_empty() {
-        let message = "\"query_ignore\" has no effect, as no part of the query tells responses apart";
+        let message = "\"query_ignore\" has no effect, as no part of the query is in the key";
         cache.contradiction(cache.span_of("query_ignore"), message, "query", findings).help("leave one of them out");
     }
     if set.by_user && !["basic_auth", "jwt"].iter().any(|key| route.has(key)) {

@@ -11,7 +11,8 @@ use crate::model::{Table, parse_size, size};
 /// Bounds of the keys of `bandwidth`, in bytes a second.
 const BOUNDS: (u64, u64) = (1 << 10, 1 << 40);
 
-const TODO: &str = "bandwidth = { download = \"50MB\", download_per_connection = \"2MB\" } in a [[route]]";
+/// The setting to write where a limit is not carried over.
+const BY_HAND: &str = "bandwidth = { download = \"50MB\", download_per_connection = \"2MB\" } in a [[route]]";
 
 /// A bandwidth limit of a section.
 struct Limit<'i> {
@@ -43,14 +44,14 @@ pub(crate) fn enable(
 ) {
     let name = words.get(1).map_or("", String::as_str);
     let Some(declared) = scope.items.iter().find(|item| is_filter(item) && item.word(2) == name) else {
-        return ledger.changes(item.line, format!("the section has no filter \"{name}\""), TODO);
+        return ledger.changes(item.line, format!("the section has no filter \"{name}\""), BY_HAND);
     };
     let direction = if declared.word(1) == "bwlim-in" { "upload" } else { "download" };
     let limit = Limit { direction, words: declared.from(3) };
     let (key, rate) = match limit.of_stream(words).or_else(|| limit.shared(scope, ledger)) {
         Some(Ok(found)) => found,
-        Some(Err(reason)) => return ledger.changes(item.line, reason, TODO),
-        None => return ledger.changes(item.line, "the rate of its filter was not understood", TODO),
+        Some(Err(reason)) => return ledger.changes(item.line, reason, BY_HAND),
+        None => return ledger.changes(item.line, "the rate of its filter was not understood", BY_HAND),
     };
     let (least, most) = BOUNDS;
     let rate = if (least..=most).contains(&rate) {
