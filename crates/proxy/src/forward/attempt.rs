@@ -108,10 +108,11 @@ pub async fn run<'r, D: Downstream>(
             }
             Ok(answered) => answered,
         };
-        let endpoint = attempt_end::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
+        // First, as the end of this one may let a request begin that waits.
         if answered.reusable && opened.body.is_done() && !opened.close {
-            pool.keep_idle(&endpoint, transport, answered.kept_secs, core.clock.now());
+            pool.keep_idle(&ticket.endpoint, transport, answered.kept_secs, core.clock.now());
         }
+        attempt_end::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
         return Ok(answered);
     }
 }

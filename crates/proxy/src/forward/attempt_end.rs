@@ -37,7 +37,7 @@ pub fn answered(
     ticket: InFlight<'_>,
     answered: Answered,
     tries: Option<&Tries<'_>>,
-) -> Rc<Endpoint> {
+) {
     let clock = &client.core.clock;
     let endpoint = ticket.endpoint.clone();
     if let Some(tries) = tries {
@@ -46,7 +46,6 @@ pub fn answered(
     let slot = ticket.slot();
     ticket.finish(answered.outcome, record.status.get());
     take_received(record, pool, slot, &endpoint, clock.now());
-    endpoint
 }
 
 /// Passes the load report of a response to the balancer, now that the request has ended.

@@ -148,13 +148,10 @@ async fn on_connection(
             Err(fault) => return Err(failed(pool, ticket, fault)),
             Ok((read, is_sent)) => {
                 let kept = up.kept();
-                let endpoint = ticket.endpoint.clone();
-                let is_reusable = kept.reusable && is_sent && read.answer.is_whole && !pool.connects_for_each();
-                let answer = read.end(pool, ticket, core);
-                if is_reusable {
-                    pool.keep_idle(&endpoint, transport, kept.secs, core.clock.now());
+                if kept.reusable && is_sent && read.answer.is_whole && !pool.connects_for_each() {
+                    pool.keep_idle(&ticket.endpoint, transport, kept.secs, core.clock.now());
                 }
-                return Ok(answer);
+                return Ok(read.end(pool, ticket, core));
             }
         }
     }
