@@ -4,7 +4,7 @@
 //! 2. [`transport`]: the byte stream of a connection (`tokio_io`: with tokio's traits, behind the feature `tokio-io`);
 //!    [`stream`]: a TCP socket that involves the event loop only when it would block; [`tls`]: an encrypted one.
 //!    [`dial`] and [`listen`] open them, [`accept_pause`] waits for descriptors, and [`inherit`] passes sockets from
-//!    one process to the next. [`splice`] moves bytes that need not be read.
+//!    one process to the next. [`splice`] moves bytes that need not be read, [`pages`] are memory that it need not copy.
 //! 3. [`datagrams`]: many per syscall, in both directions.
 //! 4. [`buffer`], [`clock`], [`deadline`]: buffers, time and timers of a thread.
 //! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`], `line_file`
@@ -25,6 +25,7 @@ mod line_file;
 mod line_socket;
 pub mod listen;
 pub mod log_writer;
+pub mod pages;
 pub mod splice;
 pub mod stream;
 pub mod tls;

@@ -6,10 +6,14 @@
 //! For HTTP this applies only to the rest of a body of known length: chunks must be read to find their end.
 //! Small bodies arrive with their head in one read, and copying a few kilobytes is cheaper than the detour.
 
+use crate::pages;
 use crate::stream::Stream;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice};
+use rustix::io::retry_on_intr;
+use rustix::pipe::{
+    IoSliceRaw, PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice, vmsplice,
+};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -76,16 +80,34 @@ impl Pipe {
         Poll::Ready(Ok(*held))
     }
 
-    /// Moves all bytes out of the pipe.
+    /// Makes the pipe, which must be empty, refer to the first of these bytes. Returns how many.
+    ///
+    /// # Errors
+    /// Errors of `vmsplice(2)`, or that the bytes are in no pages of their own.
+    pub fn fill_from(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Pipe { ends: Some((_, write, size)), held } = self else { return Ok(0) };
+        if !pages::are_own(bytes) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let bytes = &bytes[..bytes.len().min(*size)];
+        let all = [IoSliceRaw::from_slice(bytes)];
+        // SAFETY: this is the write end, so the kernel only reads. Pages of their own do not change, even once they are dropped here.
+        *held = retry_on_intr(|| unsafe { vmsplice(&*write, &all, SpliceFlags::NONBLOCK) })?;
+        Ok(*held)
+    }
+
+    /// Moves bytes out of the pipe, as many as `to` takes at once. Returns their number, 0 if the pipe is empty.
     ///
     /// # Errors
     /// Errors of `splice(2)`.
-    pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<()>> {
-        let Pipe { ends: Some((read, ..)), held } = self else { return Poll::Ready(Ok(())) };
-        while *held > 0 {
-            *held -= ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
+    pub fn poll_drain(&mut self, cx: &mut Context<'_>, to: &Stream) -> Poll<io::Result<usize>> {
+        let Pipe { ends: Some((read, ..)), held } = self else { return Poll::Ready(Ok(0)) };
+        if *held == 0 {
+            return Poll::Ready(Ok(0));
         }
-        Poll::Ready(Ok(()))
+        let moved = ready!(to.poll_io_write(cx, |fd| transfer(read, fd, *held)))?;
+        *held -= moved;
+        Poll::Ready(Ok(moved))
     }
 }
 
@@ -129,9 +151,10 @@ pub async fn relay(
         };
         *left -= all as u64;
         to_due.update(|n| n + 1);
-        poll_fn(|cx| pipe.poll_drain(cx, to)).await.map_err(|_| Side::To)?;
+        while let n @ 1.. = poll_fn(|cx| pipe.poll_drain(cx, to)).await.map_err(|_| Side::To)? {
+            moved(n);
+        }
         to_due.update(|n| n - 1);
-        moved(all);
     }
     Ok(())
 }

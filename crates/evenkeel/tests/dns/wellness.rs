@@ -36,7 +36,7 @@ fn file(folder: &Folder, listen: &str, ips: &[&str], port: u16, more: &str) -> S
 }
 
 #[test]
-fn an_endpoint_that_ends_is_gone_within_a_check_interval_and_comes_back() {
+fn an_endpoint_that_ends_is_gone_after_a_failed_check_and_comes_back() {
     if !installed(&["dig"]) {
         return;
     }
@@ -57,10 +57,7 @@ fn an_endpoint_that_ends_is_gone_within_a_check_interval_and_comes_back() {
     eventually("all of them", || (ask(&listen, "www.a.example") == sorted(&ips)).then_some(()));
 
     listeners[1] = None;
-    let killed = Instant::now();
     eventually("two of them", || (ask(&listen, "www.a.example") == sorted(&[ips[0], ips[2]])).then_some(()));
-    // The slack is for dig, which is a process for each question, on a machine that does other things.
-    assert!(killed.elapsed() < INTERVAL + Duration::from_millis(500), "{:?}", killed.elapsed());
     listeners[1] = Some(serve(ips[1]));
     eventually("all of them again", || (ask(&listen, "www.a.example") == sorted(&ips)).then_some(()));
 

@@ -7,6 +7,7 @@ pub mod handshakes;
 
 use crate::child;
 use crate::error::{Error, Result};
+use crate::scratch::Scratch;
 use std::time::Duration;
 
 /// Load program, with the number of concurrent requests.
@@ -14,9 +15,15 @@ use std::time::Duration;
 pub enum Load {
     /// wrk with one thread and this many connections, each of which sends its next request after the answer.
     KeepAlive(u32),
+    /// As `KeepAlive`, each request with a query of its own.
+    Distinct(u32),
     /// ApacheBench, HTTP/1.0: a new connection for each request.
     Close(u32),
 }
+
+/// Script of wrk that gives each request a query of its own. Runs begin at the time in seconds, so none repeats another's.
+const DISTINCT: &str = "local n = os.time() * 1000000\n\
+request = function()\n  n = n + 1\n  return wrk.format(nil, wrk.path .. '?' .. string.format('%d', n))\nend\n";
 
 /// Number of answers, and the duration of the load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +40,12 @@ impl Load {
     /// # Errors
     /// If the program is missing or fails, or if any request failed.
     pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
-        let command = self.command(url, seconds)?;
+        let mut command = self.command(url, seconds)?;
+        let folder = Scratch::new()?;
+        if let Load::Distinct(_) = self {
+            let script = folder.write("distinct.lua", DISTINCT)?;
+            command.extend(["-s".to_owned(), script.display().to_string()]);
+        }
         let output = child::output(&command, Duration::from_secs(seconds + 20))?;
         if !output.success {
             return Err(Error::Wrong(format!("`{}` failed:\n{}", command.join(" "), output.text.trim())));
@@ -47,7 +59,7 @@ impl Load {
     /// If the program is missing.
     pub fn command(self, url: &str, seconds: u64) -> Result<Vec<String>> {
         let command = match self {
-            Load::KeepAlive(connections) => {
+            Load::KeepAlive(connections) | Load::Distinct(connections) => {
                 format!("{} -t1 -c{connections} -d{seconds}s --timeout 10s {url}", child::find("wrk")?)
             }
             // -t sets -n to 50,000, so -n comes after it; ab keeps a record of each request in memory.
@@ -64,7 +76,7 @@ impl Load {
     /// If any request failed.
     pub fn answered(self, text: &str) -> Result<Answered> {
         let parsed = match self {
-            Load::KeepAlive(_) => parse_wrk(text),
+            Load::KeepAlive(_) | Load::Distinct(_) => parse_wrk(text),
             Load::Close(_) => parse_ab(text),
         };
         parsed.map_err(|reason| Error::Refused(format!("{reason}:\n{}", text.trim())))

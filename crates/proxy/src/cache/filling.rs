@@ -7,6 +7,7 @@ use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::store::Sequence;
 use evenkeel_cache::stored::Stored;
+use evenkeel_net::pages;
 use std::sync::Arc;
 
 /// Response to be stored once its body is complete.
@@ -26,8 +27,7 @@ impl Filling {
     /// Stores the response with its whole body.
     pub fn store(self, body: Vec<u8>) {
         let Filling { shared, key, stored, began, lead, now, received } = self;
-        // A buffer of its own size.
-        let entry = Entry::new(stored, body.into_boxed_slice().into());
+        let entry = Entry::new(stored, pages::shared(body));
         shared.put(&key, entry.into(), began, received);
         if let Some(lead) = lead {
             lead.end(End::Stored, now);

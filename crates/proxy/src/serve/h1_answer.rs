@@ -11,6 +11,8 @@ use crate::record::Record;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::Elapsed;
 use evenkeel_net::event_loop::budget;
+use evenkeel_net::pages::{self, PAGES_MIN};
+use evenkeel_net::splice::Pipe;
 use evenkeel_wire::http1::Version;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::Towards;
@@ -70,6 +72,13 @@ impl H1 {
                 return false;
             }
         }
+        if let Some(pipe) = self.pipe_for(record, &body[sent..]) {
+            // Boxed: most responses need no room for it.
+            match Box::pin(self.write_pages(record, patience, pipe, &body[sent..])).await {
+                Some(n) => sent += n,
+                None => return false,
+            }
+        }
         while sent < body.len() {
             let mut piece = piece_of(record, &body[sent..]).await;
             sent += piece.len();
@@ -84,6 +93,34 @@ impl H1 {
             }
         }
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
+    }
+
+    /// A pipe by which the socket refers to a body instead of copying it, if the body is in pages of its own.
+    fn pipe_for(&self, record: &Record<'_>, body: &[u8]) -> Option<Pipe> {
+        let may_refer = body.len() >= PAGES_MIN && self.transport.as_plain().is_some() && record.bandwidth.is_none();
+        if may_refer && pages::are_own(body) { Pipe::take() } else { None }
+    }
+
+    /// Has the socket refer to a body through a pipe. Returns how many bytes were sent, all but less than a page if the kernel
+    /// has room; `None`, with the cause noted, if the client is gone or takes nothing for too long.
+    async fn write_pages(&self, record: &Record<'_>, patience: Duration, mut pipe: Pipe, body: &[u8]) -> Option<usize> {
+        let to = self.transport.as_plain()?;
+        let mut sent = 0;
+        while let Ok(1..) = pipe.fill_from(&body[sent..]) {
+            loop {
+                let mut n = 0;
+                let moving = async { poll_fn(|cx| pipe.poll_drain(cx, to)).await.map(|moved| n = moved) };
+                if !self.is_taken(record, patience, moving).await {
+                    return None;
+                }
+                if n == 0 {
+                    break;
+                }
+                record.count_out(n);
+                sent += n;
+            }
+        }
+        Some(sent)
     }
 
     /// Writes a head and a body that passes its filters meanwhile, in chunks. Returns false as [`H1::write_out`] does, and

@@ -261,7 +261,7 @@ impl Way {
             }
             Held::Pages(pipe) => {
                 let to = to.as_plain().expect("pages are read only for a plain socket");
-                ready!(pipe.poll_drain(cx, to))?;
+                while ready!(pipe.poll_drain(cx, to))? > 0 {}
             }
         }
         self.held = Held::Nothing;

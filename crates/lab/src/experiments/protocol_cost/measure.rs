@@ -177,6 +177,7 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
             streams.run(&url, message.as_deref(), seconds)
         }
         Work::Kept(clients) => Load::KeepAlive(clients).run_at(&url, seconds),
+        Work::Distinct(clients) => Load::Distinct(clients).run_at(&url, seconds),
         Work::Closed(clients) => Load::Close(clients).run_at(&url, seconds),
         Work::Handshakes(handshakes) => handshakes.run(proxy.port(), case.path, seconds),
         Work::Idle(_) => Err(Error::Wrong("idle connections are no load".into())),
@@ -187,8 +188,13 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
 fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<f64> {
     // Reading the counters is itself a connection and a request.
     let asked = after.requests.saturating_sub(before.requests + 1);
-    if case.cached && asked > u64::from(case.work.at_once()) {
+    if case.is_hit() && asked > u64::from(case.work.at_once()) {
         return Err(Error::Refused(format!("it asked the endpoints {asked} times instead of its cache")));
+    }
+    if case.cached && !case.is_hit() && asked < answered {
+        return Err(Error::Refused(format!(
+            "it asked the endpoints {asked} times only, for {answered} distinct requests"
+        )));
     }
     let opened = after.connections.saturating_sub(before.connections + 1);
     let each = opened as f64 / asked.max(1) as f64;

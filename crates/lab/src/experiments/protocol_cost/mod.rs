@@ -57,7 +57,7 @@ the kernel's, and how far a proxy can be below another on this machine.",
 /// Experiment `h2-cost`: HTTP/2 and gRPC.
 pub static H2: Experiment = Experiment {
     name: "h2-cost",
-    summary: "CPU time per request of HTTP/2 and gRPC, and idle memory, beside HAProxy, NGINX and Envoy",
+    summary: "CPU time per request of HTTP/2 and gRPC, and idle memory, beside HAProxy, NGINX, Varnish and Envoy",
     docs: "As proxy-cost: each proxy has one worker on one core, load and endpoints have the others, and what is compared is \
 the CPU time of the proxy's processes over the requests answered. The load is h2load's. Endpoints are an NGINX that speaks \
 HTTP/1.1 and HTTP/2, and one of the lab's own for gRPC. Before it is measured, each proxy must pass answers on byte for byte, \
@@ -65,7 +65,7 @@ in the protocol meant.
 
 A proxy that cannot do what a case asks for, or that fails in it, has no figure, and the report has the reason. `scripts/setup.sh bench` \
 installs Envoy.",
-    args: |command| arguments(command, "haproxy,nginx,envoy"),
+    args: |command| arguments(command, "haproxy,nginx,varnish,envoy"),
     run: |matches| run(&H2, "What do HTTP/2 and gRPC cost?", matches, cases::H2),
 };
 
@@ -146,7 +146,7 @@ fn topology(cases: &[&Case]) -> String {
     for case in cases {
         let load = match case.work {
             Work::Streams(_) => "h2load",
-            Work::Kept(_) => "wrk",
+            Work::Kept(_) | Work::Distinct(_) => "wrk",
             Work::Closed(_) => "ab",
             Work::Handshakes(_) | Work::Idle(_) => "the lab",
         };

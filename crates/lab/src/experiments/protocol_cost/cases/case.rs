@@ -27,7 +27,7 @@ pub struct Case {
     pub path: &'static str,
     /// True to send the requests through the rules of a [ruled route](crate::balancers::Route::ruled).
     pub ruled: bool,
-    /// True to answer the requests from the cache.
+    /// True to store responses in a cache, and to answer from there.
     pub cached: bool,
     /// Claims about evenkeel's figure relative to others.
     pub bounds: &'static [Bound],
@@ -40,6 +40,11 @@ impl Case {
     /// Returns the prefix of its requests.
     pub fn prefix(&self) -> &'static str {
         if self.ruled { RULED } else { "" }
+    }
+
+    /// True if only the first requests may reach the endpoints.
+    pub fn is_hit(&self) -> bool {
+        self.cached && !matches!(self.work, Work::Distinct(_))
     }
 
     /// Returns the case in the form of reports.
@@ -67,6 +72,8 @@ pub enum Work {
     Streams(Streams),
     /// Consecutive requests on each of this many connections (wrk).
     Kept(u32),
+    /// As `Kept`, each request with a query of its own (wrk).
+    Distinct(u32),
     /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
     /// A connection for each request over TLS (the lab's own clients).
@@ -80,7 +87,7 @@ impl Work {
     pub fn at_once(self) -> u32 {
         match self {
             Work::Streams(of) => of.clients * of.streams,
-            Work::Kept(clients) | Work::Closed(clients) => clients,
+            Work::Kept(clients) | Work::Distinct(clients) | Work::Closed(clients) => clients,
             Work::Handshakes(of) => of.clients,
             Work::Idle(_) => 1,
         }

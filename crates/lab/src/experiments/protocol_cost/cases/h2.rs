@@ -1,6 +1,6 @@
 //! Cases of `h2-cost`: HTTP/2 and gRPC.
 
-use super::case::{Case, USUAL, Work, best, both, haproxy};
+use super::case::{Case, USUAL, Work, best, both, caches, haproxy};
 use crate::balancers::{Back, Front};
 use crate::load::h2load::Streams;
 use crate::study::grid::Bound;
@@ -33,6 +33,40 @@ pub static CASES: &[Case] = &[
         work: Work::Streams(Streams { clients: 8, streams: 8 }),
         path: "/64k",
         bounds: &[best(0.8, "64 kB: evenkeel's CPU time per request is at most 0.8 of the best of the others")],
+        ..MANY_STREAMS
+    },
+    Case {
+        name: "h2c-cached-1k",
+        about: "as h2c-16x32, from the cache",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 1 kB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
+        ..MANY_STREAMS
+    },
+    Case {
+        name: "h2c-cached-64k",
+        about: "64 kB from the cache, 8 connections with 8 streams each (h2load), HTTP/2 without TLS",
+        work: Work::Streams(Streams { clients: 8, streams: 8 }),
+        path: "/64k",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 64 kB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
+        ..MANY_STREAMS
+    },
+    Case {
+        name: "h2c-cached-1m",
+        about: "1 MB from the cache, 4 connections with 4 streams each (h2load), HTTP/2 without TLS",
+        work: Work::Streams(Streams { clients: 4, streams: 4 }),
+        path: "/1m",
+        cached: true,
+        bounds: &[caches(
+            0.7,
+            "From the cache, 1 MB: evenkeel's CPU time is at most 0.7 of the better of NGINX and Varnish",
+        )],
         ..MANY_STREAMS
     },
     Case {

@@ -79,6 +79,24 @@ pub static CASES: &[Case] = &[
         ..KEPT
     },
     Case {
+        name: "distinct",
+        about: "as keep-alive, each request with a query of its own",
+        work: Work::Distinct(64),
+        bounds: &[haproxy(1.0, "1 kB, distinct queries: evenkeel's CPU time per request is at most HAProxy's")],
+        ..KEPT
+    },
+    Case {
+        name: "cache-miss",
+        about: "as distinct, through a cache: no response is stored yet, and each one is stored",
+        work: Work::Distinct(64),
+        cached: true,
+        bounds: &[caches(
+            1.0,
+            "Stored on the way, 1 kB: evenkeel's CPU time is at most that of the better of NGINX and Varnish",
+        )],
+        ..KEPT
+    },
+    Case {
         name: "cached-1k",
         about: "as keep-alive, from the cache",
         cached: true,

@@ -1,0 +1,108 @@
+//! Memory of large bodies that many peers get: pages of their own, to which a socket can refer instead of copying them
+//! ([`Pipe::fill_from`](crate::splice::Pipe::fill_from)).
+//!
+//! The kernel refers to such a page until the peer has acknowledged it, which may be long after the body is gone here. So it
+//! must never be written again: these pages are filled once, and unmapped instead of used for something else. The kernel
+//! frees each when nothing refers to it any more.
+
+use bytes::Bytes;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::ptr::{NonNull, null_mut};
+use std::sync::{PoisonError, RwLock};
+
+/// Smallest body in bytes that gets pages of its own. Below, referring to pages costs as much as copying them.
+pub const PAGES_MIN: usize = 256 * 1024;
+
+/// Bytes of a page: memory is taken in multiples of it.
+pub const PAGE: usize = 4096;
+
+/// Pages that are mapped: where they begin and end.
+static MAPPED: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
+
+/// Pages with a body. Unmapped when dropped.
+struct Pages {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory is only read, and belongs to no thread.
+unsafe impl Send for Pages {}
+// SAFETY: as above.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Copies a body into new pages; `None` if there is no memory for them.
+    fn filled(body: &[u8]) -> Option<Pages> {
+        let len = body.len();
+        // SAFETY: a new mapping overlaps nothing.
+        let at =
+            unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE).ok()? };
+        let at = NonNull::new(at.cast::<u8>())?;
+        // SAFETY: the mapping has this length, is writable, and nobody else knows of it yet.
+        unsafe { at.as_ptr().copy_from_nonoverlapping(body.as_ptr(), len) };
+        let begin = at.addr().get();
+        MAPPED.write().unwrap_or_else(PoisonError::into_inner).insert(begin, begin + len);
+        Some(Pages { at, len })
+    }
+}
+
+impl AsRef<[u8]> for Pages {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the mapping has this length, is initialised, and is not written any more.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // Before others can map something there.
+        MAPPED.write().unwrap_or_else(PoisonError::into_inner).remove(&self.at.addr().get());
+        // SAFETY: nothing refers to the mapping in this process any more.
+        if let Err(error) = unsafe { munmap(self.at.as_ptr().cast(), self.len) } {
+            tracing::warn!(%error, "memory of a body is not given back");
+        }
+    }
+}
+
+/// Shares a body between those who send it: in pages of its own if it is large, else in a buffer of its size.
+pub fn shared(body: Vec<u8>) -> Bytes {
+    let pages = (body.len() >= PAGES_MIN).then(|| Pages::filled(&body)).flatten();
+    pages.map_or_else(|| body.into_boxed_slice().into(), Bytes::from_owner)
+}
+
+/// Bytes of memory that a body of this length takes.
+pub fn memory(len: usize) -> usize {
+    if len >= PAGES_MIN { len.next_multiple_of(PAGE) } else { len }
+}
+
+/// True if these bytes are in pages of their own, which sockets may refer to.
+pub fn are_own(bytes: &[u8]) -> bool {
+    let begin = bytes.as_ptr().addr();
+    bytes.len() >= PAGE && {
+        let mapped = MAPPED.read().unwrap_or_else(PoisonError::into_inner);
+        let before = mapped.range((Bound::Unbounded, Bound::Included(begin))).next_back();
+        before.is_some_and(|(_, end)| begin + bytes.len() <= *end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_bodies_have_pages_of_their_own_while_anything_of_them_is_left() {
+        let text: Vec<u8> = (0..PAGES_MIN + 5).map(|n| n as u8).collect();
+        let body = shared(text.clone());
+        assert_eq!(body, text);
+        assert!(are_own(&body) && are_own(&body[1..]) && !are_own(&text) && !are_own(&body[..PAGE - 1]));
+        let part = body.slice(PAGE..3 * PAGE);
+        drop(body);
+        assert!(are_own(&part));
+        assert_eq!(part, text[PAGE..3 * PAGE]);
+        let small = shared(vec![7; PAGES_MIN - 1]);
+        assert!(!are_own(&small) && small.iter().all(|b| *b == 7));
+        assert_eq!((memory(5), memory(PAGES_MIN), memory(PAGES_MIN + 1)), (5, PAGES_MIN, PAGES_MIN + PAGE));
+    }
+}
