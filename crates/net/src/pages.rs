@@ -15,8 +15,8 @@ use std::sync::{PoisonError, RwLock};
 /// Smallest body in bytes that gets pages of its own. Below, referring to pages costs as much as copying them.
 pub const PAGES_MIN: usize = 256 * 1024;
 
-/// Bytes of a page: memory is taken in multiples of it.
-pub const PAGE: usize = 4096;
+/// Bytes of a page. Fewer are copied.
+const PAGE: usize = 4096;
 
 /// Pages that are mapped: where they begin and end.
 static MAPPED: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
@@ -72,11 +72,6 @@ pub fn shared(body: Vec<u8>) -> Bytes {
     pages.map_or_else(|| body.into_boxed_slice().into(), Bytes::from_owner)
 }
 
-/// Bytes of memory that a body of this length takes.
-pub fn memory(len: usize) -> usize {
-    if len >= PAGES_MIN { len.next_multiple_of(PAGE) } else { len }
-}
-
 /// True if these bytes are in pages of their own, which sockets may refer to.
 pub fn are_own(bytes: &[u8]) -> bool {
     let begin = bytes.as_ptr().addr();
@@ -103,6 +98,5 @@ mod tests {
         assert_eq!(part, text[PAGE..3 * PAGE]);
         let small = shared(vec![7; PAGES_MIN - 1]);
         assert!(!are_own(&small) && small.iter().all(|b| *b == 7));
-        assert_eq!((memory(5), memory(PAGES_MIN), memory(PAGES_MIN + 1)), (5, PAGES_MIN, PAGES_MIN + PAGE));
     }
 }
