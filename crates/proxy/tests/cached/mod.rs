@@ -5,6 +5,7 @@
 mod basics;
 mod compress;
 mod conformance;
+mod encoded;
 mod operators;
 mod poisoning;
 #[path = "../../../cache/tests/suite/mod.rs"]

@@ -10,6 +10,7 @@ use crate::body::response::Response;
 use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
+use crate::cache::encodings::Whole;
 use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{CacheState, Fetch, Outcome, Why};
@@ -232,10 +233,17 @@ impl Cache {
         });
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
-                return answer(cx, head, copy, &wish, entry, now);
+                let mut response = answer(cx, head, copy, &wish, entry, now);
+                if may_be_encoded(cx, &response, entry) {
+                    response.whole = Some(Whole { entry: entry.clone(), key: wish.key, now });
+                }
+                return Verdict::Answer(response);
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
-                let verdict = answer(cx, head, copy.take(), &wish, entry, now);
+                let mut response = answer(cx, head, copy.take(), &wish, entry, now);
+                if may_be_encoded(cx, &response, entry) {
+                    response.whole = Some(Whole { entry: entry.clone(), key: wish.key.clone(), now });
+                }
                 if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
@@ -247,7 +255,7 @@ impl Cache {
                         Due { asked, key, lookup, entry: entry.clone(), began, lead },
                     );
                 }
-                return verdict;
+                return Verdict::Answer(response);
             }
             (_, Some(Decision::OnlyIfCached)) => return only_if_cached(cx),
             (None, _) if decide::is_only_if_cached(&wish.lookup) => return only_if_cached(cx),
@@ -319,7 +327,10 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.head().terms.ttl(now));
-            let response = stored_response(cx, entry, &fetch.asked.request(), now);
+            let mut response = stored_response(cx, entry, &fetch.asked.request(), now);
+            if may_be_encoded(cx, &response, entry) {
+                response.whole = Some(Whole { entry: entry.clone(), key: fetch.key.clone(), now });
+            }
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
@@ -336,8 +347,11 @@ impl Cache {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
-            let response = stored_response(cx, &renewed, &request, now);
+            let mut response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
+            if may_be_encoded(cx, &response, &renewed) {
+                response.whole = Some(Whole { entry: renewed, key: fetch.key, now });
+            }
             head.instead = Some(response.into());
             return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
         }
@@ -383,7 +397,7 @@ fn answer(
     wish: &Wish,
     entry: &Entry,
     now: Moment,
-) -> Verdict {
+) -> Response {
     let response = match has_conditions(head.edits) {
         true => {
             let mut asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
@@ -395,7 +409,12 @@ fn answer(
     let bytes = if head.request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
-    Verdict::Answer(response)
+    response
+}
+
+/// True if the response has the whole body of a stored one, and `compress` of the route has a coding for it.
+fn may_be_encoded(cx: &Exchange<'_>, response: &Response, entry: &Entry) -> bool {
+    cx.compress.as_ref().is_some_and(|state| state.coding.is_ok()) && response.status == entry.head().status
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.
