@@ -28,7 +28,7 @@ fn cpu_ns() -> u64 {
 fn ours(coding: Coding, level: u8, body: &[u8], piece: usize, flushes: bool) -> (usize, u64) {
     let mut encoder = Encoder::new(coding, level, Room::Usual);
     let (mut to, mut out, mut longest) = (vec![0; 32 << 10], 0, 0);
-    let mut give = |mut from: &[u8], op| loop {
+    let mut give = |encoder: &mut Encoder, mut from: &[u8], op| loop {
         let began = cpu_ns();
         let step = encoder.step(from, &mut to, op).expect("it compresses");
         longest = longest.max(cpu_ns() - began);
@@ -37,10 +37,14 @@ fn ours(coding: Coding, level: u8, body: &[u8], piece: usize, flushes: bool) -> 
             return;
         }
     };
+    let block = encoder.block();
+    let mut give = |from: &[u8], op| give(&mut encoder, from, op);
     for piece in body.chunks(piece) {
-        give(piece, Op::Go);
-        if flushes {
-            give(&[], Op::Flush);
+        for part in piece.chunks(block) {
+            give(part, Op::Go);
+            if flushes || part.len() == block {
+                give(&[], Op::Flush);
+            }
         }
     }
     give(&[], Op::End);

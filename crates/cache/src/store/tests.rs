@@ -172,7 +172,7 @@ fn encoded_bodies_count_and_go_with_their_object() {
     assert!(!store.add_encoded(key("a"), forms, Coding::Gzip, Bytes::from(vec![0; 1 << 17]), Moment(0)));
     assert!(store.counts().bytes > before + 500 && object.encoded(Coding::Gzip).is_none());
     store.assert_sound();
-    put(&store, "a", object.with_head(Page { ..*object.head() }).into());
+    put(&store, "a", object.with_head(object.head().clone()).into());
     assert!(store.add_encoded(key("a"), forms, Coding::Gzip, body.clone(), Moment(0)), "also under a new head");
     store.assert_sound();
     store.purge_key(key("a"), Fate::Removed, Moment(0));

@@ -9,12 +9,17 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::store::{self, Forms};
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::whole;
+use evenkeel_net::event_loop::budget;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Longest body that a worker encodes itself.
 const SMALL_MAX: usize = 16 << 10;
+
+/// Bytes of a small body that cost one unit of a turn's budget: a turn is over after one of 16 KiB, which takes up to a
+/// millisecond.
+const BYTES: usize = 128;
 
 /// Most bodies that wait for a thread.
 const WAITING_MAX: usize = 256;
@@ -97,6 +102,18 @@ impl Encodings {
     pub fn waiting(&self) -> usize {
         self.threads.lock().len()
     }
+
+    /// Adds a job for the threads. Returns false if too many wait.
+    fn add(&self, job: Job) -> bool {
+        let mut jobs = self.threads.lock();
+        if jobs.len() >= WAITING_MAX || !self.threads.has_thread(&mut jobs) {
+            return false;
+        }
+        jobs.push_back(job);
+        drop(jobs);
+        self.threads.wake();
+        true
+    }
 }
 
 impl SharedCache {
@@ -114,6 +131,7 @@ impl SharedCache {
             return Form::None;
         }
         if entry.body().len() <= SMALL_MAX {
+            budget::charge((entry.body().len() / BYTES) as u32);
             return self.encode(forms, &key, coding, now);
         }
         let job = Job { shared: self.clone(), forms: Arc::downgrade(forms), key, coding, now };
@@ -146,20 +164,6 @@ impl SharedCache {
 
     fn unmade(&self, why: Unmade) {
         self.encodings.counts.unmade[why as usize].fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Encodings {
-    /// Adds a job for the threads. Returns false if too many wait.
-    fn add(&self, job: Job) -> bool {
-        let mut jobs = self.threads.lock();
-        if jobs.len() >= WAITING_MAX || !self.threads.has_thread(&mut jobs) {
-            return false;
-        }
-        jobs.push_back(job);
-        drop(jobs);
-        self.threads.wake();
-        true
     }
 }
 

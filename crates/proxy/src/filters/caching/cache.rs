@@ -234,16 +234,12 @@ impl Cache {
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
                 let mut response = answer(cx, head, copy, &wish, entry, now);
-                if may_be_encoded(cx, &response, entry) {
-                    response.whole = Some(Whole { entry: entry.clone(), key: wish.key, now });
-                }
+                offer_whole(cx, &mut response, entry, now, || wish.key);
                 return Verdict::Answer(response);
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
                 let mut response = answer(cx, head, copy.take(), &wish, entry, now);
-                if may_be_encoded(cx, &response, entry) {
-                    response.whole = Some(Whole { entry: entry.clone(), key: wish.key.clone(), now });
-                }
+                offer_whole(cx, &mut response, entry, now, || wish.key.clone());
                 if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
@@ -328,9 +324,7 @@ impl Cache {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.head().terms.ttl(now));
             let mut response = stored_response(cx, entry, &fetch.asked.request(), now);
-            if may_be_encoded(cx, &response, entry) {
-                response.whole = Some(Whole { entry: entry.clone(), key: fetch.key.clone(), now });
-            }
+            offer_whole(cx, &mut response, entry, now, || fetch.key.clone());
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
@@ -349,8 +343,8 @@ impl Cache {
             let ttl = Some(renewed.head().terms.ttl(now));
             let mut response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
-            if may_be_encoded(cx, &response, &renewed) {
-                response.whole = Some(Whole { entry: renewed, key: fetch.key, now });
+            if why.is_none() {
+                offer_whole(cx, &mut response, &renewed, now, || fetch.key);
             }
             head.instead = Some(response.into());
             return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
@@ -412,9 +406,12 @@ fn answer(
     response
 }
 
-/// True if the response has the whole body of a stored one, and `compress` of the route has a coding for it.
-fn may_be_encoded(cx: &Exchange<'_>, response: &Response, entry: &Entry) -> bool {
-    cx.compress.as_ref().is_some_and(|state| state.coding.is_ok()) && response.status == entry.head().status
+/// Lets `compress` of the route send the body of a stored response in its coding, if the response has the whole of it.
+fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Moment, key: impl FnOnce() -> Key) {
+    let is_wanted = cx.compress.as_ref().is_some_and(|state| state.coding.is_ok());
+    if is_wanted && to.status == entry.head().status {
+        to.whole = Some(Whole { entry: entry.clone(), key: key(), now });
+    }
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.

@@ -111,15 +111,12 @@ impl Filter for Compression {
             Ok(coding) => coding,
             Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
         };
-        let form = match (head.whole.take(), head.length) {
-            (Some(whole), Some(length)) => (self.cache.encoded(whole, coding), length),
-            _ => (Form::None, 0),
-        };
+        let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(whole, coding));
         let decision = match form {
-            (Form::NoSmaller, _) => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
-            (Form::None, _) => Decision::Compressed(coding, room),
-            (Form::Encoded(body), length) => {
-                let lengths = [length, body.len() as u64];
+            Form::NoSmaller => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
+            Form::None => Decision::Compressed(coding, room),
+            Form::Encoded(body) => {
+                let lengths = [head.length.unwrap_or_default(), body.len() as u64];
                 head.body = Some(body);
                 Decision::Stored(coding, lengths)
             }
