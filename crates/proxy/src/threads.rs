@@ -100,7 +100,7 @@ impl<W: Work> Drop for Threads<W> {
 }
 
 impl<W: Work> Shared<W> {
-    /// Locks the queue.
+    /// Locks the jobs that wait: for a short look, as workers do so, too.
     pub fn lock(&self) -> MutexGuard<'_, State<W::Queue>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,6 @@ pub enum Coding {
     Zstd,
 }
 
-/// Number of codings.
 const CODINGS: u8 = 3;
 
 /// Encoded forms of a body. They outlive the head that a 304 replaces.

@@ -55,7 +55,7 @@ pub struct EncodingCounts {
     pub made: [AtomicU64; Coding::ALL.len()],
     /// Bytes of their bodies as they were stored before.
     pub before: AtomicU64,
-    /// Bytes of the forms.
+    /// Bytes of the forms, without what the store keeps for them.
     pub after: AtomicU64,
     /// Encodings that came to nothing, by [`Unmade`].
     pub unmade: [AtomicU64; Unmade::LABELS.len()],
@@ -79,7 +79,7 @@ impl Unmade {
     pub const LABELS: [&str; 4] = ["no_smaller", "queue_full", "no_memory", "not_stored"];
 }
 
-/// Work of the threads.
+/// Work that threads do in the order in which it came.
 struct Encoding;
 
 /// A body that is to be encoded. One that leaves the store while it waits is left out: the queue keeps none in memory.

@@ -44,7 +44,7 @@ impl RouteStats {
 pub struct CompressionStats {
     /// Responses by coding, in the order of [`Coding::ALL`].
     pub responses: [Counter; Coding::ALL.len()],
-    /// Those of them that were stored compressed.
+    /// Responses of any coding that were stored compressed.
     pub stored: Counter,
     /// Bytes of their bodies as they came.
     pub before: Counter,

@@ -48,7 +48,7 @@ const IPV6_PREFIX: u32 = 64;
 /// Verifier of a process. Its threads end when it is dropped.
 pub struct Verifier(Threads<Verifying>);
 
-/// Work of the threads.
+/// Verification by threads, with the results that it remembers.
 struct Verifying {
     /// Key of the hashes by which results are remembered.
     secret: [u8; 32],
@@ -232,7 +232,6 @@ impl Work for Verifying {
         None
     }
 
-    /// Verifies a password.
     fn run(&self, wanted: Wanted, threads: &Shared<Verifying>) {
         let Wanted { job, hash, is_known, password, ends_ns } = wanted;
         let is_of = catch_unwind(AssertUnwindSafe(|| (self.is_of)(&hash, &password)));
