@@ -1,15 +1,19 @@
 //! CPU time and size of compressed bodies, beside zlib at the levels of NGINX.
 //!
-//! `cargo bench --bench compression`; with `flush`, each piece of a body is flushed, as for an endpoint that pauses.
+//! `cargo bench --bench compression`; with `flush`, each piece of a body is flushed, as for an endpoint that pauses; with
+//! `whole`, bodies are compressed as those that are stored for many clients.
 
 use evenkeel_compress::coding::Coding;
-use evenkeel_compress::encoder::{Encoder, Op, Room};
+use evenkeel_compress::encoder::{Encoder, Op, Room, whole_at};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{c_int, c_uint, c_void};
 use std::path::Path;
 
 /// Bytes that one measurement compresses at least.
 const BYTES: usize = 4 << 20;
+
+/// Bytes of one measurement at levels that take up to 100 times as long as those of streams.
+const SLOW_BYTES: usize = 1 << 20;
 
 /// Measurements of which the fastest counts: others were disturbed.
 const ROUNDS: usize = 5;
@@ -24,7 +28,7 @@ fn cpu_ns() -> u64 {
 fn ours(coding: Coding, level: u8, body: &[u8], piece: usize, flushes: bool) -> (usize, u64) {
     let mut encoder = Encoder::new(coding, level, Room::Usual);
     let (mut to, mut out, mut longest) = (vec![0; 32 << 10], 0, 0);
-    let mut give = |mut from: &[u8], op| loop {
+    let mut give = |encoder: &mut Encoder, mut from: &[u8], op| loop {
         let began = cpu_ns();
         let step = encoder.step(from, &mut to, op).expect("it compresses");
         longest = longest.max(cpu_ns() - began);
@@ -33,10 +37,14 @@ fn ours(coding: Coding, level: u8, body: &[u8], piece: usize, flushes: bool) -> 
             return;
         }
     };
+    let block = encoder.block();
+    let mut give = |from: &[u8], op| give(&mut encoder, from, op);
     for piece in body.chunks(piece) {
-        give(piece, Op::Go);
-        if flushes {
-            give(&[], Op::Flush);
+        for part in piece.chunks(block) {
+            give(part, Op::Go);
+            if flushes || part.len() == block {
+                give(&[], Op::Flush);
+            }
         }
     }
     give(&[], Op::End);
@@ -140,16 +148,25 @@ fn json(len: usize) -> Vec<u8> {
 
 fn main() {
     let flushes = std::env::args().any(|arg| arg == "flush");
-    let sizes: &[usize] = if flushes { &[256 << 10] } else { &[1 << 10, 16 << 10, 256 << 10] };
+    let is_whole = std::env::args().any(|arg| arg == "whole");
+    let sizes: &[usize] = match (flushes, is_whole) {
+        (true, _) => &[256 << 10],
+        (_, true) => &[1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20],
+        _ => &[1 << 10, 16 << 10, 256 << 10],
+    };
     let pieces: &[usize] = if flushes { &[1448, 4 << 10, 16 << 10, 32 << 10] } else { &[32 << 10] };
     println!("corpus   size  piece  compressor   ms/MB  ratio  longest step (ms)");
     for (name, all) in [("prose", prose()), ("json", json(1 << 20))] {
         for (&size, &piece) in sizes.iter().flat_map(|size| pieces.iter().map(move |piece| (size, piece))) {
-            let bodies: Vec<&[u8]> = all.chunks_exact(size).take(64).collect();
+            let bodies: Vec<&[u8]> = all.chunks_exact(size).take(if is_whole { 16 } else { 64 }).collect();
+            if bodies.is_empty() {
+                continue;
+            }
             let total: usize = bodies.iter().map(|body| body.len()).sum();
             let measure = |label: String, compress: &dyn Fn(&[u8]) -> (usize, u64)| {
-                let (times, mut best, mut out, mut longest) = (BYTES.div_ceil(total), u64::MAX, 0, u64::MAX);
-                for _ in 0..ROUNDS {
+                let bytes = if is_whole { SLOW_BYTES } else { BYTES };
+                let (times, mut best, mut out, mut longest) = (bytes.div_ceil(total), u64::MAX, 0, u64::MAX);
+                for _ in 0..if is_whole { 2 } else { ROUNDS } {
                     let began = cpu_ns();
                     let mut of_round = 0;
                     for _ in 0..times {
@@ -168,6 +185,23 @@ fn main() {
                     longest as f64 / 1e6
                 );
             };
+            if is_whole {
+                let all: [(Coding, &[u8]); 3] = [
+                    (Coding::Gzip, &[5, 7, 9]),
+                    (Coding::Brotli, &[4, 5, 6, 7, 9, 11]),
+                    (Coding::Zstd, &[3, 6, 9, 12, 15, 19]),
+                ];
+                for (coding, levels) in all {
+                    for &level in levels {
+                        measure(format!("{coding} {level}"), &|body| {
+                            let began = cpu_ns();
+                            let len = whole_at(coding, level, body).map_or(body.len(), |coded| coded.len());
+                            (len, cpu_ns() - began)
+                        });
+                    }
+                }
+                continue;
+            }
             for level in [1, 4, 6] {
                 measure(format!("zlib {level}"), &|body| (zlib(level, body, piece, flushes), 0));
             }

@@ -59,6 +59,17 @@ impl Coding {
             Effort::Best => best,
         }
     }
+
+    /// Level of a body that is compressed once for many clients. It takes the time of two to ten streams at the default
+    /// level, for 1 to 9 % fewer bytes, and about a millisecond at most for 16 KiB. The next levels take several times as
+    /// long, which a response that is stored for seconds would not be worth.
+    pub fn level_of_whole(self) -> u8 {
+        match self {
+            Coding::Zstd => 9,
+            Coding::Brotli => 6,
+            Coding::Gzip => 7,
+        }
+    }
 }
 
 /// Effort of compression, for any coding.

@@ -17,6 +17,8 @@ pub enum Refusal {
     Type,
     /// Body that is shorter than the route's minimum, or empty.
     Short,
+    /// Body that the coding makes no smaller.
+    NoSmaller,
     /// The client names no coding that the route has.
     NotAccepted,
     /// The request states `Cache-Control: no-transform`.
@@ -41,6 +43,7 @@ impl fmt::Display for Refusal {
             Refusal::NoTransform => "it states no-transform",
             Refusal::Type => "its type is not in the list",
             Refusal::Short => "its body is too short",
+            Refusal::NoSmaller => "it would become no smaller",
             Refusal::NotAccepted => "the client accepts no coding of the route",
             Refusal::NoTransformAsked => "the request states no-transform",
             Refusal::Http10 => "the client speaks HTTP/1.0",

@@ -12,6 +12,7 @@
 //! 8. [`core`]: state of a worker that does not depend on the plan.
 //! 9. [`observe`]: counters, metrics, the access log.
 //! 10. [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
+//! 11. [`threads`]: threads for work that would hold a worker for too long.
 
 mod body;
 mod cache;
@@ -29,6 +30,7 @@ mod record;
 mod serve;
 mod side;
 mod tcp;
+mod threads;
 mod udp;
 mod upstream;
 

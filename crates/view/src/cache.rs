@@ -197,6 +197,9 @@ pub struct StoredResponse {
     pub bytes: u64,
     /// Length of its body in bytes.
     pub body_bytes: u64,
+    /// Forms of its body that are compressed for all clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encoded: Vec<EncodedBody>,
     /// Requests answered by its key, with all its variants.
     pub hits: u32,
     pub tags: Vec<String>,
@@ -206,6 +209,15 @@ pub struct StoredResponse {
     pub etag: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+}
+
+/// Form of a stored body in a content coding, which clients get that accept it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct EncodedBody {
+    /// Content coding, such as `gzip`.
+    pub coding: String,
+    /// Its length in bytes.
+    pub bytes: u64,
 }
 
 /// Order of an operator to purge stored responses: exactly one of `url`, `prefix`, `tag` and `all`.

@@ -1,5 +1,6 @@
 //! Key of a shard, with all its variants.
 
+use super::forms::Forms;
 use super::keys::{Hashes, KeyRef};
 use super::object::{ALLOCATION, Head, Object, Variant};
 use std::sync::Arc;
@@ -112,8 +113,8 @@ impl<H: Head> Entry<H> {
         }
     }
 
-    /// True if it is one of the variants.
-    pub fn has(&self, object: &Arc<Object<H>>) -> bool {
-        self.variants().any(|variant| Arc::ptr_eq(&variant.object, object))
+    /// Variant whose body has these encoded forms.
+    pub fn with_forms(&self, forms: &Arc<Forms>) -> Option<&Variant<H>> {
+        self.variants().find(|variant| variant.object.has_forms(forms))
     }
 }

@@ -15,6 +15,7 @@ mod browse;
 mod counts;
 mod entry;
 mod eviction;
+mod forms;
 mod keys;
 mod object;
 mod options;
@@ -28,8 +29,9 @@ mod tests;
 
 pub use browse::{By, Cursor, Item, TOP_MAX, Top};
 pub use counts::{AGES, Counts};
+pub use forms::{Coding, Forms};
 pub use keys::KeyRef;
-pub use object::{Coding, Head, Object};
+pub use object::{Head, Object};
 pub use options::Options;
 pub use purge::{Fate, Purged, Sequence, Target};
 pub use results::{Found, Hit, Inserted, Matched, Refusal};
@@ -106,18 +108,11 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
     }
 
-    /// Adds an encoded body to an object; its bytes count towards the memory of the key. Returns false if the object is no
-    /// longer stored under the key, already has a body in that coding, or would become too large.
-    pub fn add_encoded(
-        &self,
-        key: KeyRef<'_>,
-        object: &Arc<Object<H>>,
-        coding: Coding,
-        body: Bytes,
-        now: Moment,
-    ) -> bool {
+    /// Adds an encoded body to the forms of a stored object; its bytes count towards the memory of the key. Returns false if no
+    /// object under the key has these forms, one already has a body in that coding, or would become too large.
+    pub fn add_encoded(&self, key: KeyRef<'_>, forms: &Arc<Forms>, coding: Coding, body: Bytes, now: Moment) -> bool {
         let hashes = self.hashing.key(&key);
-        self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, object, coding, body, now))
+        self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, forms, coding, body, now))
     }
 
     /// Drops one object of a key, and leaves its other variants. False if it is not stored under the key any more.

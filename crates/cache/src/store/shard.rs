@@ -3,8 +3,9 @@
 use super::counts::Counts;
 use super::entry::{Entry, Segment};
 use super::eviction::Lists;
+use super::forms::{Coding, Forms};
 use super::keys::{Hashes, KeyRef};
-use super::object::{Coding, FRESH, Head, Object, Variant};
+use super::object::{FRESH, Head, Object, Variant};
 use super::options::Limits;
 use super::purge::{Fate, Purges, Sequence};
 use super::results::{Found, Hit, Inserted, Matched, Refusal};
@@ -142,22 +143,20 @@ impl<H: Head> Shard<H> {
         if is_replaced { Inserted::Replaced } else { Inserted::Added }
     }
 
-    /// Adds an encoded body to an object that is stored under this key.
+    /// Adds an encoded body to the forms of an object that is stored under this key.
     pub fn add_encoded(
         &mut self,
         key: &KeyRef<'_>,
         hashes: Hashes,
-        object: &Arc<Object<H>>,
+        forms: &Arc<Forms>,
         coding: Coding,
         body: Bytes,
         now: Moment,
     ) -> bool {
         let Some(id) = self.find(key, hashes) else { return false };
-        if !self.slots[id].has(object) {
-            return false;
-        }
-        let weight = Entry::weight_with(key, object) + Object::<H>::weight_of(&body);
-        if weight > self.limits.object_max || !object.push(coding, body) {
+        let Some(known) = self.slots[id].with_forms(forms) else { return false };
+        let weight = Entry::weight_with(key, &known.object) - forms.weight() + forms.weight_with(&body);
+        if weight > self.limits.object_max || !forms.add(coding, body) {
             return false;
         }
         self.fit(id);

@@ -164,15 +164,19 @@ fn encoded_bodies_count_and_go_with_their_object() {
     let object = page(0, b"", 1, 1000);
     put(&store, "a", object.clone());
     let before = store.counts().bytes;
+    let forms = object.forms();
     let body = Bytes::from(vec![0; 500]);
-    assert!(store.add_encoded(key("a"), &object, Coding::Zstd, body.clone(), Moment(0)));
-    assert!(!store.add_encoded(key("a"), &object, Coding::Zstd, body.clone(), Moment(0)));
-    assert!(!store.add_encoded(key("b"), &object, Coding::Gzip, body.clone(), Moment(0)));
-    assert!(!store.add_encoded(key("a"), &object, Coding::Gzip, Bytes::from(vec![0; 1 << 17]), Moment(0)));
+    assert!(store.add_encoded(key("a"), forms, Coding::Zstd, body.clone(), Moment(0)));
+    assert!(!store.add_encoded(key("a"), forms, Coding::Zstd, body.clone(), Moment(0)));
+    assert!(!store.add_encoded(key("b"), forms, Coding::Gzip, body.clone(), Moment(0)));
+    assert!(!store.add_encoded(key("a"), forms, Coding::Gzip, Bytes::from(vec![0; 1 << 17]), Moment(0)));
     assert!(store.counts().bytes > before + 500 && object.encoded(Coding::Gzip).is_none());
     store.assert_sound();
+    put(&store, "a", object.with_head(object.head().clone()).into());
+    assert!(store.add_encoded(key("a"), forms, Coding::Gzip, body.clone(), Moment(0)), "also under a new head");
+    store.assert_sound();
     store.purge_key(key("a"), Fate::Removed, Moment(0));
-    assert!(!store.add_encoded(key("a"), &object, Coding::Brotli, body, Moment(0)));
+    assert!(!store.add_encoded(key("a"), forms, Coding::Brotli, body, Moment(0)));
     assert_eq!(store.counts().bytes, 0);
 }
 

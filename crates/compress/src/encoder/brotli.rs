@@ -7,8 +7,15 @@ use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
 /// Window of 128 KiB. One of 64 KiB or less would select another search, which is ten times as slow for small bodies.
 const WINDOW_BITS: i32 = 17;
 
+/// Window of 4 MiB, of a body that is compressed once.
+const LARGE_WINDOW_BITS: i32 = 22;
+
 /// Highest level of a body that is sent in small pieces over a long time: the next ones need megabytes.
 const SMALL_LEVEL_MAX: u8 = 1;
+
+/// Bytes after which a stream is flushed. It would gather 64 KiB and compress them in one step of up to 3 ms; with blocks of
+/// 16 KiB, steps take 0.5 to 0.9 ms, for 1 to 2 % more bytes.
+pub(super) const BLOCK: usize = 16 << 10;
 
 /// Compressor for Brotli, made anew for each body.
 pub struct Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>);
@@ -16,9 +23,9 @@ pub struct Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>);
 impl Brotli {
     pub fn new(level: u8, room: Room) -> Brotli {
         let mut state = Box::new(BrotliEncoderStateStruct::new(StandardAlloc::default()));
-        let level = if room == Room::Usual { level } else { level.min(SMALL_LEVEL_MAX) };
+        let level = if room == Room::Small { level.min(SMALL_LEVEL_MAX) } else { level };
         state.params.quality = i32::from(level);
-        state.params.lgwin = WINDOW_BITS;
+        state.params.lgwin = if room == Room::Large { LARGE_WINDOW_BITS } else { WINDOW_BITS };
         Brotli(state)
     }
 

@@ -32,7 +32,7 @@ impl Gzip {
             Some(idle.swap_remove(at).1)
         };
         let idle = if room == Room::Usual { IDLE.with_borrow_mut(idle) } else { None };
-        let window = if room == Room::Usual { WINDOW_BITS } else { SMALL_WINDOW_BITS };
+        let window = if room == Room::Small { SMALL_WINDOW_BITS } else { WINDOW_BITS };
         let new = || Compress::new_gzip(Compression::new(u32::from(level)), window);
         Gzip { level, room, inner: Some(idle.unwrap_or_else(new)) }
     }

@@ -5,9 +5,11 @@ mod gzip;
 mod step;
 #[cfg(test)]
 mod tests;
+mod whole;
 mod zstd;
 
 pub use step::{Failed, Op, Room, Step};
+pub use whole::{whole, whole_at};
 
 use crate::coding::Coding;
 
@@ -25,6 +27,14 @@ impl Encoder {
             Coding::Gzip => Encoder::Gzip(gzip::Gzip::new(level, room)),
             Coding::Brotli => Encoder::Brotli(brotli::Brotli::new(level, room)),
             Coding::Zstd => Encoder::Zstd(zstd::Zstd::new(level, room)),
+        }
+    }
+
+    /// Bytes after which a stream is to be flushed, so that no step takes longer than a millisecond.
+    pub fn block(&self) -> usize {
+        match self {
+            Encoder::Brotli(_) => brotli::BLOCK,
+            Encoder::Gzip(_) | Encoder::Zstd(_) => usize::MAX,
         }
     }
 

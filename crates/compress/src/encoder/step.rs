@@ -20,6 +20,8 @@ pub enum Room {
     Usual,
     /// Some hundred KiB, for a body that is sent in small pieces over a long time, as events are.
     Small,
+    /// Tens of MiB, for a body that is there as a whole, and is compressed once for many clients.
+    Large,
 }
 
 /// Result of a call of a compressor.

@@ -98,6 +98,24 @@ proptest! {
 }
 
 #[test]
+fn a_whole_body_decodes_to_what_it_was_and_is_none_if_it_becomes_no_smaller() {
+    for coding in Coding::ALL {
+        for len in [200, 16 << 10, 300_000] {
+            let from = body(len, 3);
+            let coded = whole(coding, &from).expect("text becomes smaller");
+            assert!(coded.len() < len && decoded(coding, &coded, len) == from, "{coding} {len}");
+            let mut streamed = Vec::new();
+            let mut encoder = Encoder::new(coding, coding.level(Default::default()), Room::Usual);
+            give(&mut encoder, &from, Op::End, 32 << 10, &mut streamed);
+            assert!(coded.len() <= streamed.len(), "{coding} {len}: {} of {}", coded.len(), streamed.len());
+        }
+        for from in [&b""[..], b"a", b"x9!", &whole(coding, &body(300_000, 1)).expect("it is text")] {
+            assert_eq!(whole(coding, from), None, "{coding} {}", from.len());
+        }
+    }
+}
+
+#[test]
 fn a_compressor_that_was_left_in_the_middle_begins_anew() {
     for coding in Coding::ALL {
         for round in 0..3 {

@@ -34,7 +34,12 @@ impl Zstd {
         let mut inner = idle.or_else(CCtx::try_create);
         if let Some(context) = &mut inner {
             let mut is_set = context.set_parameter(CParameter::CompressionLevel(i32::from(level))).is_ok();
-            let sizes: &[CParameter] = if room == Room::Usual { &[CParameter::WindowLog(WINDOW_LOG)] } else { &SMALL };
+            let sizes: &[CParameter] = match room {
+                Room::Usual => &[CParameter::WindowLog(WINDOW_LOG)],
+                Room::Small => &SMALL,
+                // Those of the level: up to 8 MiB, and not more than the body.
+                Room::Large => &[],
+            };
             sizes.iter().for_each(|size| is_set &= context.set_parameter(*size).is_ok());
             if !is_set {
                 inner = None;

@@ -143,6 +143,8 @@ fn one(stored: &StoredResponse) -> String {
     let window = |seconds: u32| (seconds > 0).then(|| self::seconds(seconds.into()));
     let flags = [(stored.must_revalidate, "must-revalidate"), (stored.immutable, "immutable")];
     let flags: Vec<&str> = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect();
+    let encoded: Vec<String> =
+        stored.encoded.iter().map(|form| format!("{} {}", form.coding, bytes(form.bytes))).collect();
     let list = |parts: &[String]| (!parts.is_empty()).then(|| parts.join("; "));
     let lines = [
         ("route", Some(stored.route.clone())),
@@ -158,6 +160,7 @@ fn one(stored: &StoredResponse) -> String {
         ("stale if endpoints fail", window(stored.stale_if_error_s)),
         ("directives", (!flags.is_empty()).then(|| flags.join(", "))),
         ("size", Some(format!("{}, body {}", bytes(stored.bytes), bytes(stored.body_bytes)))),
+        ("compressed for all", (!stored.encoded.is_empty()).then(|| encoded.join(", "))),
         ("hits", Some(grouped(stored.hits.into()))),
         ("tags", (!stored.tags.is_empty()).then(|| stored.tags.join(" "))),
         ("content type", stored.content_type.clone()),
@@ -187,7 +190,7 @@ fn seconds(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_view::cache::{Evicted, NotStored};
+    use evenkeel_view::cache::{EncodedBody, Evicted, NotStored};
 
     #[test]
     fn the_state_has_what_is_in_memory_and_each_route() {
@@ -224,6 +227,11 @@ mod tests {
         assert!(one(&fresh).contains("fresh for 1m01s more"), "{}", one(&fresh));
         let over = StoredResponse { ttl_s: -5, made_stale: true, ..fresh.clone() };
         assert!(one(&over).contains("stale for 5s by a soft purge"));
+        assert!(!one(&fresh).contains("compressed for all"));
+        let form = |coding: &str, bytes| EncodedBody { coding: coding.into(), bytes };
+        let encoded = vec![form("zstd", 1500), form("gzip", 1700)];
+        let forms = one(&StoredResponse { encoded, ..fresh.clone() });
+        assert!(forms.contains("  compressed for all      zstd 1.50 kB, gzip 1.70 kB\n"), "{forms}");
         assert!(one(&StoredResponse { no_cache: true, ..fresh }).contains("validated before each use"));
         let done = PurgeDone { purged: "tag a".into(), soft: true, objects: 1, bytes: 500 };
         assert_eq!(purged(&done), "tag a: 1 response made stale, 500 B\n");

@@ -14,7 +14,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "store", "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
         "invalidate", "key", "refusal", "syntax", "moment",
     ]),
-    ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object", "options"]),
+    ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object forms", "options"]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
     ("compress", &["response", "tags", "refusal", "media", "encoder", "accept", "coding"]),
     ("convert", &[
@@ -53,10 +53,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("peers", &["addresses", "trusting"]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
-        "core", "observe", "peer", "cache",
+        "core", "observe", "peer", "cache", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["filling", "state", "asked", "flights", "counts", "keys"]),
+    ("proxy/cache", &["filling", "state", "encodings", "asked", "flights", "counts", "keys"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",

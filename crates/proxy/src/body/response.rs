@@ -1,5 +1,6 @@
 //! Responses of the proxy itself: errors, redirects, pages, answers to ACME challenges.
 
+use crate::cache::encodings::Whole;
 use bytes::Bytes;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::Reject;
@@ -17,6 +18,8 @@ pub struct Response {
     pub fields: Table,
     /// The body, or the reason from which it is made.
     pub content: Content,
+    /// Stored response whose body this one has, for the filter that sends it in another coding.
+    pub(crate) whole: Option<Whole>,
 }
 
 /// Content of a response of the proxy itself.
@@ -38,7 +41,7 @@ pub enum Content {
 impl Response {
     /// Creates the response to a request that no endpoint answers.
     pub fn new(status: u16, why: impl Into<String>) -> Response {
-        Response { status, fields: Table::default(), content: Content::Reason(why.into()) }
+        Response { status, fields: Table::default(), content: Content::Reason(why.into()), whole: None }
     }
 
     /// Creates the 200 response to a request that the proxy itself serves.
@@ -47,6 +50,7 @@ impl Response {
             status: 200,
             fields: Table::default(),
             content: Content::Page { media_type: media_type.into(), body: body.into() },
+            whole: None,
         }
     }
 
@@ -84,6 +88,6 @@ impl Response {
 
 impl From<Reject> for Response {
     fn from(reject: Reject) -> Response {
-        Response { status: reject.status(), fields: Table::default(), content: Content::Malformed(reject) }
+        Response { status: reject.status(), fields: Table::default(), content: Content::Malformed(reject), whole: None }
     }
 }

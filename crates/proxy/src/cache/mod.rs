@@ -1,15 +1,18 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
 //! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
-//! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
+//! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`]. Bodies have [`encodings`],
+//! too.
 
 pub mod asked;
 pub mod counts;
+pub mod encodings;
 pub mod filling;
 pub mod flights;
 pub mod keys;
 pub mod state;
 
 use counts::AllCounts;
+use encodings::Encodings;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
@@ -34,6 +37,7 @@ pub struct SharedCache {
     pub store: Store<Stored>,
     pub flights: Arc<Flights>,
     pub counts: Arc<AllCounts>,
+    pub encodings: Arc<Encodings>,
     pub plan: CacheMemory,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
@@ -61,6 +65,7 @@ impl SharedCache {
             }),
             flights: Arc::default(),
             counts: Arc::default(),
+            encodings: Arc::default(),
             plan,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
@@ -72,7 +77,10 @@ impl SharedCache {
     pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
         match plan == self.plan {
             true => self.clone(),
-            false => SharedCache { counts: self.counts.clone(), ..SharedCache::new(plan) }.into(),
+            false => {
+                let (counts, encodings) = (self.counts.clone(), self.encodings.clone());
+                SharedCache { counts, encodings, ..SharedCache::new(plan) }.into()
+            }
         }
     }
 

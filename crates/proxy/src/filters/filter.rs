@@ -3,6 +3,8 @@
 use super::exchange::Exchange;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
+use crate::cache::encodings::Whole;
+use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_wire::head::{Edits, Fields, Request};
 use std::borrow::Cow;
@@ -105,6 +107,10 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub outcome: Option<Outcome>,
     /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
     pub instead: Option<Box<Response>>,
+    /// Stored response whose body this one has.
+    pub(crate) whole: Option<Whole>,
+    /// Body that is sent instead of that of a response of the proxy itself, once a filter has set one.
+    pub(crate) body: Option<Bytes>,
 }
 
 impl ResponseHead<'_, '_, '_> {

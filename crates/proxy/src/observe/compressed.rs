@@ -24,6 +24,8 @@ pub enum Decision {
     None,
     Refused(Refusal),
     Compressed(Coding, Room),
+    /// Sent as it was compressed before, with the lengths of both bodies.
+    Stored(Coding, [u64; 2]),
 }
 
 /// Bytes of a response, counted while it passes.
@@ -40,14 +42,23 @@ pub struct Compressed {
     pub before: u64,
     /// Bytes of its body as it was sent.
     pub after: u64,
+    /// True if it was stored so, and not compressed for this request.
+    pub is_stored: bool,
 }
 
 impl CompressState {
     /// The response, if it was compressed and has a body.
     pub fn compressed(&self) -> Option<Compressed> {
-        let Decision::Compressed(coding, _) = self.decision.get() else { return None };
-        let (before, after) = (self.tally.before.get(), self.tally.after.get());
-        (after > 0).then_some(Compressed { coding, before, after })
+        match self.decision.get() {
+            Decision::Compressed(coding, _) => {
+                let (before, after) = (self.tally.before.get(), self.tally.after.get());
+                (after > 0).then_some(Compressed { coding, before, after, is_stored: false })
+            }
+            Decision::Stored(coding, [before, after]) if !self.is_head => {
+                Some(Compressed { coding, before, after, is_stored: true })
+            }
+            _ => None,
+        }
     }
 
     /// Decision in words; empty if there is none.
@@ -55,10 +66,11 @@ impl CompressState {
         match (self.decision.get(), self.compressed()) {
             (Decision::None, _) => String::new(),
             (Decision::Refused(refusal), _) => format!("not compressed: {refusal}"),
-            (Decision::Compressed(..), Some(Compressed { coding, before, after })) => {
-                format!("{coding}, {} to {} bytes", grouped(before), grouped(after))
+            (_, Some(Compressed { coding, before, after, is_stored })) => {
+                let how = if is_stored { ", stored so" } else { "" };
+                format!("{coding}, {} to {} bytes{how}", grouped(before), grouped(after))
             }
-            (Decision::Compressed(coding, _), None) => format!("{coding}, no body"),
+            (Decision::Compressed(coding, _) | Decision::Stored(coding, _), None) => format!("{coding}, no body"),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
 
+use super::compressed::Compressed;
 use super::stats::{ByStatus, CLASSES, Counter, Histogram, METHODS, class};
 use evenkeel_compress::coding::Coding;
 use std::collections::{HashMap, HashSet};
@@ -43,6 +44,8 @@ impl RouteStats {
 pub struct CompressionStats {
     /// Responses by coding, in the order of [`Coding::ALL`].
     pub responses: [Counter; Coding::ALL.len()],
+    /// Responses of any coding that were stored compressed.
+    pub stored: Counter,
     /// Bytes of their bodies as they came.
     pub before: Counter,
     /// Bytes of their bodies as they were sent.
@@ -51,8 +54,10 @@ pub struct CompressionStats {
 
 impl CompressionStats {
     /// Counts a compressed response.
-    pub fn count(&self, coding: Coding, before: u64, after: u64) {
+    pub fn count(&self, response: &Compressed) {
+        let Compressed { coding, before, after, is_stored } = *response;
         self.responses[coding as usize].add(1);
+        self.stored.add(u64::from(is_stored));
         self.before.add(before);
         self.after.add(after);
     }

@@ -2,6 +2,7 @@
 
 use super::numbers::Numbers;
 use crate::cache::counts::{CacheCounts, CacheResult};
+use crate::cache::encodings::of_store;
 use crate::cache::keys::{keys, user_text};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
@@ -10,9 +11,11 @@ use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{AGES, By, Counts, Fate, Item, KeyRef, Matched, Sequence, Target, Top};
 use evenkeel_cache::stored::Stored;
 use evenkeel_cache::tags::TAG_MAX;
+use evenkeel_compress::coding::Coding;
 use evenkeel_config::plan;
 use evenkeel_view::cache::{
-    AgeClass, Cache, CacheRoute, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse, TopBy, TopKey,
+    AgeClass, Cache, CacheRoute, EncodedBody, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse,
+    TopBy, TopKey,
 };
 use evenkeel_view::words::unix_ms;
 use std::collections::BTreeSet;
@@ -204,6 +207,10 @@ impl Numbers {
         let others = [("host", parts.host), ("host by a proxy", parts.reported_host), ("sent as", parts.sent)];
         let others = others.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", text(value?))));
         let (head, terms) = (item.object.head(), terms(item));
+        let encoded = |coding: Coding| {
+            let bytes = item.object.encoded(of_store(coding))?.len() as u64;
+            Some(EncodedBody { coding: coding.name().into(), bytes })
+        };
         Some(StoredResponse {
             url: text(parts.url),
             route: route_of(&parts),
@@ -224,6 +231,7 @@ impl Numbers {
             immutable: terms.immutable,
             bytes: item.object.weight(),
             body_bytes: item.object.body().len() as u64,
+            encoded: Coding::ALL.into_iter().filter_map(encoded).collect(),
             hits: item.hits,
             tags: head.tags().map(text).collect(),
             content_type: head.field("content-type").map(text),

@@ -4,6 +4,7 @@ use crate::body::chain::BodyChain;
 use crate::body::fault::Unfit;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
+use crate::cache::encodings::Whole;
 use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
@@ -28,6 +29,8 @@ pub struct Filtered {
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
+    /// Body that the client gets instead of that of a response of the proxy itself, if a filter replaces it.
+    pub body: Option<Bytes>,
 }
 
 /// Facts about a response that are not in its head.
@@ -38,28 +41,31 @@ pub struct Arrived {
     pub outcome: Option<Outcome>,
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
+    /// Stored response whose body it has.
+    pub whole: Option<Whole>,
 }
 
 /// Runs the filters on the head of a final response.
 #[inline]
 pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arrived: Arrived) -> Filtered {
-    let Arrived { ends, outcome, length } = arrived;
+    let Arrived { ends, outcome, length, whole } = arrived;
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
     let look_at_bodies = of_route.look_at_bodies() || of_listener.look_at_bodies();
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
     let mut added = record.core.scratch();
-    let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead: None };
+    let (instead, body) = (None, None);
+    let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead, whole, body };
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
-    let instead = head.instead.take();
+    let (instead, body) = (head.instead.take(), head.body.take());
     let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
     if added.is_empty() || instead.is_some() {
         record.core.give_back(added);
-        return Filtered { added: None, body_chain, instead };
+        return Filtered { added: None, body_chain, instead, body };
     }
-    Filtered { added: Some(added), body_chain, instead }
+    Filtered { added: Some(added), body_chain, instead, body }
 }
 
 /// The filters for the body of a response. Removes `Content-Length` if they may change the length.
@@ -89,7 +95,7 @@ pub struct Own {
 
 /// Builds the response: an error page or a line of text for a request, a status for a gRPC call. Then runs the filters.
 #[cold]
-pub fn own(record: &Record<'_>, response: Response) -> Own {
+pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
@@ -101,17 +107,21 @@ pub fn own(record: &Record<'_>, response: Response) -> Own {
         record.stats.malformed.add(1);
     }
     let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
+    let whole = response.whole.take();
     let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
     record.status.set(own.status);
     let body = &own.body.left;
-    let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64) };
-    let Filtered { added, body_chain, instead } = filter(record, own.status, &mut own.fields.fields(), arrived);
+    let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64), whole };
+    let Filtered { added, body_chain, instead, body } = filter(record, own.status, &mut own.fields.fields(), arrived);
     if let Some(instead) = instead {
         return self::own(record, *instead);
     }
     if let Some(added) = added {
         own.fields.push_lines(&added);
         record.core.give_back(added);
+    }
+    if let Some(body) = body {
+        own.body.left = body;
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
         if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.is_http10 {

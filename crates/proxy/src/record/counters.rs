@@ -12,7 +12,7 @@ pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     progress.stats.ends[cause as usize].add(1);
     progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns);
     if let Some(compressed) = progress.compress.as_ref().and_then(|state| state.compressed()) {
-        progress.rules.stats(progress.route).compression.count(compressed.coding, compressed.before, compressed.after);
+        progress.rules.stats(progress.route).compression.count(&compressed);
     }
     if let (Some(pool), Some(_)) = (progress.pool, &progress.endpoint) {
         pool.stats.record(&timing);

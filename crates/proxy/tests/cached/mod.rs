@@ -5,6 +5,7 @@
 mod basics;
 mod compress;
 mod conformance;
+mod encoded;
 mod large;
 mod operators;
 mod poisoning;

@@ -118,7 +118,7 @@ fn run(steps: Vec<Step>, capacity: u64) -> Result<(), TestCaseError> {
                     let is_new = hit.object.encoded(Coding::Gzip).is_none();
                     let is_added = store.add_encoded(
                         super::key(&text(key)),
-                        &hit.object,
+                        hit.object.forms(),
                         Coding::Gzip,
                         Bytes::from(vec![0; 300]),
                         Moment(0),

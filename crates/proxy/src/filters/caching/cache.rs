@@ -10,6 +10,7 @@ use crate::body::response::Response;
 use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
+use crate::cache::encodings::Whole;
 use crate::cache::filling::Filling;
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{CacheState, Fetch, Outcome, Why};
@@ -232,10 +233,13 @@ impl Cache {
         });
         let forward = match (&entry, decision) {
             (Some(entry), Some(Decision::Fresh | Decision::StaleAccepted)) => {
-                return answer(cx, head, copy, &wish, entry, now);
+                let mut response = answer(cx, head, copy, &wish, entry, now);
+                offer_whole(cx, &mut response, entry, now, || wish.key);
+                return Verdict::Answer(response);
             }
             (Some(entry), Some(Decision::StaleWhileRevalidate)) => {
-                let verdict = answer(cx, head, copy.take(), &wish, entry, now);
+                let mut response = answer(cx, head, copy.take(), &wish, entry, now);
+                offer_whole(cx, &mut response, entry, now, || wish.key.clone());
                 if let Role::Leads(lead) = self.responses.shared.flights.join(wish.key.bytes(), cx.core.clock.now()) {
                     let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
                     let Wish { key, lookup, .. } = wish;
@@ -247,7 +251,7 @@ impl Cache {
                         Due { asked, key, lookup, entry: entry.clone(), began, lead },
                     );
                 }
-                return verdict;
+                return Verdict::Answer(response);
             }
             (_, Some(Decision::OnlyIfCached)) => return only_if_cached(cx),
             (None, _) if decide::is_only_if_cached(&wish.lookup) => return only_if_cached(cx),
@@ -319,7 +323,8 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
             let forward_status = head.outcome.map(|_| status);
             let ttl = Some(entry.head().terms.ttl(now));
-            let response = stored_response(cx, entry, &fetch.asked.request(), now);
+            let mut response = stored_response(cx, entry, &fetch.asked.request(), now);
+            offer_whole(cx, &mut response, entry, now, || fetch.key.clone());
             let bytes = response.page_len();
             head.instead = Some(response.into());
             return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
@@ -336,8 +341,11 @@ impl Cache {
                 lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
-            let response = stored_response(cx, &renewed, &request, now);
+            let mut response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
+            if why.is_none() {
+                offer_whole(cx, &mut response, &renewed, now, || fetch.key);
+            }
             head.instead = Some(response.into());
             return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
         }
@@ -383,7 +391,7 @@ fn answer(
     wish: &Wish,
     entry: &Entry,
     now: Moment,
-) -> Verdict {
+) -> Response {
     let response = match has_conditions(head.edits) {
         true => {
             let mut asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
@@ -395,7 +403,15 @@ fn answer(
     let bytes = if head.request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
-    Verdict::Answer(response)
+    response
+}
+
+/// Lets `compress` of the route send the body of a stored response in its coding, if the response has the whole of it.
+fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Moment, key: impl FnOnce() -> Key) {
+    let is_wanted = cx.compress.as_ref().is_some_and(|state| state.coding.is_ok());
+    if is_wanted && to.status == entry.head().status {
+        to.whole = Some(Whole { entry: entry.clone(), key: key(), now });
+    }
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.

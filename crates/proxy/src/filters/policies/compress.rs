@@ -5,6 +5,8 @@
 
 use super::compress_body::Body;
 use crate::body::filter::BodyFilter;
+use crate::cache::SharedCache;
+use crate::cache::encodings::Form;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
@@ -19,6 +21,7 @@ use evenkeel_compress::tags;
 use evenkeel_config::plan::{Algorithm, Compress, Effort};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
 
 struct Compression {
     /// Codings in the order of preference.
@@ -26,10 +29,13 @@ struct Compression {
     /// Levels of [`Coding::ALL`].
     levels: [u8; Coding::ALL.len()],
     rules: Rules,
+    /// Stored responses, whose bodies have encoded forms.
+    cache: Arc<SharedCache>,
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let plan: &Compress = from.route.as_ref()?.plan.compress.as_ref()?;
+    let route = from.route.as_ref()?;
+    let plan: &Compress = route.plan.compress.as_ref()?;
     let effort = match plan.level.all {
         Effort::Fast => coding::Effort::Fast,
         Effort::Default => coding::Effort::Usual,
@@ -53,6 +59,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         order: plan.algorithms.iter().map(coding).collect(),
         levels,
         rules: Rules { types, min_length: plan.min_length },
+        cache: route.cache.clone(),
     }))
 }
 
@@ -100,13 +107,22 @@ impl Filter for Compression {
             Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
         };
         vary(head.fields, head.added);
-        match state.coding {
-            Ok(coding) => {
-                code(head.fields, head.added, coding);
-                state.decision.set(Decision::Compressed(coding, room));
+        let coding = match state.coding {
+            Ok(coding) => coding,
+            Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
+        };
+        let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(whole, coding));
+        let decision = match form {
+            Form::NoSmaller => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
+            Form::None => Decision::Compressed(coding, room),
+            Form::Encoded(body) => {
+                let lengths = [head.length.unwrap_or_default(), body.len() as u64];
+                head.body = Some(body);
+                Decision::Stored(coding, lengths)
             }
-            Err(refusal) => state.decision.set(Decision::Refused(refusal)),
-        }
+        };
+        code(head.fields, head.added, coding);
+        state.decision.set(decision);
     }
 
     fn response_body(&self, cx: &Exchange<'_>, head: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {

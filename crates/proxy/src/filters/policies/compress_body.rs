@@ -14,55 +14,76 @@ use std::rc::Rc;
 /// their turn.
 const BYTES: usize = 256;
 
+/// Units of a block, which has a turn of its own.
+const BLOCK: u32 = 128;
+
 pub struct Body {
     encoder: Encoder,
     tally: Rc<Tally>,
     /// True if bytes were given that may not have been written yet.
     holds: bool,
+    /// Bytes that the block has room for, see [`Encoder::block`]; 0 while it is being written.
+    left: usize,
 }
 
 impl Body {
     pub fn new(encoder: Encoder, tally: Rc<Tally>) -> Body {
-        Body { encoder, tally, holds: false }
+        Body { left: encoder.block(), encoder, tally, holds: false }
     }
 
-    /// Gives the bytes of `from` to the compressor, as long as `to` has room. Returns true if all is done.
-    fn step(&mut self, from: &mut Buf, to: &mut Buf, op: Op) -> Result<bool, Unfit> {
+    /// Gives bytes to the compressor, as long as `to` has room. Returns the number that it took, and true if all is done.
+    fn step(&mut self, from: &[u8], to: &mut Buf, op: Op) -> Result<(usize, bool), Unfit> {
+        let mut taken = 0;
         loop {
-            let step = self.encoder.step(from.filled(), to.spare(), op).map_err(failed)?;
-            from.consume(step.taken);
+            let step = self.encoder.step(&from[taken..], to.spare(), op).map_err(failed)?;
+            taken += step.taken;
             to.fill(step.written);
             self.tally.before.update(|n| n + step.taken as u64);
             self.tally.after.update(|n| n + step.written as u64);
             if step.is_done || to.spare().is_empty() {
-                return Ok(step.is_done);
+                return Ok((taken, step.is_done));
             }
             if step.taken + step.written == 0 {
                 return Err(failed(Failed));
             }
         }
     }
+
+    /// Writes all that was given.
+    fn flush(&mut self, to: &mut Buf) -> Result<(), Unfit> {
+        if self.step(&[], to, Op::Flush)?.1 {
+            (self.holds, self.left) = (false, self.encoder.block());
+        }
+        Ok(())
+    }
 }
 
 impl BodyFilter for Body {
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
-        budget::charge((from.len() / BYTES) as u32);
-        self.holds = true;
-        self.step(from, to, Op::Go).map(|_| ())
+        if self.left > 0 {
+            let given = from.len().min(self.left);
+            budget::charge((given / BYTES) as u32);
+            self.holds = true;
+            let (taken, _) = self.step(&from.filled()[..given], to, Op::Go)?;
+            from.consume(taken);
+            self.left -= taken;
+        }
+        if self.left == 0 {
+            budget::charge(BLOCK);
+            self.flush(to)?;
+        }
+        Ok(())
     }
 
     fn pause(&mut self, to: &mut Buf) -> Result<(), Unfit> {
-        if self.holds {
-            self.holds = !self.step(&mut Buf::none(), to, Op::Flush)?;
-        }
-        Ok(())
+        if self.holds { self.flush(to) } else { Ok(()) }
     }
 
     fn end(&mut self, to: &mut Buf, trailers: &mut Table) -> Result<Ended, Unfit> {
         for name in DROPPED_TRAILERS {
             trailers.fields().leave_out(name);
         }
-        Ok(if self.step(&mut Buf::none(), to, Op::End)? { Ended::Whole } else { Ended::More })
+        Ok(if self.step(&[], to, Op::End)?.1 { Ended::Whole } else { Ended::More })
     }
 }
 

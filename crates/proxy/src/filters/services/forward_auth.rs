@@ -1,7 +1,7 @@
 //! Filter that asks a service about each request before an endpoint gets it. A request passes only after a 2xx answer;
 //! any other answer goes to the client, so that a service can ask for credentials or redirect to a login page.
 
-use crate::body::response::{Content, Response};
+use crate::body::response::Response;
 use crate::filters::exchange::{Asked, Exchange};
 use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
 use crate::filters::loop_mark::Mark;
@@ -216,6 +216,6 @@ impl Auth {
             OF_ANSWER.iter().any(|left| name.eq_ignore_ascii_case(left.as_bytes())) || (self.has_cors && is_cors())
         };
         let fields = fields.iter().filter(|(name, _)| !is_left_out(name)).collect();
-        Response { status, fields, content: Content::Page { media_type: media_type.into(), body: body.into() } }
+        Response { fields, ..Response::page(media_type, body) }.status(status)
     }
 }

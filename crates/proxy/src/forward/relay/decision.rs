@@ -95,7 +95,8 @@ impl Relay<'_, '_> {
         }
         self.record.note_response(fields);
         self.record.status.set(status);
-        let mut filtered = filter(self.record, status, fields, Arrived { ends, outcome: Some(outcome), length: None });
+        let arrived = Arrived { ends, outcome: Some(outcome), length: None, whole: None };
+        let mut filtered = filter(self.record, status, fields, arrived);
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
             return Ok(Decision::Replace(outcome));

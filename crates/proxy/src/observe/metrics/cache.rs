@@ -2,7 +2,9 @@
 
 use super::Shown;
 use crate::cache::counts::{CacheCounts, CacheResult};
+use crate::cache::encodings::Unmade;
 use evenkeel_cache::refusal::Refusal;
+use evenkeel_compress::coding::Coding;
 use evenkeel_net::counter::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -10,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name and help of a family.
 type Family<'f> = (&'f str, &'f str);
@@ -79,7 +81,38 @@ impl Shown<'_> {
         {
             ConstCounter::new(value).encode(family.encode_family(&[("reason", reason)])?)?;
         }
-        Ok(())
+        self.encodings(encoder)
+    }
+
+    /// Writes what became of the encoded forms of stored bodies, if any route makes them.
+    fn encodings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        if !self.plan.routes.iter().any(|route| route.cache.is_some() && route.compress.is_some()) {
+            return Ok(());
+        }
+        let (encodings, read) = (&self.cache.encodings, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
+        let counts = &encodings.counts;
+        let help = "Stored responses whose body was compressed once for all clients";
+        let mut family = encoder.encode_descriptor("evenkeel_cache_encoded", help, None, MetricType::Counter)?;
+        for coding in Coding::ALL {
+            let labels = [("coding", coding.name())];
+            ConstCounter::new(read(&counts.made[coding as usize])).encode(family.encode_family(&labels)?)?;
+        }
+        for (name, help, counter) in [
+            ("evenkeel_cache_encoding_in_bytes", "Bytes of these bodies before", &counts.before),
+            ("evenkeel_cache_encoding_out_bytes", "Bytes of these bodies once they were compressed", &counts.after),
+        ] {
+            let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            ConstCounter::new(read(counter)).encode(encoder)?;
+        }
+        let help = "Stored responses whose body was not compressed for all clients: it became no smaller, too many waited, \
+                    bodies that came took the memory, or it was no longer stored or had become too large for that";
+        let mut family = encoder.encode_descriptor("evenkeel_cache_not_encoded", help, None, MetricType::Counter)?;
+        for (at, reason) in Unmade::LABELS.iter().enumerate() {
+            ConstCounter::new(read(&counts.unmade[at])).encode(family.encode_family(&[("reason", *reason)])?)?;
+        }
+        let help = "Stored responses that wait for their body to be compressed";
+        let waiting = encoder.encode_descriptor("evenkeel_cache_encodings_waiting", help, None, MetricType::Gauge)?;
+        ConstGauge::new(encodings.waiting() as u64).encode(waiting)
     }
 
     /// Writes a counter for each route with a cache and each value of a label; an empty name means no label.

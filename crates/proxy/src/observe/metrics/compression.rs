@@ -31,7 +31,12 @@ impl Shown<'_> {
                 ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
             }
         }
-        let families: [Family<RouteStats, Counter>; 2] = [
+        let families: [Family<RouteStats, Counter>; 3] = [
+            (
+                "evenkeel_http_compressed_stored_responses",
+                "Compressed responses that were stored so, and not compressed for their request",
+                |route| &route.compression.stored,
+            ),
             ("evenkeel_http_compression_in_bytes", "Bytes of compressed bodies as they came", |route| {
                 &route.compression.before
             }),

@@ -13,6 +13,7 @@ use super::credentials::Credentials;
 use super::hash;
 use super::results::{ResultKey, Results};
 use super::users::Users;
+use crate::threads::{Shared, Threads, Work};
 use evenkeel_balance::Instant;
 use evenkeel_balance::slab::Slab;
 use evenkeel_balance::time::SECOND_NS;
@@ -23,13 +24,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 use zeroize::Zeroizing;
-
-/// Most threads that verify. Other CPUs are left to the workers.
-const THREADS_MAX: usize = 2;
 
 /// Most jobs that wait for a thread. With bcrypt of cost 10 the last one waits for about two seconds.
 const WAITING_MAX: usize = 64;
@@ -49,14 +46,13 @@ const REMEMBERED_NS: u64 = 300 * SECOND_NS;
 const IPV6_PREFIX: u32 = 64;
 
 /// Verifier of a process. Its threads end when it is dropped.
-pub struct Verifier(Arc<Shared>);
+pub struct Verifier(Threads<Verifying>);
 
-struct Shared {
+/// Verification by threads, with the results that it remembers.
+struct Verifying {
     /// Key of the hashes by which results are remembered.
     secret: [u8; 32],
     is_of: IsOf,
-    state: Mutex<State>,
-    work: Condvar,
     /// Right and wrong passwords; allocated with the first verification.
     results: OnceLock<[Results; 2]>,
 }
@@ -65,17 +61,13 @@ struct Shared {
 type IsOf = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Work>,
+struct Jobs {
+    waiting: VecDeque<Wanted>,
     running: Vec<Arc<Job>>,
-    threads: usize,
-    /// Threads that have nothing to do.
-    idle: usize,
-    has_ended: bool,
 }
 
 /// A job that waits for a thread, with what the thread needs.
-struct Work {
+struct Wanted {
     job: Arc<Job>,
     hash: Arc<str>,
     is_known: bool,
@@ -134,70 +126,59 @@ impl Verifier {
         for (n, part) in (0_u64..).zip(secret.chunks_exact_mut(8)) {
             part.copy_from_slice(&random.hash_one(n).to_le_bytes());
         }
-        let (state, work, results) = Default::default();
-        Verifier(Arc::new(Shared { secret, is_of: Box::new(is_of), state, work, results }))
+        Verifier(Threads::new(Verifying { secret, is_of: Box::new(is_of), results: OnceLock::new() }))
     }
 
     /// Finds out if the password of a request is that of one of the users, or begins to.
     pub fn check(&self, users: &Users, credentials: &Credentials, client: IpAddr, now: Instant) -> Checked {
-        let shared = &self.0;
+        let work = &self.0.work;
         let name = credentials.name();
-        let Some(entry) = users.entry(name, || shared.keyed([b"name", name, b"", b""])[0]) else {
+        let Some(entry) = users.entry(name, || work.keyed([b"name", name, b"", b""])[0]) else {
             return Checked::Remembered(false);
         };
         // An unknown user's result must not become that of a known one with the same hash.
         let known: &[u8] = if entry.is_known { b"known" } else { b"unknown" };
-        let key = shared.keyed([known, entry.hash.as_bytes(), name, credentials.password()]);
-        if let Some(is_right) = shared.remembered(key, now) {
+        let key = work.keyed([known, entry.hash.as_bytes(), name, credentials.password()]);
+        if let Some(is_right) = work.remembered(key, now) {
             return Checked::Remembered(is_right);
         }
         let client = network(client);
-        let mut state = shared.state();
+        let mut jobs = self.0.lock();
         // A thread may have finished it before the lock was taken.
-        if let Some(is_right) = shared.remembered(key, now) {
+        if let Some(is_right) = work.remembered(key, now) {
             return Checked::Remembered(is_right);
         }
-        if let Some(job) = state.jobs().find(|job| job.key == key) {
+        if let Some(job) = jobs.all().find(|job| job.key == key) {
             return Checked::Waits(Verification { job: job.clone(), place: None, is_new: false });
         }
-        state.waiting.retain(Work::is_wanted);
-        let of_client = state.jobs().filter(|job| job.client == client).count();
-        if state.waiting.len() >= WAITING_MAX || of_client >= CLIENT_MAX || !shared.has_thread(&mut state) {
+        jobs.waiting.retain(Wanted::is_wanted);
+        let of_client = jobs.all().filter(|job| job.client == client).count();
+        if jobs.waiting.len() >= WAITING_MAX || of_client >= CLIENT_MAX || !self.0.has_thread(&mut jobs) {
             return Checked::TooMany;
         }
         let progress = Mutex::new(Progress::Waiting(Slab::default()));
         let job = Arc::new(Job { key, client, progress });
-        state.waiting.push_back(Work {
+        jobs.waiting.push_back(Wanted {
             job: job.clone(),
             hash: entry.hash,
             is_known: entry.is_known,
             password: Zeroizing::new(credentials.password().to_vec()),
             ends_ns: now.0 + REMEMBERED_NS + key[2] % REMEMBERED_NS,
         });
-        drop(state);
-        shared.work.notify_one();
+        drop(jobs);
+        self.0.wake();
         Checked::Waits(Verification { job, place: None, is_new: true })
     }
 }
 
-impl Drop for Verifier {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.has_ended = true;
-        state.waiting.clear();
-        drop(state);
-        self.0.work.notify_all();
-    }
-}
-
-impl State {
+impl Jobs {
     /// Jobs that wait for a thread, in their order, and then those that threads are at.
-    fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        self.waiting.iter().map(|work| &work.job).chain(&self.running)
+    fn all(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.waiting.iter().map(|wanted| &wanted.job).chain(&self.running)
     }
 }
 
-impl Work {
+impl Wanted {
     /// True if a request waits for the job. Requests join a job under the lock of the queue, so none can join one that is
     /// left out under it.
     fn is_wanted(&self) -> bool {
@@ -205,11 +186,7 @@ impl Work {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Verifying {
     /// Keyed hash of parts, whose lengths count too.
     fn keyed(&self, parts: [&[u8]; 4]) -> ResultKey {
         let mut hasher = Sha256::new_with_prefix(self.secret);
@@ -231,55 +208,42 @@ impl Shared {
         let (is_right, is_wrong) = (right.has(key, now.0), wrong.has(key, now.0));
         (is_right | is_wrong).then_some(is_right)
     }
+}
 
-    /// Starts a thread if one more has work. False if there is none and none can be started.
-    fn has_thread(self: &Arc<Shared>, state: &mut State) -> bool {
-        let is_busy = state.waiting.len() >= state.idle;
-        if is_busy && state.threads < THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into)) {
-            let shared = self.clone();
-            let name = format!("passwords-{}", state.threads);
-            match thread::Builder::new().name(name).spawn(move || shared.serve()) {
-                Ok(_) => state.threads += 1,
-                Err(error) => tracing::error!("cannot start a thread that verifies passwords: {error}"),
-            }
-        }
-        state.threads > 0
+impl Work for Verifying {
+    type Queue = Jobs;
+    type Job = Wanted;
+
+    const NAME: &'static str = "passwords";
+    const THREADS_MAX: usize = 2;
+
+    fn waiting(jobs: &Jobs) -> usize {
+        jobs.waiting.len()
     }
 
-    /// Verifies one password after the other until the verifier is dropped.
-    fn serve(&self) {
-        while let Some(Work { job, hash, is_known, password, ends_ns }) = self.next_work() {
-            let is_of = catch_unwind(AssertUnwindSafe(|| (self.is_of)(&hash, &password)));
-            let is_right = is_of.unwrap_or(false) & is_known;
-            drop(password);
-            let [right, wrong] = self.results.get_or_init(|| [RIGHT_MAX, WRONG_MAX].map(Results::new));
-            let mut state = self.state();
-            state.running.retain(|other| !Arc::ptr_eq(other, &job));
-            // Under the lock, as the tables have one writer at a time.
-            (if is_right { right } else { wrong }).add(job.key, ends_ns);
-            drop(state);
-            job.finish(is_right);
-        }
-    }
-
-    /// Waits for work that is still wanted. `None` once the verifier is dropped.
-    fn next_work(&self) -> Option<Work> {
-        let mut state = self.state();
-        while !state.has_ended {
-            match state.waiting.pop_front() {
-                Some(work) if work.is_wanted() => {
-                    state.running.push(work.job.clone());
-                    return Some(work);
-                }
-                Some(_) => {}
-                None => {
-                    state.idle += 1;
-                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.idle -= 1;
-                }
+    /// Takes the next job that is still wanted.
+    fn next(jobs: &mut Jobs) -> Option<Wanted> {
+        while let Some(wanted) = jobs.waiting.pop_front() {
+            if wanted.is_wanted() {
+                jobs.running.push(wanted.job.clone());
+                return Some(wanted);
             }
         }
         None
+    }
+
+    fn run(&self, wanted: Wanted, threads: &Shared<Verifying>) {
+        let Wanted { job, hash, is_known, password, ends_ns } = wanted;
+        let is_of = catch_unwind(AssertUnwindSafe(|| (self.is_of)(&hash, &password)));
+        let is_right = is_of.unwrap_or(false) & is_known;
+        drop(password);
+        let [right, wrong] = self.results.get_or_init(|| [RIGHT_MAX, WRONG_MAX].map(Results::new));
+        let mut jobs = threads.lock();
+        jobs.running.retain(|other| !Arc::ptr_eq(other, &job));
+        // Under the lock, as the tables have one writer at a time.
+        (if is_right { right } else { wrong }).add(job.key, ends_ns);
+        drop(jobs);
+        job.finish(is_right);
     }
 }
 

@@ -135,7 +135,7 @@ fn jobs_are_bounded_by_client_and_in_all() {
     }
     assert!(matches!(held.check("ann", "1-more", 1), Checked::TooMany), "the client has its share");
     assert!(!waits(held.check("ann", "1-0", 1)).is_new, "but may wait for what is verified already");
-    let threads = THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
+    let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
     (0..threads).for_each(|_| _ = held.next_begun());
     for n in all.len()..WAITING_MAX + threads {
         all.push(waits(held.check("ann", &format!("n-{n}"), 2 + (n / CLIENT_MAX) as u8)));
@@ -153,7 +153,7 @@ fn jobs_are_bounded_by_client_and_in_all() {
 #[test]
 fn no_request_waits_for_a_job_that_is_left_out() {
     let held = Held::new();
-    let threads = THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
+    let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
     let first: Vec<_> = (0..threads).map(|n| waits(held.check("ann", &format!("first {n}"), 1))).collect();
     (0..threads).for_each(|_| assert!(held.next_begun().starts_with("first")));
     drop(waits(held.check("ann", "gone", 2)));
@@ -193,11 +193,11 @@ fn threads_begin_with_the_first_job_and_end_with_the_verifier() {
             calls.fetch_add(1, Ordering::Relaxed) == 0
         }
     });
-    assert_eq!((verifier.0.state().threads, verifier.0.results.get().is_none()), (0, true));
+    assert_eq!((verifier.0.lock().threads, verifier.0.work.results.get().is_none()), (0, true));
     let users = Users::new(HashMap::from([(b"ann".to_vec(), "$".to_string())]));
     let credentials = Credentials::read(b"Basic YW5uOmE=").expect("good credentials");
     assert!(wait(waits(verifier.check(&users, &credentials, [192, 0, 2, 1].into(), NOW))));
-    assert_eq!((verifier.0.state().threads, calls.load(Ordering::Relaxed)), (1, 1));
+    assert_eq!((verifier.0.lock().threads, calls.load(Ordering::Relaxed)), (1, 1));
     drop(verifier);
     ended.recv_timeout(SOON).expect("no thread holds it any more");
 }
