@@ -106,6 +106,14 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
     }
 
+    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as that is
+    /// known before the body has come: its use counts only then. Counted as refused.
+    pub fn refusal(&self, key: KeyRef<'_>, head: &H, length: u64, began: Sequence) -> Option<Refusal> {
+        let (hashes, newest) = (self.hashing.key(&key), self.purges.newest());
+        let object = (head, Object::weight_with(head, length));
+        self.with(self.shard_of(hashes.url), |shard| shard.refusal(&key, hashes, object, began, &self.purges, newest))
+    }
+
     /// Adds an encoded body to an object; its bytes count towards the memory of the key. Returns false if the object is no
     /// longer stored under the key, already has a body in that coding, or would become too large.
     pub fn add_encoded(

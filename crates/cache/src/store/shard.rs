@@ -101,6 +101,25 @@ impl<H: Head> Shard<H> {
         Found::Hit(hit)
     }
 
+    /// Reason why an object with this head and weight is refused, whatever it competes with. Counts the refusal.
+    pub fn refusal(
+        &mut self,
+        key: &KeyRef<'_>,
+        hashes: Hashes,
+        (head, weight): (&H, u64),
+        began: Sequence,
+        purges: &Purges,
+        newest: u64,
+    ) -> Option<Refusal> {
+        if Entry::<H>::weight_with(key, weight) > self.limits.object_max {
+            self.counts.refused_large += 1;
+            return Some(Refusal::TooLarge);
+        }
+        let is_purged = began.0 < self.marks[mark(hashes.url)] || purges.is_purged(began, newest, key.url(), head);
+        self.counts.refused_purged += u64::from(is_purged);
+        is_purged.then_some(Refusal::Purged)
+    }
+
     #[allow(clippy::too_many_arguments)] // one caller, which adds what the store knows
     pub fn insert(
         &mut self,
@@ -112,14 +131,10 @@ impl<H: Head> Shard<H> {
         purges: &Purges,
         mut is_same: impl FnMut(&H) -> bool,
     ) -> Inserted {
-        if Entry::weight_with(key, &object) > self.limits.object_max {
-            self.counts.refused_large += 1;
-            return Inserted::Refused(Refusal::TooLarge);
-        }
         let newest = purges.newest();
-        if began.0 < *self.mark(hashes.url) || purges.is_purged(began, newest, key.url(), object.head()) {
-            self.counts.refused_purged += 1;
-            return Inserted::Refused(Refusal::Purged);
+        let weight = object.weight();
+        if let Some(refusal) = self.refusal(key, hashes, (object.head(), weight), began, purges, newest) {
+            return Inserted::Refused(refusal);
         }
         let variant = Variant { object, stale_from: FRESH };
         self.counts.objects += 1;
@@ -156,7 +171,7 @@ impl<H: Head> Shard<H> {
         if !self.slots[id].has(object) {
             return false;
         }
-        let weight = Entry::weight_with(key, object) + Object::<H>::weight_of(&body);
+        let weight = Entry::<H>::weight_with(key, object.weight()) + Object::<H>::weight_of(&body);
         if weight > self.limits.object_max || !object.push(coding, body) {
             return false;
         }
@@ -280,12 +295,8 @@ impl<H: Head> Shard<H> {
         self.by_key.find(hashes.key, |id| self.slots[*id].is_for(key)).copied()
     }
 
-    fn mark(&mut self, url: u64) -> &mut u64 {
-        &mut self.marks[(url >> 20) as usize % MARKS]
-    }
-
     fn set_mark(&mut self, url: u64, sequence: u64) {
-        let mark = self.mark(url);
+        let mark = &mut self.marks[mark(url)];
         *mark = (*mark).max(sequence);
     }
 
@@ -366,6 +377,11 @@ impl<H: Head> Shard<H> {
             self.lists.reweigh(&mut self.slots, id);
         }
     }
+}
+
+/// Place of the mark of a URL with this hash.
+fn mark(url: u64) -> usize {
+    (url >> 20) as usize % MARKS
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan::CacheMemory;
@@ -101,6 +102,13 @@ impl SharedCache {
         store.insert(key.into(), object, began, now, |other| other.varying() == varying)
     }
 
+    /// Reason why a response cannot be stored once its body of this length has come, as far as that is known now.
+    pub fn refusal(&self, key: &Key, stored: &Stored, length: u64, began: Sequence) -> Option<Refusal> {
+        let has_room = || self.coming.load(Ordering::Relaxed).saturating_add(length) <= self.plan.memory / COMING_SHARE;
+        let refused = self.store.refusal(key.into(), stored, length, began).map(Refusal::from);
+        refused.or_else(|| (!has_room()).then_some(Refusal::NoRoom))
+    }
+
     /// Room for a body of which nothing has come.
     pub fn room(self: &Arc<SharedCache>) -> Room {
         Room { shared: self.clone(), bytes: 0 }
@@ -108,11 +116,18 @@ impl SharedCache {
 }
 
 impl Room {
-    /// Takes room for more bytes. Returns false if there is none: the body is too large, or too many come at once.
-    pub fn take(&mut self, bytes: u64) -> bool {
+    /// Takes room for more bytes.
+    ///
+    /// # Errors
+    /// There is none: the body is too large, or too many come at once.
+    pub fn take(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
         let coming = self.shared.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.bytes <= self.shared.plan.object_max && coming <= self.shared.plan.memory / COMING_SHARE
+        match self.bytes <= self.shared.plan.object_max {
+            false => Err(Refusal::BodyTooLarge),
+            true if coming > self.shared.plan.memory / COMING_SHARE => Err(Refusal::NoRoom),
+            true => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod basics;
 mod compress;
 mod conformance;
 mod operators;
+mod outcomes;
 mod poisoning;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

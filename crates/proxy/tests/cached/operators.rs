@@ -24,7 +24,7 @@ fn now(proxy: &Proxy) -> Instant {
     proxy.server().control().now()
 }
 
-fn purge(proxy: &Proxy, purge: &Purge) -> PurgeDone {
+pub fn purge(proxy: &Proxy, purge: &Purge) -> PurgeDone {
     let purging = proxy.server().numbers().purge_cache(purge, now(proxy)).expect("it is an order");
     purging.end()
 }

@@ -10,9 +10,9 @@ use crate::body::response::Response;
 use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
-use crate::cache::filling::Filling;
+use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::state::{CacheState, Fetch, Outcome, Why};
+use crate::cache::state::{CacheState, Fate, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
@@ -24,7 +24,7 @@ use evenkeel_cache::invalidate;
 use evenkeel_cache::key::{Key, Place};
 use evenkeel_cache::lookup::{Lookup, REPLACED};
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::refusal::{Bypass, Refusal};
+use evenkeel_cache::refusal::Bypass;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::storable;
@@ -105,29 +105,33 @@ impl Filter for Caching {
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let cache = &self.0;
         let Some(progress) = cx.cached.take() else { return };
-        let outcome = match *progress {
-            CacheState::Answered(outcome) => outcome,
+        let state = match *progress {
+            state @ (CacheState::Answered(_) | CacheState::Storing(..)) => state,
             CacheState::Bypassed(bypass, asked) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
                     let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
                     cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
-                Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
+                let why = Some(Why::Bypass(bypass));
+                CacheState::Answered(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() })
             }
             CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
         };
         if head.instead.is_some() {
             // The stored response passes here in its turn.
-            return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+            return cx.cached.set(Some(Box::new(state)));
         }
-        cache.count(&outcome);
+        // One whose body is still to come counts at its end.
+        if let CacheState::Answered(outcome) = &state {
+            outcome.count(&cache.counts);
+        }
         if !cache.responses.policy.sends_tags {
             tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
-        if cache.has_status_field {
+        if let Some(outcome) = state.outcome().filter(|_| cache.has_status_field) {
             outcome.write(head.added);
         }
-        cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+        cx.cached.set(Some(Box::new(state)));
     }
 
     fn response_body(&self, cx: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
@@ -136,28 +140,13 @@ impl Filter for Caching {
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         let progress = cx.cached.take();
-        let did = match progress.as_deref() {
-            Some(CacheState::Answered(outcome)) => outcome.text(),
-            _ => String::new(),
-        };
+        let outcome = progress.as_deref().and_then(CacheState::outcome);
         cx.cached.set(progress);
-        did.into()
+        outcome.map(|outcome| outcome.text()).unwrap_or_default().into()
     }
 }
 
 impl Cache {
-    fn count(&self, outcome: &Outcome) {
-        let CacheCounts { results, refused, collapsed, bytes } = &*self.counts;
-        bytes.add(outcome.bytes as u64);
-        results[outcome.result() as usize].add(1);
-        collapsed.add(u64::from(outcome.is_collapsed));
-        if let Some(Why::Refusal(refusal)) = outcome.why
-            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
-        {
-            refused[at].add(1);
-        }
-    }
-
     /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
     ///
     /// # Errors
@@ -311,7 +300,7 @@ impl Cache {
     }
 
     /// Decides on the response to a request of this cache.
-    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
+    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> CacheState {
         let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
@@ -322,10 +311,10 @@ impl Cache {
             let response = stored_response(cx, entry, &fetch.asked.request(), now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
-            return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
+            return CacheState::Answered(Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked });
         }
         if head.outcome.is_none() {
-            return asked;
+            return CacheState::Answered(asked);
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
@@ -333,32 +322,42 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
-                lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
+                let refused = if let Some(Why::Refusal(refusal)) = why { Some(refusal) } else { None };
+                let end = if why == Some(Why::Mismatch) { End::Apart } else { End::of(refused) };
+                lead.end(end, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
             let response = stored_response(cx, &renewed, &request, now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
-            return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
+            let is_stored = why.is_none();
+            return CacheState::Answered(Outcome { forward_status: Some(304), ttl, bytes, is_stored, why, ..asked });
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
                 self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
-            return asked;
+            return CacheState::Answered(asked);
         }
-        match storable(&request, &fetch.lookup, &reply, &self.responses.policy) {
+        let shared = &self.responses.shared;
+        let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
+            let length = length_of(head);
+            shared.refusal(&fetch.key, &stored, length, fetch.began).map_or(Ok(stored), Err)
+        });
+        match storable {
             Ok(stored) => {
-                let ttl = Some(stored.terms.ttl(now));
+                let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
                 let Fetch { key, began, lead, .. } = fetch;
-                let (shared, received, now) = (self.responses.shared.clone(), now, cx.core.clock.now());
-                let filling = Filling { shared, key, stored, began, lead, now, received };
+                let (shared, received, now) = (shared.clone(), now, cx.core.clock.now());
+                let (fate, counts) = (Fate::default(), Some(self.counts.clone()));
+                let ending = Ending { lead, now, outcome, fate: fate.clone(), counts };
+                let filling = Filling { shared, key, stored, began, received, ending };
                 if head.ends {
                     filling.store(Vec::new());
                 } else {
                     cx.filling.set(Some(filling.into()));
                 }
-                Outcome { ttl, is_stored: true, ..asked }
+                CacheState::Storing(outcome, fate)
             }
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
@@ -366,10 +365,10 @@ impl Cache {
                     self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
-                    let end = if refusal.is_of_request() { End::Refused } else { End::Apart };
-                    lead.end(end, cx.core.clock.now());
+                    lead.end(End::of(Some(refusal)), cx.core.clock.now());
                 }
-                Outcome { why: Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) }), ..asked }
+                let why = Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) });
+                CacheState::Answered(Outcome { why, ..asked })
             }
         }
     }
@@ -396,6 +395,12 @@ fn answer(
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
     cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
     Verdict::Answer(response)
+}
+
+/// Length of the body as the head of a response states it; 0 if it states none.
+fn length_of(head: &ResponseHead<'_, '_, '_>) -> u64 {
+    let stated = head.fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+    stated.filter(|_| !head.ends).unwrap_or(0)
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.
