@@ -51,6 +51,8 @@ pub struct Store<H> {
     shards: Box<[Line<Mutex<Shard<H>>>]>,
     purges: Purges,
     sweep: Mutex<Sweep>,
+    /// Walk of [`Store::drop_over`].
+    over: Mutex<Cursor>,
 }
 
 /// A value that shares no cache line with its neighbour.
@@ -75,6 +77,7 @@ impl<H: Head> Store<H> {
             shards: (0..limits.shards).map(|_| Line(Mutex::new(Shard::new(limits)))).collect(),
             purges: Purges::new(limits.purges_max),
             sweep: Mutex::default(),
+            over: Mutex::default(),
         }
     }
 
@@ -189,6 +192,24 @@ impl<H: Head> Store<H> {
             left -= step;
         }
         true
+    }
+
+    /// Looks at about `places` places, from where the call before has ended, and drops objects for which `is_over` returns
+    /// true. Called now and then, it comes to all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
+    pub fn drop_over(&self, places: usize, mut is_over: impl FnMut(&H) -> bool) {
+        let Ok(mut at) = self.over.try_lock() else { return };
+        let mut left = places.max(1);
+        while left > 0 {
+            let step = left.min(STEP);
+            let next = self.each_place(*at, step, |shard, id, newest| {
+                if shard.check(id, &self.purges, newest) {
+                    shard.drop_over(id, &mut is_over);
+                }
+            });
+            // Once around at most.
+            let Some(next) = next else { return *at = Cursor::default() };
+            (*at, left) = (next, left - step);
+        }
     }
 
     /// Progress of a purge by prefix, by tag or of everything. `None` if 64 others were finished since.

@@ -225,6 +225,22 @@ impl<H: Head> Shard<H> {
         true
     }
 
+    /// Drops the objects of an entry for which `is_over` returns true.
+    pub fn drop_over(&mut self, id: u32, is_over: &mut impl FnMut(&H) -> bool) {
+        for index in (0..self.slots[id].count()).rev() {
+            let entry = &mut self.slots[id];
+            if !entry.variants().nth(index).is_some_and(|known| is_over(known.object.head())) {
+                continue;
+            }
+            self.counts.over += 1;
+            if entry.rest.is_empty() {
+                return self.remove(id);
+            }
+            self.dead.push(entry.remove_variant(index));
+            self.lists.reweigh(&mut self.slots, id);
+        }
+    }
+
     /// Purges the keys of a URL; of those that are removed, at most `keys_max`. The flag is true if some are left.
     pub fn purge_url(&mut self, url: &[u8], hash: u64, by: &UrlPurge<'_>, keys_max: usize) -> (Matched, bool) {
         self.set_mark(hash, by.sequence);

@@ -27,6 +27,12 @@ use std::time::Duration;
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
 
+/// Places of the store that one sweep looks at: some milliseconds.
+const PLACES: usize = 1 << 14;
+
+/// Seconds after which a response is dropped that nothing serves any more. Requests may accept one that is a little stale.
+const OVER_S: u32 = 600;
+
 /// A stored response with its body. Clients that get it share both.
 pub type Entry = Object<Stored>;
 
@@ -40,8 +46,10 @@ pub struct SharedCache {
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
     coming: AtomicU64,
-    /// Number of stored responses that are being validated behind requests.
+    /// Number of fetches behind requests: validations, and those of whole responses.
     pub behind: AtomicU64,
+    /// Number of those of whole responses, behind requests for a part.
+    pub behind_parts: AtomicU64,
 }
 
 /// Room for a body that comes, given back when this is dropped.
@@ -65,6 +73,7 @@ impl SharedCache {
             plan,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
+            behind_parts: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
         }
     }
@@ -80,6 +89,13 @@ impl SharedCache {
     /// Lets time pass for what is stored, without waiting.
     pub fn skip(&self, time: Duration) {
         self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
+    }
+
+    /// Frees memory in a short step: of what purges were meant for, and of what has been of no use for a while. Called once a
+    /// second, it comes to a million responses in a minute.
+    pub fn sweep(&self, now: Moment) {
+        self.store.sweep(PLACES);
+        self.store.drop_over(PLACES, |stored| stored.is_over(OVER_S, now));
     }
 
     /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall
