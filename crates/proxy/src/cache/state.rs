@@ -47,6 +47,8 @@ pub struct Fetch {
     pub key: Key,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
+    /// Moment of the soft purge that was meant for it.
+    pub stale_from: Option<Moment>,
     pub forward: Forward,
     pub sent: Moment,
     /// Point in the order of purges at which the request was sent.
@@ -55,8 +57,17 @@ pub struct Fetch {
     pub lead: Option<Lead>,
     /// True if the request has waited for that of another client.
     pub is_collapsed: bool,
-    /// True if the request asks for a part of what is not stored.
-    pub is_part: bool,
+    /// Target, host and place of a request for a part of what is not stored.
+    pub part: Option<Box<Part>>,
+}
+
+/// Request for a part of what is not stored, as the endpoint gets it, as far as one for the whole needs it.
+pub struct Part {
+    pub target: Box<str>,
+    /// Host; `None` for that of the endpoint.
+    pub host: Option<Box<[u8]>>,
+    /// Hash of the request for the algorithm of its pool.
+    pub hash: Option<u64>,
 }
 
 /// Effect of the cache on a response, as clients, counters and explanations get it.
@@ -88,6 +99,8 @@ pub enum Why {
     Stale,
     /// The request is for a part, and the whole is not stored.
     Part,
+    /// The request is for a part, and the whole is fetched behind it.
+    Whole,
     /// The endpoint validates another response than the stored one.
     Mismatch,
 }
@@ -100,6 +113,7 @@ impl Why {
             Why::OnlyIfCached => "nothing stored for only-if-cached",
             Why::Stale => "stale, as the endpoint failed",
             Why::Part => "part of what is not stored",
+            Why::Whole => "part, the whole is fetched behind it",
             Why::Mismatch => "the endpoint validated another response",
         }
     }
@@ -128,7 +142,7 @@ impl Outcome {
 
     /// Counts a request with this outcome.
     pub fn count(&self, counts: &CacheCounts) {
-        let CacheCounts { results, refused, collapsed, bytes } = counts;
+        let CacheCounts { results, refused, collapsed, bytes, whole: _ } = counts;
         bytes.add(self.bytes as u64);
         results[self.result() as usize].add(1);
         collapsed.add(u64::from(self.is_collapsed));

@@ -8,5 +8,6 @@ mod conformance;
 mod operators;
 mod outcomes;
 mod poisoning;
+mod ranges;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

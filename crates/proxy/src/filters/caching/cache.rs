@@ -2,7 +2,7 @@
 //! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
 //! as the endpoint sent it.
 
-use super::behind::{Behind, Due};
+use super::behind::{Behind, Due, leave_out_replaced};
 use super::fill::Kept;
 use super::responses::Responses;
 use crate::body::filter::BodyFilter;
@@ -22,12 +22,12 @@ use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::invalidate;
 use evenkeel_cache::key::{Key, Place};
-use evenkeel_cache::lookup::{Lookup, REPLACED};
+use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::Bypass;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
-use evenkeel_cache::storable::storable;
+use evenkeel_cache::storable::{storable, storable_whole};
 use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
@@ -59,14 +59,15 @@ pub struct Cache {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.cache.as_ref()?;
+    let counts = &route.cache.counts.of(&route.plan.name, route.prober.core().index);
     Some(Box::new(Caching(Rc::new(Cache {
         responses: Responses::new(plan, from, route.plan, route.cache).into(),
         route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
-        counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
-        behind: Behind::new(route, route.cache.plan.object_max),
+        counts: counts.clone(),
+        behind: Behind::new(route, plan, counts),
     }))))
 }
 
@@ -257,9 +258,7 @@ impl Cache {
         }
         let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if fills {
-            for field in REPLACED {
-                head.request.fields.leave_out(field);
-            }
+            leave_out_replaced(head);
             let validators = entry.iter().flat_map(|entry| decide::validators(entry.head()));
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
@@ -271,8 +270,9 @@ impl Cache {
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, is_collapsed } = wish;
-        let is_part = is_part && !fills;
-        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, began, lead, is_collapsed, is_part };
+        let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
+        let fetch =
+            Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
     }
@@ -305,9 +305,14 @@ impl Cache {
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
+        let terms = |entry: &Arc<Entry>| {
+            let terms = entry.head().terms;
+            fetch.stale_from.map_or(terms, |at| terms.ended_at(at))
+        };
+        let serves = |entry: &&Arc<Entry>| has_failed && decide::on_error_by(&terms(entry), now);
+        if let Some(entry) = fetch.entry.as_ref().filter(serves) {
             let forward_status = head.outcome.map(|_| status);
-            let ttl = Some(entry.head().terms.ttl(now));
+            let ttl = Some(terms(entry).ttl(now));
             let response = stored_response(cx, entry, &fetch.asked.request(), now);
             let bytes = response.page_len();
             head.instead = Some(response.into());
@@ -339,6 +344,12 @@ impl Cache {
             }
             return CacheState::Answered(asked);
         }
+        if let Some(part) = &fetch.part
+            && let Some((stored, length)) = storable_whole(&request, &fetch.lookup, &reply, &self.responses.policy)
+        {
+            let is_begun = self.behind.whole(&self.responses, cx, part, &fetch, length + stored.size() as u64);
+            return CacheState::Answered(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
+        }
         let shared = &self.responses.shared;
         let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
             let length = length_of(head);
@@ -361,13 +372,13 @@ impl Cache {
             }
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
-                if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
+                if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && fetch.part.is_none()) {
                     self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
                     lead.end(End::of(Some(refusal)), cx.core.clock.now());
                 }
-                let why = Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) });
+                let why = Some(if fetch.part.is_some() { Why::Part } else { Why::Refusal(refusal) });
                 CacheState::Answered(Outcome { why, ..asked })
             }
         }
