@@ -1,6 +1,5 @@
 //! Reasons why a response is not stored, and why a request passes a cache by.
 
-use crate::store;
 use std::fmt;
 
 /// Reason why a response is not stored. Its text is for `explain` and for the `detail` of `Cache-Status`.
@@ -125,16 +124,6 @@ impl Refusal {
             Refusal::CutOff => "cut off",
             Refusal::Purged => "purged meanwhile",
             Refusal::Unused => "used less than what would go for it",
-        }
-    }
-}
-
-impl From<store::Refusal> for Refusal {
-    fn from(refusal: store::Refusal) -> Refusal {
-        match refusal {
-            store::Refusal::TooLarge => Refusal::BodyTooLarge,
-            store::Refusal::Purged => Refusal::Purged,
-            store::Refusal::Unused => Refusal::Unused,
         }
     }
 }

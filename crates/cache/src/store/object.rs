@@ -88,7 +88,7 @@ impl<H: Head> Object<H> {
     /// Bytes of an object with this head and a body of this length.
     pub(super) fn weight_with(head: &H, length: u64) -> u64 {
         let shared = size_of::<Object<H>>() - size_of::<H>() + 2 * size_of::<usize>() + ALLOCATION;
-        (shared + head.weight() + SHARED_BODY) as u64 + length
+        ((shared + head.weight() + SHARED_BODY) as u64).saturating_add(length)
     }
 
     /// Bytes that an encoded body adds.

@@ -40,8 +40,8 @@ pub struct Counts {
 /// Last purges of a kind, hard and soft.
 type Last = [u64; 2];
 
-pub struct Judge<'s> {
-    site: &'s Site,
+#[derive(Default)]
+pub struct Judge {
     pub counts: Counts,
     urls: HashMap<usize, Last>,
     labels: HashMap<usize, Last>,
@@ -49,18 +49,7 @@ pub struct Judge<'s> {
     all: Last,
 }
 
-impl<'s> Judge<'s> {
-    pub fn new(site: &'s Site) -> Judge<'s> {
-        Judge {
-            site,
-            counts: Counts::default(),
-            urls: HashMap::new(),
-            labels: HashMap::new(),
-            sections: HashMap::new(),
-            all: [0; 2],
-        }
-    }
-
+impl Judge {
     pub fn memory(&self, bytes: u64, capacity: u64) {
         assert!(bytes <= capacity, "{bytes} of {capacity}");
     }

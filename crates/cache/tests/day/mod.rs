@@ -25,7 +25,7 @@ fn day(seed: u64, operations: u64) -> Counts {
     let site = Site::new();
     let (mut rng, zipf) = (Rng(seed), Zipf::new(URLS));
     let mut shell = Shell::new(&site, CAPACITY);
-    let mut judge = Judge::new(&site);
+    let mut judge = Judge::default();
     let start = shell.now;
     for operation in 0..operations {
         // Together, as those of a page and of a crowd: fetches overlap with other requests, and with purges.

@@ -120,7 +120,7 @@ impl<'s> Shell<'s> {
     }
 
     /// Lets time pass, with the ends of fetches and the sweeps that are due.
-    pub fn advance(&mut self, to: u64, judge: &mut Judge<'_>) {
+    pub fn advance(&mut self, to: u64, judge: &mut Judge) {
         while let Some(Reverse((at, number))) = self.ends.peek().copied().filter(|Reverse((at, _))| *at <= to) {
             self.ends.pop();
             self.now = self.now.max(at);
@@ -137,7 +137,7 @@ impl<'s> Shell<'s> {
     }
 
     /// Waits for all fetches, and takes the counts of the store. Nothing of purges is left after a sweep.
-    pub fn end(&mut self, judge: &mut Judge<'_>) {
+    pub fn end(&mut self, judge: &mut Judge) {
         self.advance(self.now + 100 * LATENCY_MAX_MS, judge);
         assert!(self.fetches.is_empty() && self.leads.is_empty());
         while self.store.sweep(1 << 20) {}
@@ -152,7 +152,7 @@ impl<'s> Shell<'s> {
         assert_eq!((counts.entries, counts.objects, counts.bytes), (0, 0, 0));
     }
 
-    pub fn purge(&mut self, purge: &Purge, judge: &mut Judge<'_>) {
+    pub fn purge(&mut self, purge: &Purge, judge: &mut Judge) {
         let fate = |is_soft| if is_soft { Fate::Stale } else { Fate::Removed };
         let now = Moment(self.now);
         let (target, is_soft) = match *purge {
@@ -173,13 +173,13 @@ impl<'s> Shell<'s> {
     }
 
     /// A request of a client, which is answered now or later.
-    pub fn ask(&mut self, url: usize, language: usize, has_user: bool, judge: &mut Judge<'_>) {
+    pub fn ask(&mut self, url: usize, language: usize, has_user: bool, judge: &mut Judge) {
         self.requests += 1;
         let asked = Asked { url, language, has_user, at: self.now, number: self.requests };
         self.look(asked, true, judge);
     }
 
-    fn look(&mut self, asked: Asked, may_wait: bool, judge: &mut Judge<'_>) {
+    fn look(&mut self, asked: Asked, may_wait: bool, judge: &mut Judge) {
         let began = self.store.begin();
         let page = *self.site.page(asked.url);
         let (path, mut fields) = (page.path(), fields_of(asked));
@@ -246,7 +246,7 @@ impl<'s> Shell<'s> {
     }
 
     /// The response to a fetch has come. The endpoint has made it at once: what changed on its way is not in it.
-    fn ended(&mut self, fetch: Fetch, judge: &mut Judge<'_>) {
+    fn ended(&mut self, fetch: Fetch, judge: &mut Judge) {
         let Fetch { asked, entry, stale_from, began, sent, is_behind, waiting } = fetch;
         let page = *self.site.page(asked.url);
         let (path, mut asked_fields) = (page.path(), fields_of(asked));
@@ -345,7 +345,7 @@ impl<'s> Shell<'s> {
         }
     }
 
-    fn answer(&self, judge: &mut Judge<'_>, asked: Asked, entry: &Entry, how: How) {
+    fn answer(&self, judge: &mut Judge, asked: Asked, entry: &Entry, how: How) {
         let page: &Page = self.site.page(asked.url);
         let body: &Bytes = entry.body();
         let content = Content::read(body);
