@@ -8,7 +8,7 @@ use evenkeel_balance::Instant;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::Refusal;
-use evenkeel_cache::store::{Inserted, Sequence};
+use evenkeel_cache::store::Sequence;
 use evenkeel_cache::stored::Stored;
 use std::sync::Arc;
 
@@ -24,17 +24,12 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Stores the response with its whole body. Returns the reason if the store refuses it.
-    pub fn store(self, body: Vec<u8>) -> Option<Refusal> {
+    /// Stores the response with its whole body.
+    pub fn store(self, body: Vec<u8>) {
         let Filling { shared, key, stored, began, received, mut ending } = self;
         // A buffer of its own size.
         let entry = Entry::new(stored, body.into_boxed_slice().into());
-        let refused = match shared.put(&key, entry.into(), began, received) {
-            Inserted::Refused(refusal) => Some(refusal.into()),
-            Inserted::Added | Inserted::Replaced => None,
-        };
-        ending.settle(refused);
-        refused
+        ending.settle(shared.put(&key, entry.into(), began, received));
     }
 
     /// Gives up: the response is not stored, for this reason.

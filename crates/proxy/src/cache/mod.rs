@@ -111,11 +111,14 @@ impl SharedCache {
     }
 
     /// Stores a response under a key, instead of the one for the same requests. `began`: point in the order of purges at which
-    /// its request was sent.
-    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Inserted {
+    /// its request was sent. Returns the reason if the store refuses it.
+    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Option<Refusal> {
         let (store, object) = (&self.store, entry.clone());
         let varying = entry.head().varying();
-        store.insert(key.into(), object, began, now, |other| other.varying() == varying)
+        match store.insert(key.into(), object, began, now, |other| other.varying() == varying) {
+            Inserted::Refused(refusal) => Some(refusal.into()),
+            Inserted::Added | Inserted::Replaced => None,
+        }
     }
 
     /// Reason why a response cannot be stored once its body of this length has come, as far as that is known now.

@@ -5,7 +5,7 @@ use super::responses::Responses;
 use crate::cache::asked::Asked;
 use crate::cache::counts::{CacheCounts, WholeFetch};
 use crate::cache::flights::{End, Lead, Role};
-use crate::cache::state::{Fetch, Part};
+use crate::cache::state::{Fetch, Part, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;
@@ -27,7 +27,7 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
-use evenkeel_cache::store::{Inserted, Sequence};
+use evenkeel_cache::store::Sequence;
 use evenkeel_config::plan;
 use evenkeel_net::event_loop::spawn;
 use std::rc::Rc;
@@ -183,10 +183,7 @@ impl Whole {
         match storable(&self.asked.request(), &self.lookup, &reply, &responses.policy) {
             Ok(stored) => {
                 let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
-                match responses.shared.put(&self.key, entry.into(), self.began, received) {
-                    Inserted::Refused(refusal) => Some(refusal.into()),
-                    Inserted::Added | Inserted::Replaced => None,
-                }
+                responses.shared.put(&self.key, entry.into(), self.began, received)
             }
             Err(refusal) => Some(refusal),
         }
@@ -228,20 +225,24 @@ fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sen
     let request = due.asked.request();
     let fields = answer.fields.fields();
     let reply = Reply { status: answer.status, fields: &fields, sent, received };
-    if answer.status == 304 {
-        responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
+    let refused = if answer.status == 304 {
+        let (_, why) = responses.renewed(&due.entry, &due.key, &request, &reply, due.began);
+        if let Some(Why::Refusal(refusal)) = why { Some(refusal) } else { None }
     } else if is_error(answer.status) || !answer.is_whole {
         return;
     } else {
         match storable(&request, &due.lookup, &reply, &responses.policy) {
             Ok(stored) => {
                 let entry = Entry::new(stored, answer.body.into_boxed_slice().into());
-                responses.shared.put(&due.key, entry.into(), due.began, received);
+                responses.shared.put(&due.key, entry.into(), due.began, received)
             }
             // One client must not end what others get.
             Err(refusal) if refusal.is_of_request() => return,
-            Err(_) => responses.drop_variant(&due.key, &due.entry),
+            Err(refusal) => {
+                responses.drop_variant(&due.key, &due.entry);
+                Some(refusal)
+            }
         }
-    }
-    due.lead.end(End::Stored, core.clock.now());
+    };
+    due.lead.end(End::of(refused), core.clock.now());
 }

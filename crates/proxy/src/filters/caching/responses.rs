@@ -13,7 +13,7 @@ use evenkeel_cache::key::{Key, KeyRules};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::policy::Policy;
 use evenkeel_cache::reply::Reply;
-use evenkeel_cache::store::{Fate, Inserted, Sequence};
+use evenkeel_cache::store::{Fate, Sequence};
 use evenkeel_config::plan;
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
@@ -54,10 +54,8 @@ impl Responses {
         match freshen(entry.head(), request, reply, &self.policy) {
             Freshened::Kept(stored) => {
                 let renewed = Arc::new(entry.with_head(stored));
-                match self.shared.put(key, renewed.clone(), began, reply.received) {
-                    Inserted::Refused(refusal) => (renewed, Some(Why::Refusal(refusal.into()))),
-                    Inserted::Added | Inserted::Replaced => (renewed, None),
-                }
+                let refused = self.shared.put(key, renewed.clone(), began, reply.received);
+                (renewed, refused.map(Why::Refusal))
             }
             Freshened::Once(stored, refusal) => {
                 if !refusal.is_of_request() {
