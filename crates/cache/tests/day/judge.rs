@@ -12,9 +12,9 @@ const SLACK_MS: u64 = 2000 + super::shell::LATENCY_MAX_MS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     Fresh,
-    /// While it is validated.
+    /// Stale, and validated behind the request.
     Stale,
-    /// As the endpoint has failed.
+    /// Served instead of an error of the endpoint.
     Failed,
     /// Validated for this request.
     Renewed,

@@ -33,7 +33,7 @@ const OVER_S: u32 = 600;
 
 const HOST: &[u8] = b"site.example";
 
-/// What a purge is for, and true if it is soft.
+/// Target of a purge, and true if it is soft.
 #[derive(Clone, Copy, Debug)]
 pub enum Purge {
     Url(usize, bool),
@@ -56,7 +56,7 @@ impl Purge {
 
 type Entry = Arc<Object<Stored>>;
 
-/// A request of a client.
+/// Request that waits for its answer, with the moment at which it came.
 #[derive(Clone, Copy)]
 struct Asked {
     url: usize,
@@ -76,7 +76,7 @@ struct Fetch {
     sent: u64,
     /// True if the client has its answer already.
     is_behind: bool,
-    /// Those who wait for it; `None` if nobody may.
+    /// Requests that wait for it; `None` if none may.
     waiting: Option<Vec<Asked>>,
 }
 

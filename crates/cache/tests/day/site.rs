@@ -107,14 +107,13 @@ impl Page {
     }
 }
 
-/// What an answer was made for, as its body has it.
+/// Origin of an answer, as its body has it: the request that it was made for, and the version then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub url: usize,
     pub language: usize,
     pub version: u64,
     pub has_user: bool,
-    /// Number of the request.
     pub request: u64,
 }
 
@@ -149,7 +148,7 @@ pub struct Answer {
 /// Field with the moment at which an endpoint has made or validated a response.
 pub const MADE: &str = "X-Made";
 
-/// All URLs.
+/// Site with [`URLS`] pages.
 pub struct Site(Vec<Page>);
 
 impl Site {

@@ -1,7 +1,7 @@
 //! Traffic with purges and reloads against a real process: no answer is older than a purge that has returned, none fails, a
 //! reload keeps what is stored, and memory stays within its bound.
 //!
-//! As an ordinary test it takes seconds. `EVENKEEL_CACHE_SECONDS=3600 cargo test -p evenkeel --test all caching::traffic --
+//! An ordinary run takes seconds. `EVENKEEL_CACHE_SECONDS=3600 cargo test -p evenkeel --test all caching::traffic --
 //! --nocapture` runs for an hour, reloads each minute and prints a line each minute; `EVENKEEL_CACHE_RATE` is the number of
 //! operations per second.
 
@@ -134,7 +134,7 @@ fn any_url(seed: &mut u64) -> usize {
     below(seed, most)
 }
 
-/// A run with its process.
+/// Run of a [`Plan`] against a process.
 struct Traffic {
     site: Arc<Site>,
     setup: Setup,
@@ -146,7 +146,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// What one client does: requests over one connection, and purges.
+    /// Runs one client: requests over one connection, and purges.
     fn client(&self, mut seed: u64) {
         let stream = TcpStream::connect(&self.setup.listen).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("sockets have timeouts");
