@@ -5,6 +5,8 @@
 //! --nocapture` runs for an hour, reloads each minute and prints a line each minute; `EVENKEEL_CACHE_RATE` is the number of
 //! operations per second.
 
+#![expect(clippy::disallowed_macros, reason = "figures of a run, printed for those who ask for them")]
+
 use super::Setup;
 use crate::support::{address, ask, eventually, get};
 use rustix::process::Signal;
