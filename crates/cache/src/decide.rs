@@ -108,7 +108,11 @@ pub fn is_error(status: u16) -> bool {
 /// True if a stored response that was to be validated is served now that the endpoint has failed: it is still fresh, or
 /// within its `stale-if-error`.
 pub fn on_error(stored: &Stored, now: Moment) -> bool {
-    let terms = &stored.terms;
+    on_error_by(&stored.terms, now)
+}
+
+/// Decides like [`on_error`], on other terms than those stored: see [`Terms::ended_at`].
+pub fn on_error_by(terms: &Terms, now: Moment) -> bool {
     !terms.no_cache && (terms.is_fresh(now) || terms.is_stale_within(terms.stale_if_error, now))
 }
 
@@ -136,6 +140,9 @@ mod tests {
         assert_eq!(decide(&stored(lenient), &any, at(165)), Decision::Validate(Cause::Stale));
         assert!(on_error(&stored(lenient), at(168)) && !on_error(&stored(lenient), at(169)));
         assert!(on_error(&stored(TERMS), at(159)) && !on_error(&stored(TERMS), at(160)));
+        // A purge has ended it at 110: its window is open from then on, and not as long as it would have been fresh.
+        let purged = lenient.ended_at(at(110));
+        assert!(on_error_by(&purged, at(118)) && !on_error_by(&purged, at(119)));
         let never = Terms { no_cache: true, ..TERMS };
         assert_eq!(decide(&stored(never), &any, at(100)), Decision::Validate(Cause::NoCache));
         assert!(!on_error(&stored(never), at(100)));

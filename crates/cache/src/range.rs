@@ -55,6 +55,16 @@ fn position(digits: &[u8]) -> Option<Option<u64>> {
     digits.iter().try_fold(0, add).map(Some)
 }
 
+/// Length of the whole that a part belongs to, by the value of its `Content-Range`; `None` if that does not say it.
+pub fn whole_length(content_range: &[u8]) -> Option<u64> {
+    let (unit, rest) = content_range.split_at_checked(6)?;
+    let (bytes, length) = rest.split_at(memchr::memchr(b'/', rest)?);
+    let (first, last) = bytes.split_at(memchr::memchr(b'-', bytes)?);
+    let length = position(&length[1..])??;
+    let is_part = position(first)?? <= position(&last[1..])?? && position(&last[1..])?? < length;
+    (unit.eq_ignore_ascii_case(b"bytes ") && is_part).then_some(length)
+}
+
 /// Value of `Content-Range` for a slice; `None` if the whole body is sent.
 pub fn content_range(slice: &Slice, length: u64) -> Option<String> {
     match slice {
@@ -93,6 +103,26 @@ mod tests {
         }
         assert_eq!(slice(None, 10), Slice::Whole);
         assert_eq!(slice(Some(b"bytes=0-"), 0), Slice::Whole);
+    }
+
+    #[test]
+    fn a_part_says_how_long_the_whole_is() {
+        for (value, expected) in [
+            ("bytes 0-1/10", Some(10)),
+            ("BYTES 9-9/10", Some(10)),
+            ("bytes 0-10/10", None),
+            ("bytes 2-1/10", None),
+            ("bytes 0-1/*", None),
+            ("bytes */10", None),
+            ("bytes -1/10", None),
+            ("bytes 0-1/", None),
+            ("bytes 0-1", None),
+            ("items 0-1/10", None),
+            ("bytes 0-1/99999999999999999999999", Some(u64::MAX)),
+            ("", None),
+        ] {
+            assert_eq!(whole_length(value.as_bytes()), expected, "{value}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub enum Refusal {
     Vary,
     /// Neither fresh nor usable when stale, and without a validator.
     NeverUsable,
-    /// Content larger than `body_max`.
+    /// Content larger than `body_max`, or than the store takes with its head and its key.
     BodyTooLarge,
     /// Fields larger than `head_max`.
     HeadTooLarge,
@@ -34,11 +34,19 @@ pub enum Refusal {
     Tags,
     /// Field with a line end, or a name that is not a token.
     Malformed,
+    /// Body for which there was no memory while it came, beside those of other responses.
+    NoRoom,
+    /// Body that ended too early, or whose client left.
+    CutOff,
+    /// Purged between its request and its end.
+    Purged,
+    /// Used less than the stored responses that would have to go for it.
+    Unused,
 }
 
 impl Refusal {
     /// Every reason, in order of declaration.
-    pub const ALL: [Refusal; 16] = [
+    pub const ALL: [Refusal; 20] = [
         Refusal::Method,
         Refusal::RequestNoStore,
         Refusal::Status,
@@ -55,14 +63,16 @@ impl Refusal {
         Refusal::HeadTooLarge,
         Refusal::Tags,
         Refusal::Malformed,
+        Refusal::NoRoom,
+        Refusal::CutOff,
+        Refusal::Purged,
+        Refusal::Unused,
     ];
 
-    /// True if another request could have had the response stored. A stored response that this one was to renew stays.
+    /// True if another request, or the same one at another time, could have had the response stored. A stored response that this one was to renew stays.
     pub fn is_of_request(self) -> bool {
-        matches!(
-            self,
-            Refusal::Method | Refusal::RequestNoStore | Refusal::Error | Refusal::Authorization | Refusal::Guarded
-        )
+        use Refusal::*;
+        matches!(self, Method | RequestNoStore | Error | Authorization | Guarded | NoRoom | CutOff | Purged | Unused)
     }
 
     /// Name of the reason in metrics.
@@ -84,6 +94,10 @@ impl Refusal {
             Refusal::HeadTooLarge => "head_too_large",
             Refusal::Tags => "tags",
             Refusal::Malformed => "malformed",
+            Refusal::NoRoom => "no_room",
+            Refusal::CutOff => "cut_off",
+            Refusal::Purged => "purged",
+            Refusal::Unused => "unused",
         }
     }
 
@@ -106,6 +120,10 @@ impl Refusal {
             Refusal::HeadTooLarge => "fields too large",
             Refusal::Tags => "too many tags, or one too long",
             Refusal::Malformed => "malformed field",
+            Refusal::NoRoom => "no room beside other responses that come",
+            Refusal::CutOff => "cut off",
+            Refusal::Purged => "purged meanwhile",
+            Refusal::Unused => "used less than what would go for it",
         }
     }
 }

@@ -4,12 +4,13 @@ use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
 use crate::moment::Moment;
 use crate::policy::{Access, Policy, SetCookie};
+use crate::range::whole_length;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::stored::{Stored, Terms, fields_of, push_line};
 use crate::syntax::{date, list};
 use crate::{age, tags, vary};
-use evenkeel_wire::head::{Fields, Request};
+use evenkeel_wire::head::{Fields, Request, Table};
 
 /// Fields that are for one connection or one hop and so never stored (RFC 9111 section 3.1), and those that each answer
 /// from the cache has anew.
@@ -54,6 +55,28 @@ pub fn storable(
         return Err(Refusal::BodyTooLarge);
     }
     build(request, reply, policy)
+}
+
+/// Makes of a part (206) what would be stored of the whole that it belongs to, with the length of that. `None` if the whole
+/// could not be stored, or its length is not stated.
+pub fn storable_whole(
+    request: &Request<'_, '_>,
+    lookup: &Lookup,
+    reply: &Reply<'_, '_, '_>,
+    policy: &Policy,
+) -> Option<(Stored, u64)> {
+    if reply.status != 206 {
+        return None;
+    }
+    let length = whole_length(reply.fields.first("content-range")?)?;
+    let is_of_part =
+        |name: &[u8]| [&b"content-range"[..], b"content-length"].iter().any(|n| name.eq_ignore_ascii_case(n));
+    let mut fields: Table = reply.fields.kept().filter(|(name, _)| !is_of_part(name)).collect();
+    let whole = Reply { status: 200, fields: &fields.fields(), ..*reply };
+    if length > policy.body_max {
+        return None;
+    }
+    Some((storable(request, lookup, &whole, policy).ok()?, length))
 }
 
 /// Decides on a response and makes the stored one of it, whatever the method was.
@@ -206,7 +229,6 @@ fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, 
 mod tests {
     use super::*;
     use crate::syntax::directives::Directives;
-    use evenkeel_wire::head::Table;
 
     const NOW: Moment = Moment(784_111_777_500);
 
@@ -300,6 +322,33 @@ mod tests {
         ] {
             assert_eq!(Case { status, ..plain() }.of(&[fields]), Err(why), "{status} {fields:?}");
         }
+    }
+
+    #[test]
+    fn a_part_shows_whether_its_whole_could_be_stored() {
+        let of = |status: u16, fields: &[(&str, &str)]| {
+            let table = |fields: &[(&str, &str)]| -> Table {
+                fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+            };
+            let (mut asked, mut fields) = (table(&[("Range", "bytes=0-1")]), table(fields));
+            let request = Request { method: "GET", target: "/", host: b"a", fields: asked.fields() };
+            let reply = Reply { status, fields: &fields.fields(), sent: NOW, received: NOW };
+            storable_whole(&request, &Lookup::default(), &reply, &Policy::default()).map(|(_, length)| length)
+        };
+        const PART: (&str, &str) = ("Content-Range", "bytes 0-1/9");
+        assert_eq!(of(206, &[FRESH, PART, ("Content-Length", "2")]), Some(9));
+        for fields in [
+            &[FRESH][..],
+            &[PART],
+            &[(CC, "private"), PART],
+            &[FRESH, PART, ("Set-Cookie", "a")],
+            &[FRESH, ("Content-Range", "bytes 0-1/*")],
+            &[FRESH, ("Content-Range", "bytes 0-1/1048577")],
+            &[FRESH, ("Content-Type", "multipart/byteranges; boundary=x")],
+        ] {
+            assert_eq!(of(206, fields), None, "{fields:?}");
+        }
+        assert_eq!(of(200, &[FRESH, PART]), None);
     }
 
     #[test]

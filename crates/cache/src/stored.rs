@@ -124,6 +124,12 @@ impl Stored {
         self.terms.last_modified.is_some() || self.etag().is_some()
     }
 
+    /// True if nothing has served it for this many seconds at least, whatever happened, and nothing will: its time is over, and
+    /// it cannot be validated.
+    pub fn is_over(&self, seconds: u32, now: Moment) -> bool {
+        self.terms.useful_until().plus(seconds) < now && !self.has_validator()
+    }
+
     /// Values of the request's fields that `Vary` names, as [`crate::vary::write`] wrote them. Two responses under one
     /// key replace each other if these are equal.
     pub fn varying(&self) -> &[u8] {

@@ -4,6 +4,7 @@
 //! SUBJECT::`
 
 mod conformance;
+mod day;
 mod histories;
 mod model;
 mod properties;

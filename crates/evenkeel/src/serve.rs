@@ -53,6 +53,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(3);
 /// Time between two looks at the files of access lists and of keys of tokens, if they are watched. One that has changed is read at the second.
 const LISTS_EVERY: Duration = Duration::from_secs(1);
 
+/// Time between two steps through stored responses for those that nothing serves any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
 /// Time in which workers end when they are to stop.
 const STOP_MAX: Duration = Duration::from_millis(500);
 
@@ -211,6 +214,8 @@ impl Serving {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look_at_files = tokio::time::interval(LISTS_EVERY);
         look_at_files.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
@@ -236,6 +241,7 @@ impl Serving {
                     },
                 },
                 _ = count.tick(), if self.admin.is_some() => self.shown.count(&self.ledger, unix_ms(SystemTime::now())),
+                _ = sweep.tick(), if self.shown.has_cache() => self.shown.sweep_cache(),
                 offer = self.configured.providers.offered() => {
                     // The result is in the log.
                     let _ = self.take(offer).await;

@@ -22,7 +22,8 @@ pub struct Cache {
     pub purged: u64,
     /// Responses that soft purges have made stale.
     pub made_stale: u64,
-    /// Stale responses that are being validated now, behind the requests that they have answered.
+    /// Fetches that are under way behind requests: of stale responses that have answered them, and of whole ones, whose parts
+    /// have.
     pub fetching_behind: u64,
     /// Routes with a cache, in the order of the configuration.
     pub routes: Vec<CacheRoute>,

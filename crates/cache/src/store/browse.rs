@@ -3,6 +3,7 @@
 use super::entry::Entry;
 use super::object::{FRESH, Head, Object};
 use super::purge::Sequence;
+use super::shard::Shard;
 use super::{KeyRef, STEP, Store};
 use crate::moment::Moment;
 use std::cmp::Reverse;
@@ -119,6 +120,20 @@ impl<H: Head> Store<H> {
 
     /// Looks at the entries of `places` places, after a check against purges. `None` at the end.
     pub(super) fn step(&self, from: Cursor, places: usize, mut each: impl FnMut(&Entry<H>)) -> Option<Cursor> {
+        self.each_place(from, places, |shard, id, newest| {
+            if shard.check(id, &self.purges, newest) {
+                each(&shard.slots[id]);
+            }
+        })
+    }
+
+    /// Looks at `places` places, with the newest purge that entries are to be checked against. `None` at the end.
+    pub(super) fn each_place(
+        &self,
+        from: Cursor,
+        places: usize,
+        mut each: impl FnMut(&mut Shard<H>, u32, u64),
+    ) -> Option<Cursor> {
         if from.shard >= self.shards.len() {
             return None;
         }
@@ -127,9 +142,7 @@ impl<H: Head> Store<H> {
             let end = shard.slots.end();
             let until = from.place.saturating_add(places as u32).min(end);
             for id in from.place..until {
-                if shard.check(id, &self.purges, newest) {
-                    each(&shard.slots[id]);
-                }
+                each(shard, id, newest);
             }
             let next =
                 if until < end { Cursor { place: until, ..from } } else { Cursor { shard: from.shard + 1, place: 0 } };

@@ -34,6 +34,8 @@ pub struct Counts {
     pub purged: u64,
     /// Objects that purges marked as stale.
     pub marked: u64,
+    /// Objects that [`super::Store::drop_over`] dropped.
+    pub over: u64,
     /// Keys that are stored now.
     pub entries: u64,
     /// Objects that are stored now: all variants of all keys.
@@ -68,6 +70,7 @@ impl Counts {
         self.variants_dropped += other.variants_dropped;
         self.purged += other.purged;
         self.marked += other.marked;
+        self.over += other.over;
         self.entries += other.entries;
         self.objects += other.objects;
         self.bytes += other.bytes;

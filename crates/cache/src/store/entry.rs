@@ -2,7 +2,7 @@
 
 use super::forms::Forms;
 use super::keys::{Hashes, KeyRef};
-use super::object::{ALLOCATION, Head, Object, Variant};
+use super::object::{ALLOCATION, Head, Variant};
 use std::sync::Arc;
 
 /// Number that no entry has, as the end of a list.
@@ -91,9 +91,9 @@ impl<H: Head> Entry<H> {
         own as u64 + self.variants().map(|variant| variant.object.weight()).sum::<u64>()
     }
 
-    /// Bytes of an entry with only this object.
-    pub fn weight_with(key: &KeyRef<'_>, object: &Object<H>) -> u64 {
-        (OVERHEAD + key.bytes.len()) as u64 + object.weight()
+    /// Bytes of an entry with only an object of this weight.
+    pub fn weight_with(key: &KeyRef<'_>, object: u64) -> u64 {
+        ((OVERHEAD + key.bytes.len()) as u64).saturating_add(object)
     }
 
     /// Makes the variant at `index` the first.

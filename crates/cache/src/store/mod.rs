@@ -53,6 +53,8 @@ pub struct Store<H> {
     shards: Box<[Line<Mutex<Shard<H>>>]>,
     purges: Purges,
     sweep: Mutex<Sweep>,
+    /// Walk of [`Store::drop_over`].
+    over: Mutex<Cursor>,
 }
 
 /// A value that shares no cache line with its neighbour.
@@ -77,6 +79,7 @@ impl<H: Head> Store<H> {
             shards: (0..limits.shards).map(|_| Line(Mutex::new(Shard::new(limits)))).collect(),
             purges: Purges::new(limits.purges_max),
             sweep: Mutex::default(),
+            over: Mutex::default(),
         }
     }
 
@@ -106,6 +109,14 @@ impl<H: Head> Store<H> {
         let hashes = self.hashing.key(&key);
         let shard = self.shard_of(hashes.url);
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
+    }
+
+    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as that is
+    /// known before the body has come: its use counts only then. Counted as refused.
+    pub fn refusal(&self, key: KeyRef<'_>, head: &H, length: u64, began: Sequence) -> Option<Refusal> {
+        let (hashes, newest) = (self.hashing.key(&key), self.purges.newest());
+        let object = (head, Object::weight_with(head, length));
+        self.with(self.shard_of(hashes.url), |shard| shard.refusal(&key, hashes, object, began, &self.purges, newest))
     }
 
     /// Adds an encoded body to the forms of a stored object; its bytes count towards the memory of the key. Returns false if no
@@ -176,6 +187,24 @@ impl<H: Head> Store<H> {
             left -= step;
         }
         true
+    }
+
+    /// Looks at about `places` places, from where the call before has ended, and drops objects for which `is_over` returns
+    /// true. Called now and then, it comes to all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
+    pub fn drop_over(&self, places: usize, mut is_over: impl FnMut(&H) -> bool) {
+        let Ok(mut at) = self.over.try_lock() else { return };
+        let mut left = places.max(1);
+        while left > 0 {
+            let step = left.min(STEP);
+            let next = self.each_place(*at, step, |shard, id, newest| {
+                if shard.check(id, &self.purges, newest) {
+                    shard.drop_over(id, &mut is_over);
+                }
+            });
+            // Once around at most.
+            let Some(next) = next else { return *at = Cursor::default() };
+            (*at, left) = (next, left - step);
+        }
     }
 
     /// Progress of a purge by prefix, by tag or of everything. `None` if 64 others were finished since.

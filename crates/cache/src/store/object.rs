@@ -74,8 +74,13 @@ impl<H: Head> Object<H> {
     /// Bytes of memory that it takes: head, all bodies, and the counts and headers of their allocations.
     pub fn weight(&self) -> u64 {
         let forms = self.forms.get().map_or(0, |forms| forms.weight());
+        Object::weight_with(&self.head, self.body.len() as u64) + forms
+    }
+
+    /// Bytes of an object with this head and a body of this length.
+    pub(super) fn weight_with(head: &H, length: u64) -> u64 {
         let shared = size_of::<Object<H>>() - size_of::<H>() + 2 * size_of::<usize>() + ALLOCATION;
-        (shared + self.head.weight() + self.body.len() + SHARED_BODY) as u64 + forms
+        ((shared + head.weight() + SHARED_BODY) as u64).saturating_add(length)
     }
 }
 

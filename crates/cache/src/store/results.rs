@@ -2,6 +2,7 @@
 
 use super::object::Object;
 use crate::moment::Moment;
+use crate::refusal;
 use std::sync::Arc;
 
 /// An object that was found.
@@ -41,6 +42,16 @@ pub enum Refusal {
     Purged,
     /// Used less than the objects together that would have to go for it.
     Unused,
+}
+
+impl From<Refusal> for refusal::Refusal {
+    fn from(refused: Refusal) -> refusal::Refusal {
+        match refused {
+            Refusal::TooLarge => refusal::Refusal::BodyTooLarge,
+            Refusal::Purged => refusal::Refusal::Purged,
+            Refusal::Unused => refusal::Refusal::Unused,
+        }
+    }
 }
 
 /// Objects that a purge was for.

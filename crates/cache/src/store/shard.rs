@@ -102,6 +102,25 @@ impl<H: Head> Shard<H> {
         Found::Hit(hit)
     }
 
+    /// Reason why an object with this head and weight is refused, whatever it competes with. Counts the refusal.
+    pub fn refusal(
+        &mut self,
+        key: &KeyRef<'_>,
+        hashes: Hashes,
+        (head, weight): (&H, u64),
+        began: Sequence,
+        purges: &Purges,
+        newest: u64,
+    ) -> Option<Refusal> {
+        if Entry::<H>::weight_with(key, weight) > self.limits.object_max {
+            self.counts.refused_large += 1;
+            return Some(Refusal::TooLarge);
+        }
+        let is_purged = began.0 < self.marks[mark(hashes.url)] || purges.is_purged(began, newest, key.url(), head);
+        self.counts.refused_purged += u64::from(is_purged);
+        is_purged.then_some(Refusal::Purged)
+    }
+
     #[allow(clippy::too_many_arguments)] // one caller, which adds what the store knows
     pub fn insert(
         &mut self,
@@ -113,14 +132,10 @@ impl<H: Head> Shard<H> {
         purges: &Purges,
         mut is_same: impl FnMut(&H) -> bool,
     ) -> Inserted {
-        if Entry::weight_with(key, &object) > self.limits.object_max {
-            self.counts.refused_large += 1;
-            return Inserted::Refused(Refusal::TooLarge);
-        }
         let newest = purges.newest();
-        if began.0 < *self.mark(hashes.url) || purges.is_purged(began, newest, key.url(), object.head()) {
-            self.counts.refused_purged += 1;
-            return Inserted::Refused(Refusal::Purged);
+        let weight = object.weight();
+        if let Some(refusal) = self.refusal(key, hashes, (object.head(), weight), began, purges, newest) {
+            return Inserted::Refused(refusal);
         }
         let variant = Variant { object, stale_from: FRESH };
         self.counts.objects += 1;
@@ -155,7 +170,8 @@ impl<H: Head> Shard<H> {
     ) -> bool {
         let Some(id) = self.find(key, hashes) else { return false };
         let Some(known) = self.slots[id].with_forms(forms) else { return false };
-        let weight = Entry::weight_with(key, &known.object) - forms.weight() + forms.weight_with(&body);
+        let object = known.object.weight() - forms.weight() + forms.weight_with(&body);
+        let weight = Entry::<H>::weight_with(key, object);
         if weight > self.limits.object_max || !forms.add(coding, body) {
             return false;
         }
@@ -207,6 +223,22 @@ impl<H: Head> Shard<H> {
             self.lists.reweigh(&mut self.slots, id);
         }
         true
+    }
+
+    /// Drops the objects of an entry for which `is_over` returns true.
+    pub fn drop_over(&mut self, id: u32, is_over: &mut impl FnMut(&H) -> bool) {
+        for index in (0..self.slots[id].count()).rev() {
+            let entry = &mut self.slots[id];
+            if !entry.variants().nth(index).is_some_and(|known| is_over(known.object.head())) {
+                continue;
+            }
+            self.counts.over += 1;
+            if entry.rest.is_empty() {
+                return self.remove(id);
+            }
+            self.dead.push(entry.remove_variant(index));
+            self.lists.reweigh(&mut self.slots, id);
+        }
     }
 
     /// Purges the keys of a URL; of those that are removed, at most `keys_max`. The flag is true if some are left.
@@ -279,12 +311,8 @@ impl<H: Head> Shard<H> {
         self.by_key.find(hashes.key, |id| self.slots[*id].is_for(key)).copied()
     }
 
-    fn mark(&mut self, url: u64) -> &mut u64 {
-        &mut self.marks[(url >> 20) as usize % MARKS]
-    }
-
     fn set_mark(&mut self, url: u64, sequence: u64) {
-        let mark = self.mark(url);
+        let mark = &mut self.marks[mark(url)];
         *mark = (*mark).max(sequence);
     }
 
@@ -365,6 +393,11 @@ impl<H: Head> Shard<H> {
             self.lists.reweigh(&mut self.slots, id);
         }
     }
+}
+
+/// Place of the mark of a URL with this hash.
+fn mark(url: u64) -> usize {
+    (url >> 20) as usize % MARKS
 }
 
 #[cfg(test)]

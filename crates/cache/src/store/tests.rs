@@ -224,3 +224,46 @@ fn walks_and_tops_see_everything_once() {
     store.purge(Target::All, Fate::Removed, Moment(0));
     assert!(store.walk(Cursor::default(), 10_000).0.is_empty() && store.top(1, By::Bytes).is_empty());
 }
+
+#[test]
+fn what_is_over_is_dropped_in_steps_and_the_rest_stays() {
+    let store = store();
+    for url in 0..600 {
+        put(&store, &format!("{url}"), page(0, b"", url, 10));
+        put(&store, &format!("{url}"), page(1, b"", 1000 + url % 2, 10));
+    }
+    let is_over = |page: &Page| page.variant == 0 || page.content == 1001;
+    store.drop_over(1, is_over);
+    let first = store.counts().over;
+    assert!(first <= 2, "one place has two at most: {first}");
+    // Each step continues where the one before has ended.
+    for _ in 0..40 {
+        store.drop_over(100, is_over);
+    }
+    store.assert_sound();
+    let counts = store.counts();
+    assert_eq!((counts.entries, counts.objects, counts.over), (300, 300, 900));
+    assert_eq!(content(&store, "2", 1), Some((1000, false)));
+    assert_eq!((content(&store, "2", 0), content(&store, "1", 1)), (None, None));
+}
+
+#[test]
+fn a_refusal_is_known_before_the_body_has_come() {
+    let store = Store::new(&Options { object_max: 1000, ..Options::default() });
+    let (head, began) = (Page { variant: 0, tags: b"t".to_vec(), content: 0 }, store.begin());
+    let refusal = |length| store.refusal(key("a"), &head, length, began);
+    assert_eq!(
+        (refusal(100), refusal(1000), refusal(u64::MAX)),
+        (None, Some(Refusal::TooLarge), Some(Refusal::TooLarge))
+    );
+    // It is the one of an insertion.
+    let length = (0..1000).rfind(|length| refusal(*length).is_none()).expect("small ones fit");
+    let insert = |length| put(&store, "b", page(0, b"t", 0, length as usize));
+    assert_eq!(insert(length), Inserted::Added);
+    assert_eq!(insert(length + 1), Inserted::Refused(Refusal::TooLarge));
+    store.purge(Target::Tag(b"t"[..].into()), Fate::Removed, Moment(0));
+    assert_eq!(refusal(100), Some(Refusal::Purged));
+    store.purge_url(b"a", Fate::Removed, Moment(0));
+    assert_eq!(store.refusal(key("a"), &head, 100, store.begin()), None);
+    assert_eq!(store.counts().refused_purged, 1);
+}

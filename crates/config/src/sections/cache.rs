@@ -19,12 +19,12 @@ table! {
             help: "Most memory for stored responses. Of more, those that are asked for least are dropped.",
             why: "Room for some ten thousand files of a site, and small beside the memory of a server.",
         };
-        /// Largest body that is stored, in bytes.
+        /// Largest response that is stored, in bytes, with its fields.
         object_max: u64 = Key {
             name: "object_max",
             kind: Kind::Size { min: 1 << 10, max: 1 << 36, off: false },
             absent: Absent::Default("\"8MiB\""),
-            help: "Largest body that is stored. At most an eighth of `memory`.",
+            help: "Largest response that is stored, with its fields. At most an eighth of `memory`.",
             why: "One download must not drop a thousand pages.",
         };
         /// Most responses of one URL that differ by `Vary`.

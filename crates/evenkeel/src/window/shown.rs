@@ -67,6 +67,18 @@ impl Shown {
         }
     }
 
+    /// True if a route of the plan that runs has a cache.
+    pub fn has_cache(&self) -> bool {
+        self.running.get().is_some_and(|running| running.borrow().has_cache())
+    }
+
+    /// Frees memory of stored responses that nothing serves any more.
+    pub fn sweep_cache(&self) {
+        if let (Some(running), Some(control)) = (self.running.get(), self.control.get()) {
+            running.borrow().sweep_cache(control.now());
+        }
+    }
+
     /// Renders all metrics as text.
     pub fn metrics(&self) -> String {
         self.registry.get().map(render).unwrap_or_default()

@@ -1,35 +1,52 @@
 //! `evenkeel cache` and the paths of the API below `/v1/cache`.
 
+mod traffic;
+
 use crate::support::{Endpoint, Folder, Running, address, ask, ends, evenkeel, get, text};
 use serde_json::Value;
 
 struct Setup {
-    _folder: Folder,
+    folder: Folder,
     file: String,
     listen: String,
     admin: String,
-    _running: Running,
+    running: Running,
+    endpoint: String,
+    route: String,
 }
 
 impl Setup {
     fn new(name: &str, endpoint: &Endpoint, route: &str) -> Setup {
+        Setup::before(name, &endpoint.addr, route)
+    }
+
+    fn before(name: &str, endpoint: &str, route: &str) -> Setup {
         let (folder, listen, admin) = (Folder::new(name), address(), address());
-        let token = folder.file("token", "a-token-that-may-write\n");
-        let toml = format!(
-            "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}', write_token = '{token}' }}\n\
-             [listener.web]\nbind = ['{listen}']\n[pool.shop]\nendpoints = ['{}']\n\
-             [[route]]\nname = 'shop'\npool = 'shop'\n{route}\n",
-            folder.0.join("admin.sock").display(),
-            endpoint.addr,
-        );
-        let file = folder.file("evenkeel.toml", &toml);
+        folder.file("token", "a-token-that-may-write\n");
+        let file = write(&folder, &listen, &admin, endpoint, route, "random");
         let running = Running::start(&["run", "-c", &file]);
-        Setup { _folder: folder, file, listen, admin, _running: running }
+        Setup { folder, file, listen, admin, running, endpoint: endpoint.into(), route: route.into() }
+    }
+
+    /// Writes the file anew, with another algorithm.
+    fn write(&self, balance: &str) {
+        write(&self.folder, &self.listen, &self.admin, &self.endpoint, &self.route, balance);
     }
 
     fn command(&self, words: &[&str]) -> String {
         ends(&[words, &["-c", &self.file]].concat(), 0, &[])
     }
+}
+
+fn write(folder: &Folder, listen: &str, admin: &str, endpoint: &str, route: &str, balance: &str) -> String {
+    let toml = format!(
+        "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}', write_token = '{}' }}\n\
+         [listener.web]\nbind = ['{listen}']\n[pool.shop]\nendpoints = ['{endpoint}']\nbalance = '{balance}'\n\
+         [[route]]\nname = 'shop'\npool = 'shop'\n{route}\n",
+        folder.0.join("admin.sock").display(),
+        folder.0.join("token").display(),
+    );
+    folder.file("evenkeel.toml", &toml)
 }
 
 #[test]

@@ -6,7 +6,7 @@ use evenkeel_peers::installed;
 use rustix::process::Signal;
 use std::net::TcpListener;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

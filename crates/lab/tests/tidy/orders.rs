@@ -11,7 +11,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("cache", &[
-        "store", "answer", "conditional", "range", "status", "decide", "freshen", "storable", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
+        "store", "answer", "conditional", "status", "decide", "freshen", "storable", "range", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
         "invalidate", "key", "refusal", "syntax", "moment",
     ]),
     ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object forms", "options"]),

@@ -18,6 +18,18 @@ impl Asked {
         Asked { method: request.method.into(), target: request.target.into(), host: request.host.into(), fields }
     }
 
+    /// Same request without some fields.
+    pub fn without(&self, names: &[&str]) -> Asked {
+        let is_left_out = |name: &[u8]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        let fields = self.fields.iter().filter(|(name, _)| !is_left_out(name)).collect();
+        Asked { method: self.method.clone(), target: self.target.clone(), host: self.host.clone(), fields }
+    }
+
+    /// Fields of the request, with the changes to them.
+    pub fn fields(&self) -> &Table {
+        &self.fields
+    }
+
     pub fn request(&mut self) -> Request<'_, '_> {
         Request { method: &self.method, target: &self.target, host: &self.host, fields: self.fields.fields() }
     }

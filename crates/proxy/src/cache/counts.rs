@@ -40,6 +40,23 @@ pub struct CacheCounts {
     pub collapsed: Counter,
     /// Bytes of bodies that came from the cache.
     pub bytes: Counter,
+    /// Fetches of whole responses behind requests for a part, by [`WholeFetch`].
+    pub whole: [Counter; WholeFetch::LABELS.len()],
+}
+
+/// End of the fetch of a whole response behind a request for a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WholeFetch {
+    Stored,
+    /// Answered by the endpoint otherwise than its part promised, or not at all.
+    NotStored,
+    /// Not begun: too many were under way, or there was no room for the body.
+    Skipped,
+}
+
+impl WholeFetch {
+    /// Labels, in the order of the counters.
+    pub const LABELS: [&str; 3] = ["stored", "not_stored", "skipped"];
 }
 
 /// Counts of all routes by name, one for each worker.

@@ -187,7 +187,7 @@ impl Work for Encoding {
         let Some(forms) = forms.upgrade() else { return shared.unmade(Unmade::NotStored) };
         // The form is as large as the body at most.
         let mut room = shared.room();
-        if room.take(forms.body().len() as u64) {
+        if room.take(forms.body().len() as u64).is_ok() {
             shared.encode(&forms, &key, coding, now);
         } else {
             forms.give_back(of_store(coding));

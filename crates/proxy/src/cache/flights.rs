@@ -8,6 +8,7 @@
 
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::SECOND_NS;
+use evenkeel_cache::refusal::Refusal;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
@@ -56,8 +57,20 @@ pub enum End {
     /// The response is not stored as its request was different from others, such as one that provokes an error: those that
     /// wait now fetch their own, and later ones wait again.
     Refused,
-    /// There is no response, or only a part of one.
+    /// There is no response, only a part of one, or one that was purged before its end.
     Failed,
+}
+
+impl End {
+    /// End of a fetch whose response is stored, or is not for this reason.
+    pub fn of(refused: Option<Refusal>) -> End {
+        match refused {
+            None => End::Stored,
+            Some(Refusal::CutOff | Refusal::Purged) => End::Failed,
+            Some(refusal) if refusal.is_of_request() => End::Refused,
+            Some(_) => End::Apart,
+        }
+    }
 }
 
 /// Role of a request in the fetch of its response.

@@ -17,6 +17,7 @@ use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan::CacheMemory;
@@ -28,6 +29,12 @@ use std::time::Duration;
 
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
+
+/// Places of the store that one sweep looks at: some milliseconds.
+const PLACES: usize = 1 << 14;
+
+/// Seconds after which a response is dropped that nothing serves any more. Requests may accept one that is a little stale.
+const OVER_S: u32 = 600;
 
 /// A stored response with its body. Clients that get it share both.
 pub type Entry = Object<Stored>;
@@ -43,8 +50,10 @@ pub struct SharedCache {
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
     coming: AtomicU64,
-    /// Number of stored responses that are being validated behind requests.
+    /// Number of fetches behind requests: validations, and those of whole responses.
     pub behind: AtomicU64,
+    /// Number of those of whole responses, behind requests for a part.
+    pub behind_parts: AtomicU64,
 }
 
 /// Room for a body that comes, given back when this is dropped.
@@ -69,6 +78,7 @@ impl SharedCache {
             plan,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
+            behind_parts: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
         }
     }
@@ -89,6 +99,13 @@ impl SharedCache {
         self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }
 
+    /// Frees memory in a short step: of what purges were meant for, and of what has been of no use for a while. Called once a
+    /// second, it comes to a million responses in a minute.
+    pub fn sweep(&self, now: Moment) {
+        self.store.sweep(PLACES);
+        self.store.drop_over(PLACES, |stored| stored.is_over(OVER_S, now));
+    }
+
     /// Milliseconds since 1970 at `now`, when the wall clock shows `wall_ms`. Never less than before: a step back of the wall
     /// clock would make stored responses fresh again.
     pub fn unix_ms(&self, now: Instant, wall_ms: u64) -> u64 {
@@ -102,11 +119,21 @@ impl SharedCache {
     }
 
     /// Stores a response under a key, instead of the one for the same requests. `began`: point in the order of purges at which
-    /// its request was sent.
-    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Inserted {
+    /// its request was sent. Returns the reason if the store refuses it.
+    pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Option<Refusal> {
         let (store, object) = (&self.store, entry.clone());
         let varying = entry.head().varying();
-        store.insert(key.into(), object, began, now, |other| other.varying() == varying)
+        match store.insert(key.into(), object, began, now, |other| other.varying() == varying) {
+            Inserted::Refused(refusal) => Some(refusal.into()),
+            Inserted::Added | Inserted::Replaced => None,
+        }
+    }
+
+    /// Reason why a response cannot be stored once its body of this length has come, as far as that is known now.
+    pub fn refusal(&self, key: &Key, stored: &Stored, length: u64, began: Sequence) -> Option<Refusal> {
+        let has_room = || self.coming.load(Ordering::Relaxed).saturating_add(length) <= self.plan.memory / COMING_SHARE;
+        let refused = self.store.refusal(key.into(), stored, length, began).map(Refusal::from);
+        refused.or_else(|| (!has_room()).then_some(Refusal::NoRoom))
     }
 
     /// Room for a body of which nothing has come.
@@ -116,11 +143,18 @@ impl SharedCache {
 }
 
 impl Room {
-    /// Takes room for more bytes. Returns false if there is none: the body is too large, or too many come at once.
-    pub fn take(&mut self, bytes: u64) -> bool {
+    /// Takes room for more bytes.
+    ///
+    /// # Errors
+    /// There is none: the body is too large, or too many come at once.
+    pub fn take(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
         let coming = self.shared.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.bytes <= self.shared.plan.object_max && coming <= self.shared.plan.memory / COMING_SHARE
+        match self.bytes <= self.shared.plan.object_max {
+            false => Err(Refusal::BodyTooLarge),
+            true if coming > self.shared.plan.memory / COMING_SHARE => Err(Refusal::NoRoom),
+            true => Ok(()),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::asked::Asked;
-use super::counts::CacheResult;
+use super::counts::{CacheCounts, CacheResult};
 use super::flights::Lead;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::lookup::Lookup;
@@ -10,6 +10,8 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::status::{CacheStatus, Forward};
 use evenkeel_cache::store::Sequence;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// State of a request at the cache of its route.
@@ -20,6 +22,22 @@ pub enum CacheState {
     Fetching(Box<Fetch>),
     /// Has a response, from the cache or from an endpoint.
     Answered(Outcome),
+    /// Has a response of an endpoint that is stored once its body is complete.
+    Storing(Outcome, Fate),
+}
+
+/// Reason why a response that was to be stored is not, known at its end at the latest. Shared with its body.
+pub type Fate = Rc<Cell<Option<Refusal>>>;
+
+impl CacheState {
+    /// Effect of the cache on the response, as far as it is known. `None` before there is a response.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match self {
+            CacheState::Answered(outcome) => Some(*outcome),
+            CacheState::Storing(outcome, fate) => Some(outcome.but(fate.get())),
+            CacheState::Bypassed(..) | CacheState::Fetching(_) => None,
+        }
+    }
 }
 
 /// Request to an endpoint whose response may be stored.
@@ -29,6 +47,8 @@ pub struct Fetch {
     pub key: Key,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
+    /// Moment of the soft purge that was meant for it.
+    pub stale_from: Option<Moment>,
     pub forward: Forward,
     pub sent: Moment,
     /// Point in the order of purges at which the request was sent.
@@ -37,8 +57,17 @@ pub struct Fetch {
     pub lead: Option<Lead>,
     /// True if the request has waited for that of another client.
     pub is_collapsed: bool,
-    /// True if the request asks for a part of what is not stored.
-    pub is_part: bool,
+    /// Target, host and place of a request for a part of what is not stored.
+    pub part: Option<Box<Part>>,
+}
+
+/// Request for a part of what is not stored, as the endpoint gets it, as far as one for the whole needs it.
+pub struct Part {
+    pub target: Box<str>,
+    /// Host; `None` for that of the endpoint.
+    pub host: Option<Box<[u8]>>,
+    /// Hash of the request for the algorithm of its pool.
+    pub hash: Option<u64>,
 }
 
 /// Effect of the cache on a response, as clients, counters and explanations get it.
@@ -50,6 +79,7 @@ pub struct Outcome {
     pub forward_status: Option<u16>,
     /// Seconds of freshness that are left, negative if it is stale.
     pub ttl: Option<i64>,
+    /// True if the response is stored, or will be once its body is complete.
     pub is_stored: bool,
     pub is_collapsed: bool,
     /// Bytes of the body that come from the cache.
@@ -69,6 +99,8 @@ pub enum Why {
     Stale,
     /// The request is for a part, and the whole is not stored.
     Part,
+    /// The request is for a part, and the whole is fetched behind it.
+    Whole,
     /// The endpoint validates another response than the stored one.
     Mismatch,
 }
@@ -81,6 +113,7 @@ impl Why {
             Why::OnlyIfCached => "nothing stored for only-if-cached",
             Why::Stale => "stale, as the endpoint failed",
             Why::Part => "part of what is not stored",
+            Why::Whole => "part, the whole is fetched behind it",
             Why::Mismatch => "the endpoint validated another response",
         }
     }
@@ -96,6 +129,27 @@ impl Outcome {
             _ if self.forward_status == Some(304) => CacheResult::Renewed,
             _ if self.is_stored => CacheResult::Stored,
             _ => CacheResult::NotStored,
+        }
+    }
+
+    /// Outcome if the response is not stored for this reason.
+    pub fn but(self, refused: Option<Refusal>) -> Outcome {
+        match refused {
+            None => self,
+            Some(refusal) => Outcome { ttl: None, is_stored: false, why: Some(Why::Refusal(refusal)), ..self },
+        }
+    }
+
+    /// Counts a request with this outcome.
+    pub fn count(&self, counts: &CacheCounts) {
+        let CacheCounts { results, refused, collapsed, bytes, whole: _ } = counts;
+        bytes.add(self.bytes as u64);
+        results[self.result() as usize].add(1);
+        collapsed.add(u64::from(self.is_collapsed));
+        if let Some(Why::Refusal(refusal)) = self.why
+            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
+        {
+            refused[at].add(1);
         }
     }
 

@@ -143,12 +143,9 @@ impl<'c> Exchange<'c> {
     /// Result of the request at the cache of its route, once its response has begun.
     pub(crate) fn cache_result(&self) -> Option<&'static str> {
         let state = self.cached.take();
-        let result = match state.as_deref() {
-            Some(CacheState::Answered(outcome)) => Some(CacheResult::LABELS[outcome.result() as usize]),
-            _ => None,
-        };
+        let outcome = state.as_deref().and_then(CacheState::outcome);
         self.cached.set(state);
-        result
+        outcome.map(|outcome| CacheResult::LABELS[outcome.result() as usize])
     }
 
     /// Facts about the request that are not in its head, for its route.

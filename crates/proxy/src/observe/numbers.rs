@@ -57,7 +57,7 @@ impl Numbers {
         self.cache.skip(time);
     }
 
-    /// Number of stored responses that are being validated behind the requests that they have answered.
+    /// Number of fetches behind requests: of stale responses that have answered them, and of whole ones.
     pub fn cache_fetches_behind(&self) -> u64 {
         self.cache.behind.load(Ordering::Relaxed)
     }

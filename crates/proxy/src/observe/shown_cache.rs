@@ -90,7 +90,7 @@ impl Numbers {
     /// # Errors
     /// No route of the plan has a cache.
     pub fn cache_top(&self, n: usize, by: TopBy, now: Instant) -> Result<Vec<TopKey>, CacheRefused> {
-        self.has_cache()?;
+        self.needs_cache()?;
         let (now, store) = (self.cache_moment(now), &self.cache.store);
         let by = match by {
             TopBy::Hits => By::Hits,
@@ -132,7 +132,7 @@ impl Numbers {
     /// # Errors
     /// No route has a cache, or the order cannot be understood.
     pub fn purge_cache(self: &Arc<Numbers>, purge: &Purge, now: Instant) -> Result<Purging, CacheRefused> {
-        self.has_cache()?;
+        self.needs_cache()?;
         let (now, store) = (self.cache_moment(now), &self.cache.store);
         let fate = if purge.soft { Fate::Stale } else { Fate::Removed };
         let (purged, target) = match purge.meant().map_err(CacheRefused::Malformed)? {
@@ -161,6 +161,16 @@ impl Numbers {
         let sequence = Some(store.purge(target, fate, now));
         let done = PurgeDone { purged, soft: purge.soft, ..PurgeDone::default() };
         Ok(Purging { numbers: self.clone(), done, sequence })
+    }
+
+    /// Frees memory of stored responses that nothing serves any more, in a short step. To be called once a second.
+    pub fn sweep_cache(&self, now: Instant) {
+        self.cache.sweep(self.cache_moment(now));
+    }
+
+    /// True if a route of the plan has a cache.
+    pub fn has_cache(&self) -> bool {
+        self.cached_routes().next().is_some()
     }
 
     /// Requests of a route with a cache by what became of them.
@@ -244,13 +254,13 @@ impl Numbers {
         self.plan().routes.iter().filter_map(|route| Some((route, route.cache.as_ref()?)))
     }
 
-    fn has_cache(&self) -> Result<(), CacheRefused> {
-        self.cached_routes().next().map(|_| ()).ok_or(CacheRefused::NoCache)
+    fn needs_cache(&self) -> Result<(), CacheRefused> {
+        if self.has_cache() { Ok(()) } else { Err(CacheRefused::NoCache) }
     }
 
     /// The URL as the keys of routes have it: routes differ in the part of the query that counts.
     fn cache_urls(&self, url: &str) -> Result<BTreeSet<Vec<u8>>, CacheRefused> {
-        self.has_cache()?;
+        self.needs_cache()?;
         let url = Url::read(url)?;
         let one =
             |rules: KeyRules| rules.url(url.is_https, url.host.as_bytes(), &url.target).map_err(|_| url.refused());

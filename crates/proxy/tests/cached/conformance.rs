@@ -67,6 +67,11 @@ impl Proxied {
                 }
             }
         });
+        // Cases script every request that the endpoint gets.
+        let cache = match cache {
+            "true" => "{ whole_fetches_max = 0 }".to_owned(),
+            table => table.replacen('{', "{ whole_fetches_max = 0, ", 1),
+        };
         let routes = format!("[[route]]\npool = 'web'\ncache = {cache}\n");
         let proxy = Proxy::with(&[endpoint.addr], "", "", &routes);
         Proxied { proxy, events, to_events, skipped: Duration::ZERO, _endpoint: endpoint }

@@ -8,6 +8,8 @@ mod conformance;
 mod encoded;
 mod large;
 mod operators;
+mod outcomes;
 mod poisoning;
+mod ranges;
 #[path = "../../../cache/tests/suite/mod.rs"]
 mod suite;

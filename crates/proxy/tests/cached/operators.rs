@@ -97,6 +97,48 @@ fn purges_are_complete_at_once_and_counted_at_their_end() {
 }
 
 #[test]
+fn a_sweep_finishes_purges_and_drops_what_nothing_serves_any_more() {
+    let endpoint = tagged();
+    let proxy = cached(endpoint.addr, "true");
+    let numbers = proxy.server().numbers();
+    let objects = || numbers.shown_cache().expect("a route has a cache").objects;
+    let mut client = proxy.client();
+    ["/img/a", "/plain"].iter().for_each(|path| _ = get(&mut client, path, ""));
+    // Whoever has ordered it does not wait for its end.
+    let order = Purge { tag: Some("shop".into()), ..Purge::default() };
+    drop(numbers.purge_cache(&order, now(&proxy)).expect("it is an order"));
+    assert_eq!(objects(), 2);
+    numbers.sweep_cache(now(&proxy));
+    assert_eq!(objects(), 1);
+    get(&mut client, "/img/a", "");
+    for (seconds, left) in [(650, 2), (20, 1)] {
+        numbers.skip_cache_time(Duration::from_secs(seconds));
+        numbers.sweep_cache(now(&proxy));
+        assert_eq!(objects(), left, "what can be validated stays");
+    }
+    assert!(proxy.metrics().lines().any(|line| line == "evenkeel_cache_expired_total 1"));
+}
+
+#[test]
+fn after_a_soft_purge_failures_are_answered_for_the_time_of_stale_if_error_from_then_on() {
+    for (cache, status) in [("true", 503), ("{ stale_if_error = '1m' }", 200)] {
+        let endpoint = Endpoint::answering(|request| match request.field("if-none-match") {
+            None => with("200 OK", "Cache-Control: max-age=3600\r\nETag: \"a\"\r\n", "hello"),
+            Some(_) => with("503 Service Unavailable", "", "down"),
+        });
+        let proxy = cached(endpoint.addr, cache);
+        let mut client = proxy.client();
+        get(&mut client, "/a", "");
+        purge(&proxy, &Purge { url: Some("http://a/a".into()), soft: true, ..Purge::default() });
+        proxy.server().numbers().skip_cache_time(Duration::from_secs(50));
+        let (got, state, _) = get(&mut client, "/a", "");
+        assert_eq!((got, state.contains("ttl=-50")), (status, status == 200), "{cache}: {state}");
+        proxy.server().numbers().skip_cache_time(Duration::from_secs(20));
+        assert_eq!(get(&mut client, "/a", "").0, 503, "{cache}");
+    }
+}
+
+#[test]
 fn metrics_have_the_memory_and_what_left_it() {
     let endpoint = tagged();
     let proxy = cached(endpoint.addr, "true");

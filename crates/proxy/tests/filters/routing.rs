@@ -162,7 +162,7 @@ async fn over_h2(addr: SocketAddr, row: &Row) -> Option<Answer> {
     while let Some(part) = body.data().await {
         content.extend_from_slice(&part.ok()?);
     }
-    Some((status, fields, String::from_utf8(content).expect("text")))
+    Some((status, fields, String::from_utf8_lossy(&content).into_owned()))
 }
 
 /// Target that the endpoint got, or `Location`.

@@ -81,6 +81,16 @@ table! {
                 own, as it does once the response turns out not to be for all.",
             why: "A thousand requests for an expired page are one for the endpoint.",
         };
+        /// Most whole responses that are fetched at a time behind requests for a part.
+        whole_fetches_max: usize = Key {
+            name: "whole_fetches_max",
+            kind: Kind::Int { min: 0, max: 1000 },
+            absent: Absent::Default("8"),
+            help: "Most responses that are fetched whole at a time, over all routes, behind requests for a part of them \
+                (`Range`), so that the next one is answered from the cache. Such a fetch begins only if the part shows \
+                that the whole may be stored and is not too large. `0` = none.",
+            why: "A client can make the endpoints send eight times the largest response at a time, and no more.",
+        };
         /// Part of the query in the key.
         query: CacheQuery = Key {
             name: "query",

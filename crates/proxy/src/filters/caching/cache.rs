@@ -2,7 +2,7 @@
 //! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
 //! as the endpoint sent it.
 
-use super::behind::{Behind, Due};
+use super::behind::{Behind, Due, leave_out_replaced};
 use super::fill::Kept;
 use super::responses::Responses;
 use crate::body::filter::BodyFilter;
@@ -11,9 +11,9 @@ use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
 use crate::cache::encodings::Whole;
-use crate::cache::filling::Filling;
+use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::state::{CacheState, Fetch, Outcome, Why};
+use crate::cache::state::{CacheState, Fate, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::row::Build;
@@ -23,12 +23,12 @@ use evenkeel_cache::answer::Answer;
 use evenkeel_cache::decide::{self, Cause, Decision, decide, decide_by};
 use evenkeel_cache::invalidate;
 use evenkeel_cache::key::{Key, Place};
-use evenkeel_cache::lookup::{Lookup, REPLACED};
+use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::refusal::{Bypass, Refusal};
+use evenkeel_cache::refusal::Bypass;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
-use evenkeel_cache::storable::storable;
+use evenkeel_cache::storable::{storable, storable_whole};
 use evenkeel_cache::store::{Found, Hit};
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
@@ -60,14 +60,15 @@ pub struct Cache {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.cache.as_ref()?;
+    let counts = &route.cache.counts.of(&route.plan.name, route.prober.core().index);
     Some(Box::new(Caching(Rc::new(Cache {
         responses: Responses::new(plan, from, route.plan, route.cache).into(),
         route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
-        counts: route.cache.counts.of(&route.plan.name, route.prober.core().index),
-        behind: Behind::new(route, route.cache.plan.object_max),
+        counts: counts.clone(),
+        behind: Behind::new(route, plan, counts),
     }))))
 }
 
@@ -106,29 +107,33 @@ impl Filter for Caching {
     fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let cache = &self.0;
         let Some(progress) = cx.cached.take() else { return };
-        let outcome = match *progress {
-            CacheState::Answered(outcome) => outcome,
+        let state = match *progress {
+            state @ (CacheState::Answered(_) | CacheState::Storing(..)) => state,
             CacheState::Bypassed(bypass, asked) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
                     let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
                     cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
-                Outcome { forward: Some(bypass.into()), why: Some(Why::Bypass(bypass)), ..Outcome::default() }
+                let why = Some(Why::Bypass(bypass));
+                CacheState::Answered(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() })
             }
             CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
         };
         if head.instead.is_some() {
             // The stored response passes here in its turn.
-            return cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+            return cx.cached.set(Some(Box::new(state)));
         }
-        cache.count(&outcome);
+        // One whose body is still to come counts at its end.
+        if let CacheState::Answered(outcome) = &state {
+            outcome.count(&cache.counts);
+        }
         if !cache.responses.policy.sends_tags {
             tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
         }
-        if cache.has_status_field {
+        if let Some(outcome) = state.outcome().filter(|_| cache.has_status_field) {
             outcome.write(head.added);
         }
-        cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+        cx.cached.set(Some(Box::new(state)));
     }
 
     fn response_body(&self, cx: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
@@ -137,28 +142,13 @@ impl Filter for Caching {
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
         let progress = cx.cached.take();
-        let did = match progress.as_deref() {
-            Some(CacheState::Answered(outcome)) => outcome.text(),
-            _ => String::new(),
-        };
+        let outcome = progress.as_deref().and_then(CacheState::outcome);
         cx.cached.set(progress);
-        did.into()
+        outcome.map(|outcome| outcome.text()).unwrap_or_default().into()
     }
 }
 
 impl Cache {
-    fn count(&self, outcome: &Outcome) {
-        let CacheCounts { results, refused, collapsed, bytes } = &*self.counts;
-        bytes.add(outcome.bytes as u64);
-        results[outcome.result() as usize].add(1);
-        collapsed.add(u64::from(outcome.is_collapsed));
-        if let Some(Why::Refusal(refusal)) = outcome.why
-            && let Some(at) = Refusal::ALL.iter().position(|known| *known == refusal)
-        {
-            refused[at].add(1);
-        }
-    }
-
     /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
     ///
     /// # Errors
@@ -272,9 +262,7 @@ impl Cache {
         }
         let asked = copy.unwrap_or_else(|| Asked::of(head.request, head.edits));
         if fills {
-            for field in REPLACED {
-                head.request.fields.leave_out(field);
-            }
+            leave_out_replaced(head);
             let validators = entry.iter().flat_map(|entry| decide::validators(entry.head()));
             validators.for_each(|(name, value)| head.edits.add(name, &value));
         }
@@ -286,8 +274,9 @@ impl Cache {
             head.edits.set_target(&counting);
         }
         let Wish { lookup, key, is_collapsed } = wish;
-        let is_part = is_part && !fills;
-        let fetch = Fetch { asked, lookup, key, entry, forward, sent: now, began, lead, is_collapsed, is_part };
+        let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
+        let fetch =
+            Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
     }
@@ -315,22 +304,27 @@ impl Cache {
     }
 
     /// Decides on the response to a request of this cache.
-    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> Outcome {
+    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> CacheState {
         let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
         let has_failed = head.outcome.is_none() || decide::is_error(status);
-        if let Some(entry) = fetch.entry.as_ref().filter(|entry| has_failed && decide::on_error(entry.head(), now)) {
+        let terms = |entry: &Arc<Entry>| {
+            let terms = entry.head().terms;
+            fetch.stale_from.map_or(terms, |at| terms.ended_at(at))
+        };
+        let serves = |entry: &&Arc<Entry>| has_failed && decide::on_error_by(&terms(entry), now);
+        if let Some(entry) = fetch.entry.as_ref().filter(serves) {
             let forward_status = head.outcome.map(|_| status);
-            let ttl = Some(entry.head().terms.ttl(now));
+            let ttl = Some(terms(entry).ttl(now));
             let mut response = stored_response(cx, entry, &fetch.asked.request(), now);
             offer_whole(cx, &mut response, entry, now, || fetch.key.clone());
             let bytes = response.page_len();
             head.instead = Some(response.into());
-            return Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked };
+            return CacheState::Answered(Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked });
         }
         if head.outcome.is_none() {
-            return asked;
+            return CacheState::Answered(asked);
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
@@ -338,7 +332,9 @@ impl Cache {
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
-                lead.end(if why.is_none() { End::Stored } else { End::Apart }, cx.core.clock.now());
+                let refused = if let Some(Why::Refusal(refusal)) = why { Some(refusal) } else { None };
+                let end = if why == Some(Why::Mismatch) { End::Apart } else { End::of(refused) };
+                lead.end(end, cx.core.clock.now());
             }
             let ttl = Some(renewed.head().terms.ttl(now));
             let mut response = stored_response(cx, &renewed, &request, now);
@@ -347,37 +343,51 @@ impl Cache {
                 offer_whole(cx, &mut response, &renewed, now, || fetch.key);
             }
             head.instead = Some(response.into());
-            return Outcome { forward_status: Some(304), ttl, bytes, is_stored: why.is_none(), why, ..asked };
+            let is_stored = why.is_none();
+            return CacheState::Answered(Outcome { forward_status: Some(304), ttl, bytes, is_stored, why, ..asked });
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
                 self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
-            return asked;
+            return CacheState::Answered(asked);
         }
-        match storable(&request, &fetch.lookup, &reply, &self.responses.policy) {
+        if let Some(part) = &fetch.part
+            && let Some((stored, length)) = storable_whole(&request, &fetch.lookup, &reply, &self.responses.policy)
+        {
+            let is_begun = self.behind.whole(&self.responses, cx, part, &fetch, length + stored.size() as u64);
+            return CacheState::Answered(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
+        }
+        let shared = &self.responses.shared;
+        let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
+            let length = length_of(head);
+            shared.refusal(&fetch.key, &stored, length, fetch.began).map_or(Ok(stored), Err)
+        });
+        match storable {
             Ok(stored) => {
-                let ttl = Some(stored.terms.ttl(now));
+                let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
                 let Fetch { key, began, lead, .. } = fetch;
-                let (shared, received, now) = (self.responses.shared.clone(), now, cx.core.clock.now());
-                let filling = Filling { shared, key, stored, began, lead, now, received };
+                let (shared, received, now) = (shared.clone(), now, cx.core.clock.now());
+                let (fate, counts) = (Fate::default(), Some(self.counts.clone()));
+                let ending = Ending { lead, now, outcome, fate: fate.clone(), counts };
+                let filling = Filling { shared, key, stored, began, received, ending };
                 if head.ends {
                     filling.store(Vec::new());
                 } else {
                     cx.filling.set(Some(filling.into()));
                 }
-                Outcome { ttl, is_stored: true, ..asked }
+                CacheState::Storing(outcome, fate)
             }
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
-                if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && !fetch.is_part) {
+                if let Some(entry) = fetch.entry.as_ref().filter(|_| is_over && fetch.part.is_none()) {
                     self.responses.drop_variant(&fetch.key, entry);
                 }
                 if let Some(lead) = fetch.lead {
-                    let end = if refusal.is_of_request() { End::Refused } else { End::Apart };
-                    lead.end(end, cx.core.clock.now());
+                    lead.end(End::of(Some(refusal)), cx.core.clock.now());
                 }
-                Outcome { why: Some(if fetch.is_part { Why::Part } else { Why::Refusal(refusal) }), ..asked }
+                let why = Some(if fetch.part.is_some() { Why::Part } else { Why::Refusal(refusal) });
+                CacheState::Answered(Outcome { why, ..asked })
             }
         }
     }
@@ -412,6 +422,12 @@ fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Mo
     if is_wanted && to.status == entry.head().status {
         to.whole = Some(Whole { entry: entry.clone(), key: key(), now });
     }
+}
+
+/// Length of the body as the head of a response states it; 0 if it states none.
+fn length_of(head: &ResponseHead<'_, '_, '_>) -> u64 {
+    let stated = head.fields.first("content-length").and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+    stated.filter(|_| !head.ends).unwrap_or(0)
 }
 
 /// True if filters have changed the conditions of a request, as `compress` does with the tags of its codings.

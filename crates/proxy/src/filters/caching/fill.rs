@@ -24,10 +24,13 @@ impl BodyFilter for Kept {
 
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
         if let Some((_, body, room)) = &mut self.0 {
-            if room.take(from.len() as u64) {
-                body.extend_from_slice(from.filled());
-            } else if let Some((filling, ..)) = self.0.take() {
-                filling.give_up();
+            match room.take(from.len() as u64) {
+                Ok(()) => body.extend_from_slice(from.filled()),
+                Err(why) => {
+                    if let Some((filling, ..)) = self.0.take() {
+                        filling.give_up(why);
+                    }
+                }
             }
         }
         // Passed on without a copy.

@@ -54,8 +54,8 @@ impl Responses {
         match freshen(entry.head(), request, reply, &self.policy) {
             Freshened::Kept(stored) => {
                 let renewed = Arc::new(entry.with_head(stored));
-                self.shared.put(key, renewed.clone(), began, reply.received);
-                (renewed, None)
+                let refused = self.shared.put(key, renewed.clone(), began, reply.received);
+                (renewed, refused.map(Why::Refusal))
             }
             Freshened::Once(stored, refusal) => {
                 if !refusal.is_of_request() {

@@ -1,7 +1,7 @@
 //! Metrics of the caches of routes.
 
 use super::Shown;
-use crate::cache::counts::{CacheCounts, CacheResult};
+use crate::cache::counts::{CacheCounts, CacheResult, WholeFetch};
 use crate::cache::encodings::Unmade;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_compress::coding::Coding;
@@ -32,6 +32,9 @@ impl Shown<'_> {
         })?;
         let family = ("evenkeel_cache_sent_bytes", "Bytes of bodies that came from the cache");
         self.by_label(encoder, family, ("", &[""]), |counts, _| &counts.bytes)?;
+        let help = "Fetches of whole responses behind requests for a part, by their end";
+        let family = ("evenkeel_cache_whole_fetches", help);
+        self.by_label(encoder, family, ("result", &WholeFetch::LABELS), |counts, at| &counts.whole[at])?;
         self.store(encoder)
     }
 
@@ -51,7 +54,11 @@ impl Shown<'_> {
             ("evenkeel_cache_capacity_bytes", "Bytes of memory that stored responses may take", self.cache.plan.memory),
             ("evenkeel_cache_entries", "Keys under which responses are stored", counts.entries),
             ("evenkeel_cache_objects", "Stored responses, all variants of all keys", counts.objects),
-            ("evenkeel_cache_fetches_behind", "Stale responses that are being validated behind requests", behind),
+            (
+                "evenkeel_cache_fetches_behind",
+                "Fetches behind requests: of stale responses, and of whole ones for requests for a part",
+                behind,
+            ),
         ] {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
@@ -65,6 +72,11 @@ impl Shown<'_> {
             ),
             ("evenkeel_cache_purged", "Responses that purges and changed content have removed", counts.purged),
             ("evenkeel_cache_made_stale", "Responses that soft purges have made stale", counts.marked),
+            (
+                "evenkeel_cache_expired",
+                "Responses dropped as they were stale, could not be validated, and had been of no use for ten minutes",
+                counts.over,
+            ),
         ] {
             ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }

@@ -7,9 +7,9 @@ use crate::filters::echo::Echoes;
 use evenkeel_view::described::Parts;
 use evenkeel_view::picks::WouldGo;
 
-/// Routes whose answer depends on more than their filters: a thread that verifies passwords, a service, or the path prefix
-/// of the endpoint that is picked.
-const DECIDED_LATER: [&str; 5] = ["password", "password-closed", "asked", "unasked", "own"];
+/// Routes whose answer depends on more than their filters: a thread that verifies passwords, a service, the path prefix of
+/// the endpoint that is picked, or what is stored.
+const DECIDED_LATER: [&str; 6] = ["password", "password-closed", "asked", "unasked", "own", "cached"];
 
 fn described(row: &Row) -> Parts {
     Parts {
