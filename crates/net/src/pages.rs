@@ -5,6 +5,11 @@
 //! must never be written again: these pages are filled once, and unmapped instead of used for something else. The kernel
 //! frees each when nothing refers to it any more.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "locked for a lookup among large bodies, which takes less than sending a page"
+)]
+
 use bytes::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::collections::BTreeMap;

@@ -19,7 +19,7 @@ pub struct Response {
     /// The body, or the reason from which it is made.
     pub content: Content,
     /// Stored response whose body this one has, for the filter that sends it in another coding.
-    pub(crate) whole: Option<Whole>,
+    pub(crate) whole: Option<Box<Whole>>,
 }
 
 /// Content of a response of the proxy itself.

@@ -108,7 +108,7 @@ pub struct ResponseHead<'a, 'h, 'b> {
     /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
     pub instead: Option<Box<Response>>,
     /// Stored response whose body this one has.
-    pub(crate) whole: Option<Whole>,
+    pub(crate) whole: Option<Box<Whole>>,
     /// Body that is sent instead of that of a response of the proxy itself, once a filter has set one.
     pub(crate) body: Option<Bytes>,
 }

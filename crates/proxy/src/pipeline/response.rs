@@ -42,7 +42,7 @@ pub struct Arrived {
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
     /// Stored response whose body it has.
-    pub whole: Option<Whole>,
+    pub whole: Option<Box<Whole>>,
 }
 
 /// Runs the filters on the head of a final response.

@@ -420,7 +420,7 @@ fn answer(
 fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Moment, key: impl FnOnce() -> Key) {
     let is_wanted = cx.compress.as_ref().is_some_and(|state| state.coding.is_ok());
     if is_wanted && to.status == entry.head().status {
-        to.whole = Some(Whole { entry: entry.clone(), key: key(), now });
+        to.whole = Some(Whole { entry: entry.clone(), key: key(), now }.into());
     }
 }
 

@@ -111,7 +111,7 @@ impl Filter for Compression {
             Ok(coding) => coding,
             Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
         };
-        let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(whole, coding));
+        let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(*whole, coding));
         let decision = match form {
             Form::NoSmaller => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
             Form::None => Decision::Compressed(coding, room),

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Wake;
+use std::thread;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
