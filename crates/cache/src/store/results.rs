@@ -41,6 +41,8 @@ pub enum Refusal {
     Purged,
     /// Used less than the objects together that would have to go for it.
     Unused,
+    /// The same variant is stored, and newer than what was to be restored.
+    Known,
 }
 
 /// Objects that a purge was for.
