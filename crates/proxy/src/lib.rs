@@ -36,6 +36,7 @@ pub use crate::core::Command;
 pub use body::fault::Unfit;
 pub use body::filter::{BodyFilter, Ended};
 pub use body::response::{Content, Response};
+pub use cache::handover::{self, Giving, Taken};
 pub use filters::exchange::Exchange;
 pub use filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict, Waiting};
 pub use filters::{row, table};

@@ -186,6 +186,13 @@ impl<H: Head> Store<H> {
         }
     }
 
+    /// Drops everything, and refuses all objects from now on.
+    pub fn close(&self, now: Moment) {
+        (0..self.shards.len()).for_each(|index| self.with(index, |shard| shard.limits.object_max = 0));
+        self.purge(Target::All, Fate::Removed, now);
+        while self.sweep(STEP) {}
+    }
+
     /// Looks at about `places` places for what purges were meant for, so that memory is freed and the purges can be
     /// forgotten. True if some are left: to be called again. Another thread's sweep is not waited for.
     pub fn sweep(&self, places: usize) -> bool {

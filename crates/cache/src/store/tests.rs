@@ -74,6 +74,16 @@ fn a_variant_replaces_the_same_and_the_least_recently_used_goes() {
 }
 
 #[test]
+fn a_closed_store_holds_nothing() {
+    let store = store();
+    put(&store, "a", page(0, b"", 1, 10));
+    store.close(Moment(1));
+    assert_eq!(content(&store, "a", 0), None);
+    assert_eq!(put(&store, "b", page(0, b"", 1, 10)), Inserted::Refused(Refusal::TooLarge));
+    assert_eq!(store.counts().bytes, 0);
+}
+
+#[test]
 fn the_highest_rank_is_chosen() {
     let store = store();
     for (variant, number) in [(0, 7), (1, 9), (2, 8)] {

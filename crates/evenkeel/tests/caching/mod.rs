@@ -1,5 +1,7 @@
 //! `evenkeel cache` and the paths of the API below `/v1/cache`.
 
+mod upgrade;
+
 use crate::support::{Endpoint, Folder, Running, address, ask, ends, evenkeel, get, text};
 use serde_json::Value;
 
@@ -8,7 +10,7 @@ struct Setup {
     file: String,
     listen: String,
     admin: String,
-    _running: Running,
+    running: Running,
 }
 
 impl Setup {
@@ -24,7 +26,7 @@ impl Setup {
         );
         let file = folder.file("evenkeel.toml", &toml);
         let running = Running::start(&["run", "-c", &file]);
-        Setup { _folder: folder, file, listen, admin, _running: running }
+        Setup { _folder: folder, file, listen, admin, running }
     }
 
     fn command(&self, words: &[&str]) -> String {

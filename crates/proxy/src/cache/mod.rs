@@ -1,27 +1,34 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
 //! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
-//! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`].
+//! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`]. At an upgrade the process that
+//! takes over gets the stored responses ([`handover`]), and purges hold in both ([`partner`]).
 
 pub mod asked;
 pub mod counts;
 pub mod filling;
 pub mod flights;
+pub mod handover;
 pub mod keys;
+pub mod partner;
 pub mod state;
+mod stream;
 
 use counts::AllCounts;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
+use evenkeel_cache::record::{PurgeRecord, Scope};
+use evenkeel_cache::store::{Inserted, Matched, Object, Options, Sequence, Store};
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::plan::CacheMemory;
+use evenkeel_view::words::unix_ms;
 use flights::Flights;
+use partner::{Partner, Told};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
@@ -35,12 +42,25 @@ pub struct SharedCache {
     pub flights: Arc<Flights>,
     pub counts: Arc<AllCounts>,
     pub plan: CacheMemory,
+    /// The other process of an upgrade.
+    pub partner: Arc<Partner>,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
     coming: AtomicU64,
     /// Number of stored responses that are being validated behind requests.
     pub behind: AtomicU64,
+}
+
+/// A purge that holds.
+#[derive(Debug)]
+pub struct Ordered {
+    /// Responses that a purge of a URL was meant for.
+    pub matched: Matched,
+    /// Point in the order of purges of another one.
+    pub sequence: Option<Sequence>,
+    /// The other process of an upgrade, which was told of it.
+    pub told: Option<Told>,
 }
 
 /// Room for a body that comes, given back when this is dropped.
@@ -62,6 +82,7 @@ impl SharedCache {
             flights: Arc::default(),
             counts: Arc::default(),
             plan,
+            partner: Arc::default(),
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
@@ -72,8 +93,44 @@ impl SharedCache {
     pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
         match plan == self.plan {
             true => self.clone(),
-            false => SharedCache { counts: self.counts.clone(), ..SharedCache::new(plan) }.into(),
+            false => {
+                let (counts, partner) = (self.counts.clone(), self.partner.clone());
+                SharedCache { counts, partner, ..SharedCache::new(plan) }.into()
+            }
         }
+    }
+
+    /// The present time, for lifetimes and ages. `now` is on the workers' clock.
+    pub fn moment(&self, now: Instant) -> Moment {
+        Moment(self.unix_ms(now, unix_ms(SystemTime::now())))
+    }
+
+    /// Sets the clock forward, so that `now` is not before a moment that another process has seen.
+    pub fn not_before(&self, now: Instant, at: Moment) {
+        let since = (now.0 / MILLISECOND_NS) as i64;
+        self.origin_ms.fetch_max(i64::try_from(at.0).map_or(i64::MIN, |at| at - since), Ordering::Relaxed);
+    }
+
+    /// Purges here, and tells the other process of an upgrade. What was meant by a purge other than of a URL is counted later,
+    /// by its point in the order of purges.
+    pub fn purge(&self, purge: &PurgeRecord) -> Ordered {
+        let (matched, sequence) = self.purge_here(purge);
+        Ordered { matched, sequence, told: self.partner.tell(purge) }
+    }
+
+    /// Purges here alone.
+    pub fn purge_here(&self, purge: &PurgeRecord) -> (Matched, Option<Sequence>) {
+        match &purge.scope {
+            Scope::Url(url) => (self.store.purge_url(url, purge.fate, purge.at), None),
+            Scope::Log(target) => {
+                (Matched::default(), Some(self.store.purge(target.clone(), purge.fate, purge.at)))
+            }
+        }
+    }
+
+    /// Drops everything, and stores nothing from now on.
+    pub fn retire(&self, now: Instant) {
+        self.store.close(self.moment(now));
     }
 
     /// Lets time pass for what is stored, without waiting.

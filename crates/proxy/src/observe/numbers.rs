@@ -2,14 +2,17 @@
 //! change, only that pool's are replaced.
 
 use crate::cache::SharedCache;
+use crate::cache::handover::Context;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::peer::limits::Limits;
+use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// The endpoints of a pool, with the counters of each worker for them.
 pub type Members = ledger::Members<EndpointStats>;
@@ -50,6 +53,11 @@ impl Numbers {
         let limits = self.limits.next(&generation.plan).into();
         let cache = self.cache.next(generation.plan.cache);
         Numbers { generation, workers, limits, cache, tallies }
+    }
+
+    /// Parts that a handover of stored responses uses. `now` is on the workers' clock.
+    pub fn handover(running: watch::Receiver<Arc<Numbers>>, now: impl Fn() -> Instant + Send + Sync + 'static) -> Context {
+        Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
     }
 
     /// Lets time pass for stored responses, as tests do that cannot wait.

@@ -3,9 +3,12 @@
 use super::numbers::Numbers;
 use crate::cache::counts::{CacheCounts, CacheResult};
 use crate::cache::keys::{keys, user_text};
+use crate::cache::partner::{Told, Unconfirmed};
+use crate::cache::Ordered;
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{AGES, By, Counts, Fate, Item, KeyRef, Matched, Sequence, Target, Top};
 use evenkeel_cache::stored::Stored;
@@ -14,10 +17,8 @@ use evenkeel_config::plan;
 use evenkeel_view::cache::{
     AgeClass, Cache, CacheRoute, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse, TopBy, TopKey,
 };
-use evenkeel_view::words::unix_ms;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Places of the store that are looked at between two looks at whether a purge is complete.
 const PLACES: usize = 4096;
@@ -37,6 +38,8 @@ pub struct Purging {
     numbers: Arc<Numbers>,
     done: PurgeDone,
     sequence: Option<Sequence>,
+    /// The other process of an upgrade, for each purge that it was told of.
+    told: Vec<Told>,
 }
 
 impl Numbers {
@@ -88,7 +91,7 @@ impl Numbers {
     /// No route of the plan has a cache.
     pub fn cache_top(&self, n: usize, by: TopBy, now: Instant) -> Result<Vec<TopKey>, CacheRefused> {
         self.has_cache()?;
-        let (now, store) = (self.cache_moment(now), &self.cache.store);
+        let (now, store) = (self.cache.moment(now), &self.cache.store);
         let by = match by {
             TopBy::Hits => By::Hits,
             TopBy::Size => By::Bytes,
@@ -118,7 +121,7 @@ impl Numbers {
     /// # Errors
     /// No route has a cache, or this is not a URL.
     pub fn cache_show(&self, url: &str, now: Instant) -> Result<Vec<StoredResponse>, CacheRefused> {
-        let now = self.cache_moment(now);
+        let now = self.cache.moment(now);
         let items = self.cache_urls(url)?.into_iter().flat_map(|url| self.cache.store.of_url(&url));
         Ok(items.filter_map(|item| self.shown_stored(&item, now)).collect())
     }
@@ -130,20 +133,23 @@ impl Numbers {
     /// No route has a cache, or the order cannot be understood.
     pub fn purge_cache(self: &Arc<Numbers>, purge: &Purge, now: Instant) -> Result<Purging, CacheRefused> {
         self.has_cache()?;
-        let (now, store) = (self.cache_moment(now), &self.cache.store);
+        let at = self.cache.moment(now);
         let fate = if purge.soft { Fate::Stale } else { Fate::Removed };
+        let purge_of = |scope| self.cache.purge(&PurgeRecord { scope, fate, at });
         let (purged, target) = match purge.meant().map_err(CacheRefused::Malformed)? {
             Meant::Url(url) => {
                 let urls = self.cache_urls(url)?;
-                let mut sum = Matched::default();
+                let (mut sum, mut told) = (Matched::default(), Vec::new());
                 for one in &urls {
-                    let matched = store.purge_url(one, fate, now);
-                    sum = Matched { objects: sum.objects + matched.objects, bytes: sum.bytes + matched.bytes };
+                    let ordered = purge_of(Scope::Url(one.as_slice().into()));
+                    sum.objects += ordered.matched.objects;
+                    sum.bytes += ordered.matched.bytes;
+                    told.extend(ordered.told);
                 }
                 let urls: Vec<String> = urls.iter().map(|url| text(url.strip_suffix(b"\0").unwrap_or(url))).collect();
                 let purged = format!("url {}", urls.join(", "));
                 let done = PurgeDone { purged, soft: purge.soft, objects: sum.objects, bytes: sum.bytes };
-                return Ok(Purging { numbers: self.clone(), done, sequence: None });
+                return Ok(Purging { numbers: self.clone(), done, sequence: None, told });
             }
             Meant::Prefix(prefix) => {
                 let prefix = self.prefix(prefix)?;
@@ -155,9 +161,9 @@ impl Numbers {
             Meant::Tag(tag) => (format!("tag {tag}"), Target::Tag(tag.as_bytes().into())),
             Meant::All => ("everything".to_owned(), Target::All),
         };
-        let sequence = Some(store.purge(target, fate, now));
+        let Ordered { sequence, told, .. } = purge_of(Scope::Log(target));
         let done = PurgeDone { purged, soft: purge.soft, ..PurgeDone::default() };
-        Ok(Purging { numbers: self.clone(), done, sequence })
+        Ok(Purging { numbers: self.clone(), done, sequence, told: told.into_iter().collect() })
     }
 
     /// Requests of a route with a cache by what became of them.
@@ -258,9 +264,6 @@ impl Numbers {
         Ok(bytes)
     }
 
-    fn cache_moment(&self, now: Instant) -> Moment {
-        Moment(self.cache.unix_ms(now, unix_ms(SystemTime::now())))
-    }
 }
 
 impl Purging {
@@ -269,17 +272,22 @@ impl Purging {
         &self.done.purged
     }
 
-    /// Counts the stored responses that the purge was meant for. Looks at every key: not for a thread that serves requests.
-    pub fn end(mut self) -> PurgeDone {
+    /// Waits until the purge holds in the other process of an upgrade, too, and counts the stored responses that it was
+    /// meant for. Looks at every key: not for a thread that serves requests.
+    ///
+    /// # Errors
+    /// The other process may still serve what was purged.
+    pub fn end(mut self) -> Result<PurgeDone, Unconfirmed> {
+        self.told.iter().try_for_each(Told::wait)?;
         let store = &self.numbers.cache.store;
-        let Some(sequence) = self.sequence else { return self.done };
+        let Some(sequence) = self.sequence else { return Ok(self.done) };
         // Another purge's sweep may be under way: it then counts for this one too, or this one's does after it.
         while store.sweep(PLACES) && !store.purged(sequence).is_none_or(|purged| purged.is_complete) {
             std::thread::yield_now();
         }
         let purged = store.purged(sequence);
         (self.done.objects, self.done.bytes) = purged.map_or((0, 0), |purged| (purged.objects, purged.bytes));
-        self.done
+        Ok(self.done)
     }
 }
 
