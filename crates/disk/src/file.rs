@@ -153,6 +153,12 @@ impl Ring {
         self.file.sync_data()
     }
 
+    /// Lets another process have the file.
+    pub fn unlock(&self) {
+        // It is closed with the process at the latest.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+
     /// Drops everything for good, as what is purged from now on cannot be noted.
     ///
     /// # Errors

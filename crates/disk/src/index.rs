@@ -164,7 +164,7 @@ impl Index {
         let mut shard = self.shard(url);
         let mut found: Vec<(u64, Id, Place)> = Vec::new();
         for entry in shard.table.iter_hash_mut(spread(url, rest)).filter(|known| known.url == url && known.rest == rest) {
-            let sequence = u64::from(ring.epoch(entry.slot)) << 32 | u64::from(entry.offset);
+            let sequence = place_in_log(ring, entry.slot, entry.offset);
             entry.variant |= USED;
             found.push((sequence, entry.id(), entry.place()));
         }
@@ -207,7 +207,7 @@ impl Shard {
         if is_outdated {
             return false;
         }
-        let sequence = |slot: u16, offset: u32| u64::from(ring.epoch(slot)) << 32 | u64::from(offset);
+        let sequence = |slot, offset| place_in_log(ring, slot, offset);
         let hash = spread(id.url, id.rest);
         if let Some(known) = self.table.find_mut(hash, |known| known.id() == id) {
             // A response that was written while the file was searched is newer.
@@ -272,14 +272,26 @@ impl Shard {
         (self.table, self.bytes) = (HashTable::new(), 0);
     }
 
-    /// Drops what was found by the search so far, as something newer that cannot be read may have been a purge.
-    pub fn drop_found(&mut self, is_found: impl Fn(Place) -> bool) {
-        let bytes = &mut self.bytes;
-        self.table.retain(|known| {
-            let stays = !is_found(known.place());
-            *bytes -= if stays { 0 } else { u64::from(known.length) };
-            stays
-        });
+    /// Takes out what is before a place of the log: all of it, that of a URL, or one response.
+    pub fn drop_before(&mut self, sequence: u64, of: Option<(u64, Option<Id>)>, ring: &Ring) {
+        let is_before = |known: &Entry| place_in_log(ring, known.slot, known.offset) < sequence;
+        match of {
+            None => {
+                let bytes = &mut self.bytes;
+                self.table.retain(|known| {
+                    let stays = !is_before(known);
+                    *bytes -= if stays { 0 } else { u64::from(known.length) };
+                    stays
+                });
+            }
+            Some((_, Some(id))) => _ = self.remove(|known| known.id() == id && is_before(known), &id),
+            Some((url, None)) => {
+                for at in 0..SPREAD {
+                    let id = Id { url, rest: at, variant: 0 };
+                    while self.remove(|known| known.url == url && is_before(known), &id) {}
+                }
+            }
+        }
     }
 
     /// Takes the responses of a segment out; those that were used.
@@ -321,6 +333,11 @@ impl Changes {
             add(self);
         }
     }
+}
+
+/// Place of a record in the log, which grows with each one.
+fn place_in_log(ring: &Ring, slot: u16, offset: u32) -> u64 {
+    u64::from(ring.epoch(slot)) << 32 | u64::from(offset)
 }
 
 fn mark(url: u64) -> usize {

@@ -8,6 +8,7 @@
 //! - `queue`: work for the `writer`, which owns the newest segment; `reads`: threads that read, and the requests that wait.
 //! - `index`: places of responses; `purges`: those by prefix, tag or of everything, which responses are checked against when
 //!   they are read.
+//! - `shared`: the state of all of these, and the stage that the tier is in.
 //! - `scan`: the index from the file, beside serving. Responses are found once it is done.
 //! - `file`: the file, its lock and its room; `layout`: where segments are.
 //!
@@ -26,6 +27,7 @@ mod purges;
 mod queue;
 mod reads;
 mod scan;
+mod shared;
 mod tier;
 mod writer;
 
@@ -35,4 +37,5 @@ pub use file::check;
 pub use layout::Options;
 pub use queue::Ticket;
 pub use reads::{Loaded, Read};
-pub use tier::{Disk, Hidden, Stage};
+pub use shared::Stage;
+pub use tier::{Disk, Hidden};

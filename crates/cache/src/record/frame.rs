@@ -40,12 +40,15 @@ pub enum Kind {
     Clock = 4,
     /// Purges up to this number hold for the writer, too.
     Done = 5,
-    /// No more responses follow. Its number is how many came before.
+    /// No more records follow in a stream, and its number is how many responses came before; or in a segment.
     End = 6,
+    /// Beginning of a segment of a file.
+    Segment = 7,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Response, Kind::Purge, Kind::Dropped, Kind::Clock, Kind::Done, Kind::End];
+    const ALL: [Kind; 7] =
+        [Kind::Response, Kind::Purge, Kind::Dropped, Kind::Clock, Kind::Done, Kind::End, Kind::Segment];
 }
 
 /// Reason why bytes are not a record.

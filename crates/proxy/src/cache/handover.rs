@@ -303,7 +303,7 @@ impl Receiver<'_> {
                         done(self.taken);
                     }
                 }
-                (Kind::Response | Kind::End | Kind::Dropped, _) => break Cut::Broken(Broken::Frame),
+                (Kind::Response | Kind::End | Kind::Dropped | Kind::Segment, _) => break Cut::Broken(Broken::Frame),
             }
         };
         if let Some(done) = done {

@@ -1,0 +1,178 @@
+//! Work for the writer, bounded in bytes, and what waits for its end.
+
+use crate::failure::Failure;
+use evenkeel_cache::record::{Dropped, PurgeRecord};
+use evenkeel_cache::store::Item;
+use evenkeel_cache::stored::Stored;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Most purges and dropped responses that wait. Of more, everything is purged.
+const ORDERS_MAX: usize = 1 << 16;
+
+/// Something to be written. In their order: a purge is behind what it was meant for.
+#[derive(Debug)]
+pub enum Work {
+    /// A response, and the clock of its shard of the index when it began to wait.
+    Response(Box<Item<Stored>>, u64),
+    /// A purge, its number in the list of purges, and what waits for it.
+    Purge(PurgeRecord, Option<u64>, Option<Arc<Ticket>>),
+    Dropped(Dropped),
+}
+
+/// Waits until a purge is on the disk for good.
+#[derive(Debug, Default)]
+pub struct Ticket {
+    result: Mutex<Option<Result<(), Failure>>>,
+    ended: Condvar,
+}
+
+impl Ticket {
+    pub(crate) fn end(&self, result: Result<(), Failure>) {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(result);
+        self.ended.notify_all();
+    }
+
+    /// Waits for the end, at most this long; `None` without one. Not for a thread that serves requests.
+    pub fn wait(&self, longest: Duration) -> Option<Result<(), Failure>> {
+        let result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ended.wait_timeout_while(result, longest, |result| result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+/// Work that waits.
+#[derive(Debug)]
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    bytes_max: u64,
+}
+
+/// State of the queue.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    work: VecDeque<Work>,
+    /// Bytes of responses in it.
+    bytes: u64,
+    /// Purges and dropped responses in it.
+    orders: usize,
+    /// Purges of this process so far: a response that was evicted before one may have been meant.
+    pub point: u64,
+    /// True if no more is taken, and the writer is to end when all is written.
+    pub is_closed: bool,
+}
+
+impl Queue {
+    pub fn new(bytes_max: u64) -> Queue {
+        Queue { waiting: Mutex::default(), changed: Condvar::new(), bytes_max }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a response, unless a purge came since `point` or there is no room.
+    pub fn push(&self, item: Item<Stored>, stamp: u64, point: u64) -> bool {
+        let mut waiting = self.state();
+        let bytes = item.object.weight();
+        if waiting.is_closed || waiting.point != point || waiting.bytes + bytes > self.bytes_max {
+            return false;
+        }
+        waiting.bytes += bytes;
+        waiting.work.push_back(Work::Response(item.into(), stamp));
+        drop(waiting);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Adds a purge or a dropped response. False if it is closed, or too many wait.
+    pub fn order(&self, work: Work) -> bool {
+        let mut waiting = self.state();
+        waiting.point += u64::from(matches!(work, Work::Purge(..)));
+        if waiting.is_closed || waiting.orders >= ORDERS_MAX {
+            return false;
+        }
+        waiting.orders += 1;
+        waiting.work.push_back(work);
+        drop(waiting);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Replaces all that waits by a purge of everything.
+    pub fn purge_all(&self, purge: PurgeRecord) {
+        let mut waiting = self.state();
+        let work = std::mem::take(&mut waiting.work);
+        let tickets = work.into_iter().filter_map(|work| match work {
+            Work::Purge(_, _, ticket) => ticket,
+            _ => None,
+        });
+        // One ticket is enough for each of them: they end together.
+        let tickets: Vec<Work> = tickets.map(|ticket| Work::Purge(purge.clone(), None, Some(ticket))).collect();
+        (waiting.bytes, waiting.orders) = (0, tickets.len() + 1);
+        waiting.work.extend(tickets);
+        waiting.work.push_back(Work::Purge(purge, None, None));
+        waiting.point += 1;
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// Waits for all work that there is. `None` once it is closed and empty.
+    pub fn take(&self) -> Option<Vec<Work>> {
+        let mut waiting = self.state();
+        while waiting.work.is_empty() {
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.orders = 0;
+        Some(std::mem::take(&mut waiting.work).into())
+    }
+
+    /// Notes that responses of so many bytes are written.
+    pub fn written(&self, bytes: u64) {
+        let mut waiting = self.state();
+        waiting.bytes = waiting.bytes.saturating_sub(bytes);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    /// True if responses wait.
+    pub fn has_responses(&self) -> bool {
+        self.state().bytes > 0
+    }
+
+    /// True if no more is taken.
+    pub fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Waits until no more is taken; false if time is over before.
+    pub fn wait_for_close(&self, longest: Duration) -> bool {
+        let waiting = self.state();
+        let waited = self.changed.wait_timeout_while(waiting, longest, |waiting| !waiting.is_closed);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
+    }
+
+    /// Takes no more.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is room, or time is over. Not for a thread that serves requests.
+    pub fn wait_for_room(&self, until: Instant) -> bool {
+        let mut waiting = self.state();
+        while waiting.bytes > self.bytes_max / 2 {
+            let left = until.saturating_duration_since(Instant::now());
+            if waiting.is_closed || left.is_zero() {
+                return false;
+            }
+            waiting = self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        !waiting.is_closed
+    }
+}
