@@ -70,9 +70,11 @@ impl Ring {
         let layout = Layout::of(options);
         let epochs = (0..layout.count).map(|_| AtomicU32::new(0)).collect();
         let ring = Ring { file, path, layout, epochs };
-        if ring.is_mine() {
-            ring.read_epochs();
-        } else {
+        let is_mine = ring.is_mine();
+        if !is_mine || !ring.read_epochs() {
+            if is_mine {
+                tracing::warn!("{}: a segment is broken: the cache on disk begins anew", ring.path.display());
+            }
             ring.format().map_err(|error| Failure::of("take room for", &ring.path, &error))?;
         }
         Ok(Opened::Ring(ring))
@@ -88,6 +90,7 @@ impl Ring {
     /// Makes an empty file of the right length, with all its room.
     fn format(&self) -> io::Result<()> {
         self.file.set_len(0)?;
+        self.epochs.iter().for_each(|epoch| epoch.store(0, Ordering::SeqCst));
         // Not all file systems can; then writing may fail later.
         match fallocate(&self.file, FallocateFlags::empty(), 0, self.layout.file_len()) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
@@ -98,7 +101,9 @@ impl Ring {
         self.file.sync_all()
     }
 
-    fn read_epochs(&self) {
+    /// Reads the numbers of segments. False if one is missing or cannot be read: it may have had a purge.
+    fn read_epochs(&self) -> bool {
+        let mut broken = Vec::new();
         for slot in 0..self.layout.count {
             let mut bytes = [0; FRAME];
             let is_read = self.file.read_exact_at(&mut bytes, self.layout.at(slot)).is_ok();
@@ -108,8 +113,11 @@ impl Ring {
             let epoch = frame.map_or(0, |frame| (frame.number >> 32) as u32);
             if epoch > 0 && self.layout.slot(epoch) == slot {
                 self.set_epoch(slot, epoch);
+            } else if bytes != [0; FRAME] {
+                broken.push(slot);
             }
         }
+        broken.is_empty() && self.segments().windows(2).all(|pair| pair[0] + 1 == pair[1])
     }
 
     /// Number of the segment in a slot; 0 for none.
@@ -124,7 +132,8 @@ impl Ring {
 
     /// Numbers of all segments, the oldest first.
     pub fn segments(&self) -> Vec<u32> {
-        let mut all: Vec<u32> = (0..self.layout.count).map(|slot| self.epoch(slot)).filter(|epoch| *epoch > 0).collect();
+        let mut all: Vec<u32> =
+            (0..self.layout.count).map(|slot| self.epoch(slot)).filter(|epoch| *epoch > 0).collect();
         all.sort_unstable();
         all
     }

@@ -163,7 +163,8 @@ impl Index {
     pub fn find(&self, url: u64, rest: u32, ring: &Ring) -> Vec<(Id, Place)> {
         let mut shard = self.shard(url);
         let mut found: Vec<(u64, Id, Place)> = Vec::new();
-        for entry in shard.table.iter_hash_mut(spread(url, rest)).filter(|known| known.url == url && known.rest == rest) {
+        for entry in shard.table.iter_hash_mut(spread(url, rest)).filter(|known| known.url == url && known.rest == rest)
+        {
             let sequence = place_in_log(ring, entry.slot, entry.offset);
             entry.variant |= USED;
             found.push((sequence, entry.id(), entry.place()));
@@ -215,7 +216,8 @@ impl Shard {
                 return false;
             }
             self.bytes = self.bytes - u64::from(known.length) + u64::from(place.length);
-            (known.slot, known.offset, known.length, known.variant) = (place.slot, place.offset, place.length, id.variant);
+            (known.slot, known.offset, known.length, known.variant) =
+                (place.slot, place.offset, place.length, id.variant);
             return true;
         }
         let together = self.table.iter_hash(hash).filter(|known| known.url == id.url);

@@ -98,7 +98,7 @@ mod tests {
             assert!(layout.count >= 8 && u64::from(layout.count) <= 32_000, "{layout:?}");
             layout
         };
-        assert_eq!(of(10 << 30, 8 << 20).count, 127);
+        assert_eq!(of(10 << 30, 8 << 20).count, 128);
         assert!(of(1 << 30, 8 << 20).record_max() > 8 << 20);
         assert_eq!(of(16 << 20, 8 << 20).count, 8);
         assert_eq!(of(0, 1 << 10).count, 15);

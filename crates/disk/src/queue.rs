@@ -60,6 +60,8 @@ pub struct Waiting {
     orders: usize,
     /// Purges of this process so far: a response that was evicted before one may have been meant.
     pub point: u64,
+    /// True while the writer is at work that it has taken.
+    is_busy: bool,
     /// True if no more is taken, and the writer is to end when all is written.
     pub is_closed: bool,
 }
@@ -122,13 +124,14 @@ impl Queue {
     /// Waits for all work that there is. `None` once it is closed and empty.
     pub fn take(&self) -> Option<Vec<Work>> {
         let mut waiting = self.state();
+        waiting.is_busy = false;
         while waiting.work.is_empty() {
             if waiting.is_closed {
                 return None;
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.orders = 0;
+        (waiting.orders, waiting.is_busy) = (0, true);
         Some(std::mem::take(&mut waiting.work).into())
     }
 
@@ -143,6 +146,12 @@ impl Queue {
     /// True if responses wait.
     pub fn has_responses(&self) -> bool {
         self.state().bytes > 0
+    }
+
+    /// True if nothing waits, and what was taken is written.
+    pub fn is_empty(&self) -> bool {
+        let waiting = self.state();
+        waiting.work.is_empty() && !waiting.is_busy
     }
 
     /// True if no more is taken.

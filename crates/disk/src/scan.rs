@@ -3,8 +3,8 @@
 use crate::file::Ring;
 use crate::index::{Index, Place};
 use crate::purges::Purges;
-use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::store::{Fate, KeyRef, Target};
 use std::io;
 
@@ -22,6 +22,9 @@ pub struct Scan<'s> {
     pub segments: Vec<u32>,
     pub found: u64,
     pub broken: u64,
+    /// First record behind what cannot be read. Only if a later record states that all before it was on the disk for good,
+    /// that may have been a purge, and not just something that a crash has lost.
+    pub behind_broken: Option<u64>,
 }
 
 /// Part of a segment in memory.
@@ -81,9 +84,8 @@ impl Scan<'_> {
                 continue;
             };
             if is_broken {
-                // What cannot be read may have been a purge of anything before.
                 self.broken += 1;
-                self.drop_before(sequence);
+                self.behind_broken = Some(sequence);
                 is_broken = false;
             }
             if frame.kind == Kind::End {
@@ -120,6 +122,11 @@ impl Scan<'_> {
                 Ok(purge) if !self.purges.found(&purge, frame.number) => self.drop_before(frame.number),
                 Ok(_) => {}
             },
+            Kind::Done => {
+                if let Some(sequence) = self.behind_broken.take() {
+                    self.drop_before(sequence);
+                }
+            }
             _ => self.drop_before(frame.number),
         }
     }

@@ -65,6 +65,11 @@ impl Disk {
         self.shared.wait_for(longest, |stage| !matches!(stage, Stage::Waiting | Stage::Searching))
     }
 
+    /// True if nothing waits to be written.
+    pub fn is_written(&self) -> bool {
+        self.shared.queue.is_empty()
+    }
+
     pub fn counts(&self) -> Counts {
         let counts = &self.shared.counts;
         let (objects, bytes) = self.shared.index.size();
@@ -243,7 +248,7 @@ fn run(shared: &Arc<Shared>, options: &Options, now: impl Fn() -> Moment + Send 
 fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
     let began = Instant::now();
     let Shared { index, purges, .. } = shared;
-    let mut scan = Scan { ring, index, purges, now, segments, found: 0, broken: 0 };
+    let mut scan = Scan { ring, index, purges, now, segments, found: 0, broken: 0, behind_broken: None };
     let searched = scan.run(|| shared.queue.is_closed());
     shared.counts.errors.add(scan.broken);
     match searched {
@@ -267,7 +272,9 @@ fn wait_for(shared: &Shared, options: &Options) -> Result<Option<Ring>, Failure>
         // At an upgrade it takes a moment.
         if tries == 100 {
             let path = options.path.display();
-            tracing::warn!("another process uses {path}: the cache is in memory alone until it ends; a folder for each helps");
+            tracing::warn!(
+                "another process uses {path}: the cache is in memory alone until it ends; a folder for each helps"
+            );
         }
         if shared.queue.wait_for_close(TRY_EVERY) {
             return Ok(None);

@@ -44,7 +44,7 @@ impl<'s> Writer<'s> {
             while let Some(next) = work.next() {
                 let written = self.work(next, &mut tickets);
                 let is_due = !tickets.is_empty() && !matches!(work.peek(), Some(Work::Purge(..)));
-                let synced = written.and_then(|()| if is_due { self.ring.sync() } else { Ok(()) });
+                let synced = written.and_then(|()| if is_due { self.sync() } else { Ok(()) });
                 if let Err(error) = synced {
                     let failure = failed(error);
                     self.shared.fail(&failure);
@@ -60,7 +60,10 @@ impl<'s> Writer<'s> {
                 }
             }
         }
-        self.seal().and_then(|()| self.ring.sync()).map_err(|error| Failure::of("write to", &self.ring.path, &error))
+        self.sync()
+            .and_then(|()| self.seal())
+            .and_then(|()| self.ring.sync())
+            .map_err(|error| Failure::of("write to", &self.ring.path, &error))
     }
 
     fn work(&mut self, work: Work, tickets: &mut Vec<Arc<Ticket>>) -> io::Result<()> {
@@ -119,6 +122,15 @@ impl<'s> Writer<'s> {
         Ok(Some((sequence, Place { slot, offset: offset as u32, length: length as u32 })))
     }
 
+    /// Waits until everything is on the disk for good, and states it in the log.
+    fn sync(&mut self) -> io::Result<()> {
+        self.ring.sync()?;
+        if self.epoch > 0 {
+            self.append(Kind::Done, &[], &[])?;
+        }
+        Ok(())
+    }
+
     /// Ends the segment.
     fn seal(&mut self) -> io::Result<()> {
         let sequence = u64::from(self.epoch) << 32 | self.offset;
@@ -157,7 +169,8 @@ impl<'s> Writer<'s> {
         // The first ones are enough, and leave room for others.
         let mut room = segment / 4;
         for (id, place, stamp) in self.take_out(slot) {
-            let fits = u64::from(place.length) <= room && self.offset + u64::from(place.length) + 2 * FRAME as u64 <= segment;
+            let fits =
+                u64::from(place.length) <= room && self.offset + u64::from(place.length) + 2 * FRAME as u64 <= segment;
             if fits && let Some(length) = self.write_again((slot, epoch), id, place, stamp)? {
                 room = room.saturating_sub(length);
             }

@@ -38,7 +38,7 @@ pub enum Kind {
     Dropped = 3,
     /// The present moment of the writer.
     Clock = 4,
-    /// Purges up to this number hold for the writer, too.
+    /// Purges up to this number hold for the writer, too; in a file: all records before are on the disk for good.
     Done = 5,
     /// No more records follow in a stream, and its number is how many responses came before; or in a segment.
     End = 6,
@@ -129,9 +129,8 @@ impl Frame {
         let kind = Kind::ALL.into_iter().find(|kind| *kind as u8 == bytes[4]).ok_or(Broken::Frame)?;
         let [head_len, body_len, head_sum, body_sum] = [8, 12, 24, 28].map(|at| u32::from_le_bytes(part(bytes, at)));
         let frame = Frame { kind, head_len, body_len, number: u64::from_le_bytes(part(bytes, 16)), head_sum, body_sum };
-        let is_possible = bytes[5..8] == [0; 3]
-            && head_len as usize <= HEAD_MAX
-            && (body_len == 0 || kind == Kind::Response);
+        let is_possible =
+            bytes[5..8] == [0; 3] && head_len as usize <= HEAD_MAX && (body_len == 0 || kind == Kind::Response);
         if is_possible { Ok(frame) } else { Err(Broken::Frame) }
     }
 

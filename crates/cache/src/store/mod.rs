@@ -14,8 +14,8 @@
 mod browse;
 mod counts;
 mod entry;
-mod item;
 mod eviction;
+mod item;
 mod keys;
 mod object;
 mod options;

@@ -1,11 +1,11 @@
 //! Objects that come back: from a process before, or from a disk. What the store has itself is newer, and stays.
 
+use super::Store;
 use super::keys::{Hashes, KeyRef};
 use super::object::{Head, Object};
 use super::purge::{Purges, Sequence};
 use super::results::{Inserted, Refusal};
 use super::shard::Shard;
-use super::Store;
 use crate::moment::Moment;
 use std::sync::Arc;
 
@@ -81,8 +81,7 @@ impl<H: Head> Store<H> {
     pub fn is_purged_since(&self, key: KeyRef<'_>, head: &H, began: Sequence) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| {
-            began.0 < *shard.mark(hashes.url)
-                || self.purges.is_purged(began, self.purges.newest(), key.url(), head)
+            began.0 < *shard.mark(hashes.url) || self.purges.is_purged(began, self.purges.newest(), key.url(), head)
         })
     }
 }
@@ -132,7 +131,8 @@ mod tests {
     #[test]
     fn what_comes_back_keeps_its_mark_and_its_hits_and_what_is_there_stays() {
         let store = Store::new(&Options::default());
-        let put = |content| store.restore(key("/a"), restored(content), store.begin(), Moment(6), |page| page.variant == 0);
+        let put =
+            |content| store.restore(key("/a"), restored(content), store.begin(), Moment(6), |page| page.variant == 0);
         assert_eq!(put(1), Inserted::Added);
         assert_eq!(content(&store, "/a", 0), Some((1, true)));
         assert_eq!(store.of_url(key("/a").url())[0].hits, 10);

@@ -52,7 +52,8 @@ fn clock(control: &Control) -> impl Fn() -> Instant + Send + Sync + 'static {
 
 /// Result of a handover in words.
 fn text(taken: &Taken) -> String {
-    let count = if taken.responses == 1 { "1 response".to_owned() } else { format!("{} responses", grouped(taken.responses)) };
+    let count =
+        if taken.responses == 1 { "1 response".to_owned() } else { format!("{} responses", grouped(taken.responses)) };
     let mut text = format!("the cache took over {count}, {}, from the process before", bytes(taken.bytes));
     if taken.left_out > 0 {
         text += &format!("; {} left out: newer here, purged, or no room", grouped(taken.left_out));
@@ -74,6 +75,9 @@ mod tests {
         let taken = Taken { responses: 1234, bytes: 5_600_000, ..Taken::default() };
         assert_eq!(text(&taken), "the cache took over 1,234 responses, 5.60 MB, from the process before");
         let cut = text(&Taken { responses: 1, left_out: 2, cut: Some(Cut::Closed), ..taken });
-        assert!(cut.contains("1 response,") && cut.contains("2 left out") && cut.ends_with("before all of them came"), "{cut}");
+        assert!(
+            cut.contains("1 response,") && cut.contains("2 left out") && cut.ends_with("before all of them came"),
+            "{cut}"
+        );
     }
 }

@@ -325,7 +325,8 @@ impl Receiver<'_> {
         let bytes = (object.head().lines().len() + object.body().len()) as u64;
         let varying = object.head().varying();
         let restored = Restored { object: object.clone(), stale_from, hits };
-        match cache.store.restore(KeyRef::new(&key, url_len), restored, began, now, |other| other.varying() == varying) {
+        match cache.store.restore(KeyRef::new(&key, url_len), restored, began, now, |other| other.varying() == varying)
+        {
             Inserted::Added | Inserted::Replaced => {
                 self.taken.responses += 1;
                 self.taken.bytes += bytes;

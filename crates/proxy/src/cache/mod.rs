@@ -122,9 +122,7 @@ impl SharedCache {
     pub fn purge_here(&self, purge: &PurgeRecord) -> (Matched, Option<Sequence>) {
         match &purge.scope {
             Scope::Url(url) => (self.store.purge_url(url, purge.fate, purge.at), None),
-            Scope::Log(target) => {
-                (Matched::default(), Some(self.store.purge(target.clone(), purge.fate, purge.at)))
-            }
+            Scope::Log(target) => (Matched::default(), Some(self.store.purge(target.clone(), purge.fate, purge.at))),
         }
     }
 

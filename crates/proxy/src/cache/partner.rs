@@ -201,11 +201,9 @@ mod tests {
 
     #[test]
     fn a_lost_connection_matters_only_to_a_process_whose_successor_serves() {
-        for (side, serves, wanted) in [
-            (Side::Takes, false, Ok(())),
-            (Side::Gives, false, Ok(())),
-            (Side::Gives, true, Err(Unconfirmed::Lost)),
-        ] {
+        for (side, serves, wanted) in
+            [(Side::Takes, false, Ok(())), (Side::Gives, false, Ok(())), (Side::Gives, true, Err(Unconfirmed::Lost))]
+        {
             let (partner, link) = (Partner::default(), Link::new(side));
             partner.set(link.clone());
             let told = partner.tell(&purge()).expect("a link");

@@ -56,7 +56,10 @@ impl Numbers {
     }
 
     /// Parts that a handover of stored responses uses. `now` is on the workers' clock.
-    pub fn handover(running: watch::Receiver<Arc<Numbers>>, now: impl Fn() -> Instant + Send + Sync + 'static) -> Context {
+    pub fn handover(
+        running: watch::Receiver<Arc<Numbers>>,
+        now: impl Fn() -> Instant + Send + Sync + 'static,
+    ) -> Context {
         Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
     }
 

@@ -1,10 +1,10 @@
 //! The cache as operators see it, and their purges.
 
 use super::numbers::Numbers;
+use crate::cache::Ordered;
 use crate::cache::counts::{CacheCounts, CacheResult};
 use crate::cache::keys::{keys, user_text};
 use crate::cache::partner::{Told, Unconfirmed};
-use crate::cache::Ordered;
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
 use evenkeel_cache::moment::Moment;
@@ -263,7 +263,6 @@ impl Numbers {
         bytes.pop();
         Ok(bytes)
     }
-
 }
 
 impl Purging {
