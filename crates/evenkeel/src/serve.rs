@@ -254,7 +254,11 @@ impl Serving {
                     Ok(pid) => {
                         self.notify.main_process(pid);
                         tracing::info!(pid, "the new process serves");
-                        self.giving.iter().for_each(Giving::serves);
+                        match &self.giving {
+                            Some(giving) => giving.serves(),
+                            // It would not learn of purges there.
+                            None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
+                        }
                         // From now on the other process answers admin clients, but for the one that waits for this.
                         if let Some(admin) = &mut self.admin {
                             admin.leave().await;
@@ -406,6 +410,13 @@ impl Serving {
             // It has a limit of its own.
             tokio::select! {
                 () = ended(|| giving.is_given(), Duration::from_millis(10)) => {}
+                () = &mut told_again => {}
+            }
+        }
+        if !is_hurried {
+            let numbers = self.numbers.borrow().clone();
+            tokio::select! {
+                _ = tokio::task::spawn_blocking(move || numbers.save_cache()) => {}
                 () = told_again => {}
             }
         }

@@ -42,7 +42,7 @@ pub use filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Ver
 pub use filters::{row, table};
 pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Numbers};
-pub use observe::shown_cache::{CacheRefused, Purging};
+pub use observe::shown_cache::{CacheRefused, NotEverywhere, Purging};
 pub use observe::{end, finished, metrics, stats, summary, taps, timing, traces, tries};
 pub use peer::route_files::RouteFiles;
 pub use plan::alone::Server;

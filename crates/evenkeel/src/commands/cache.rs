@@ -4,7 +4,7 @@ use crate::arguments::{Cache as Arguments, CacheOrder, CachePurge, CacheShow, Ca
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, table};
-use evenkeel_view::cache::{Cache, CacheRoute, Purge, PurgeDone, StoredResponse, TopKey};
+use evenkeel_view::cache::{Cache, CacheDisk, CacheRoute, Purge, PurgeDone, StoredResponse, TopKey};
 use evenkeel_view::words::{ago, bytes, escaped, grouped, percent};
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -81,6 +81,7 @@ fn state(cache: &Cache) -> String {
     if !others.is_empty() {
         let _ = writeln!(text, "{}", others.join("; "));
     }
+    text += &cache.disk.as_ref().map(disk).unwrap_or_default();
     text.push('\n');
     let rows: Vec<Vec<String>> = cache.routes.iter().map(row).collect();
     text += &table(
@@ -91,6 +92,36 @@ fn state(cache: &Cache) -> String {
         let _ = write!(text, "\nroute {} did not store:\n", route.route);
         let reason = |reason: &evenkeel_view::cache::NotStored| vec![grouped(reason.responses), reason.text.clone()];
         text += &table(&["RESPONSES", "REASON"], &route.reasons.iter().map(reason).collect::<Vec<_>>());
+    }
+    text
+}
+
+/// Disk of the cache, in two lines.
+fn disk(disk: &CacheDisk) -> String {
+    let part = disk.bytes as f64 / disk.capacity.max(1) as f64;
+    let mut text = format!(
+        "on disk: {} of {} in use ({}): {} in {}\n",
+        bytes(disk.bytes),
+        bytes(disk.capacity),
+        percent(part, ""),
+        counted(disk.objects, "response"),
+        disk.path
+    );
+    if !disk.is_open {
+        let _ = writeln!(text, "on disk: {}", disk.state);
+    }
+    let others = [
+        (disk.reads, "read"),
+        (disk.hits, "found"),
+        (disk.writes, "written"),
+        (disk.dropped, "not written, as too many waited"),
+        (disk.reads_dropped, "not read, as too many waited"),
+        (disk.errors, "broken or failed"),
+    ];
+    let others = others.into_iter().filter(|(count, _)| *count > 0);
+    let others: Vec<String> = others.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+    if !others.is_empty() {
+        let _ = writeln!(text, "on disk: {}", others.join("; "));
     }
     text
 }

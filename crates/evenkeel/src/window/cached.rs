@@ -90,7 +90,7 @@ pub fn purge(now: &Arc<Numbers>, control: &Control, purge: &Purge, by: &str) -> 
     control.events().tell(Kind::Operator, (None, None), text, Some(by));
     Box::pin(async move {
         let ended = apart(move || purging.end()).await?;
-        ended.map_err(|unconfirmed| Problem::refused(unconfirmed.to_string()))
+        ended.map_err(|why| Problem::refused(why.to_string()))
     })
 }
 

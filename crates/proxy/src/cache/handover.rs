@@ -13,7 +13,7 @@ use super::stream::{self, Failed};
 use super::{Entry, SharedCache};
 use evenkeel_balance::Instant;
 use evenkeel_cache::moment::Moment;
-use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord};
+use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::store::{Cursor, Held, Inserted, Item, KeyRef, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -92,6 +92,8 @@ impl Giving {
 
     /// The other process serves: responses are sent from now on.
     pub fn serves(&self) {
+        // The other process has it from now on, with its purges.
+        (self.context.cache)().let_go();
         let is_lost = self.link.change(|state| {
             state.serves = true;
             state.has_ended
@@ -280,7 +282,13 @@ impl Receiver<'_> {
                 (Kind::Clock, _) => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
                 (Kind::Purge, _) => match PurgeRecord::read(&head) {
                     Ok(purge) => {
-                        (self.context.cache)().purge_here(&purge);
+                        let cache = (self.context.cache)();
+                        if let (Some(disk), Some(ticket)) = (&cache.disk, cache.purge_here(&purge).written)
+                            && !matches!(purge.scope, Scope::Url(_))
+                        {
+                            // Those of URLs come with each change of a page, and are written in a moment.
+                            let _ = super::disk::wait(disk, &ticket);
+                        }
                         self.link.change(|state| state.to_confirm = Some(frame.number));
                     }
                     Err(broken) => break Cut::Broken(broken),

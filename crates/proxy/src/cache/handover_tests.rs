@@ -6,7 +6,6 @@ use evenkeel_balance::time::SECOND_NS;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::policy::Policy;
-use evenkeel_cache::record::Scope;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::storable::storable;
 use evenkeel_cache::store::{Fate, Found, Target};
@@ -15,13 +14,13 @@ use evenkeel_wire::head::{Request, Table};
 use std::io::Write;
 use std::sync::mpsc;
 
-const MEMORY: CacheMemory = CacheMemory { memory: 64 << 20, object_max: 1 << 20, variants_max: 8 };
+const MEMORY: CacheMemory = CacheMemory { memory: 64 << 20, object_max: 1 << 20, variants_max: 8, disk: None };
 
 /// Time that a step of another thread may take before a test fails.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn cache() -> Arc<SharedCache> {
-    SharedCache::new(MEMORY).into()
+    SharedCache::new(MEMORY, None).into()
 }
 
 fn context(cache: &Arc<SharedCache>) -> Context {

@@ -1,10 +1,11 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
 //! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
 //! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`]. At an upgrade the process that
-//! takes over gets the stored responses ([`handover`]), and purges hold in both ([`partner`]).
+//! takes over gets the stored responses ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may be beside the memory.
 
 pub mod asked;
 pub mod counts;
+pub mod disk;
 pub mod filling;
 pub mod flights;
 pub mod handover;
@@ -19,9 +20,11 @@ use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{PurgeRecord, Scope};
-use evenkeel_cache::store::{Inserted, Matched, Object, Options, Sequence, Store};
+use evenkeel_cache::store::{Evictions, Inserted, Matched, Object, Options, Sequence, Store};
 use evenkeel_cache::stored::Stored;
+use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheMemory;
+use evenkeel_disk::{Disk, Loaded, Ticket};
 use evenkeel_view::words::unix_ms;
 use flights::Flights;
 use partner::{Partner, Told};
@@ -44,6 +47,8 @@ pub struct SharedCache {
     pub plan: CacheMemory,
     /// The other process of an upgrade.
     pub partner: Arc<Partner>,
+    /// Second tier, if there is one.
+    pub disk: Option<Disk>,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
@@ -59,6 +64,8 @@ pub struct Ordered {
     pub matched: Matched,
     /// Point in the order of purges of another one.
     pub sequence: Option<Sequence>,
+    /// Ends when a crash does not undo it on the disk.
+    pub written: Option<Arc<Ticket>>,
     /// The other process of an upgrade, which was told of it.
     pub told: Option<Told>,
 }
@@ -70,34 +77,49 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates an empty cache, which takes memory as it fills.
-    pub fn new(plan: CacheMemory) -> SharedCache {
+    /// Creates the cache of the first plan, with what is on its disk.
+    pub fn first(plan: &Plan) -> SharedCache {
+        SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open))
+    }
+
+    /// Creates a cache with nothing in memory, which takes it as it fills.
+    pub fn new(plan: CacheMemory, disk: Option<Disk>) -> SharedCache {
+        let options = Options {
+            capacity: plan.memory,
+            object_max: plan.object_max,
+            variants_max: plan.variants_max,
+            ..Options::default()
+        };
+        let evictions = disk.clone().map(|disk| Box::new(disk) as Box<dyn Evictions<Stored>>);
         SharedCache {
-            store: Store::new(&Options {
-                capacity: plan.memory,
-                object_max: plan.object_max,
-                variants_max: plan.variants_max,
-                ..Options::default()
-            }),
+            store: Store::with_evictions(&options, evictions),
             flights: Arc::default(),
             counts: Arc::default(),
             plan,
             partner: Arc::default(),
+            disk,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             origin_ms: AtomicI64::new(i64::MIN),
         }
     }
 
-    /// Cache of the next plan: the same, unless its size has changed.
-    pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
-        match plan == self.plan {
-            true => self.clone(),
-            false => {
-                let (counts, partner) = (self.counts.clone(), self.partner.clone());
-                SharedCache { counts, partner, ..SharedCache::new(plan) }.into()
-            }
+    /// Cache of the next plan: the same, unless its size or its disk has changed.
+    pub fn next(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
+        let wanted = disk::options(plan);
+        let has_same_disk = self.disk.as_ref().map(Disk::options) == wanted.as_ref();
+        if has_same_disk && self.plan == plan.cache {
+            return self.clone();
         }
+        let disk = if has_same_disk {
+            self.disk.clone()
+        } else {
+            // If it is the same folder, the next one gets it once this one has let go of it.
+            self.let_go();
+            wanted.map(disk::open)
+        };
+        let (counts, partner) = (self.counts.clone(), self.partner.clone());
+        SharedCache { counts, partner, ..SharedCache::new(plan.cache.clone(), disk) }.into()
     }
 
     /// The present time, for lifetimes and ages. `now` is on the workers' clock.
@@ -114,15 +136,32 @@ impl SharedCache {
     /// Purges here, and tells the other process of an upgrade. What was meant by a purge other than of a URL is counted later,
     /// by its point in the order of purges.
     pub fn purge(&self, purge: &PurgeRecord) -> Ordered {
-        let (matched, sequence) = self.purge_here(purge);
-        Ordered { matched, sequence, told: self.partner.tell(purge) }
+        Ordered { told: self.partner.tell(purge), ..self.purge_here(purge) }
     }
 
     /// Purges here alone.
-    pub fn purge_here(&self, purge: &PurgeRecord) -> (Matched, Option<Sequence>) {
-        match &purge.scope {
+    pub fn purge_here(&self, purge: &PurgeRecord) -> Ordered {
+        // The disk first, so that nothing comes back from there behind the purge; and again, for what has gone there meanwhile.
+        let hidden = self.disk.as_ref().map(|disk| (disk, disk.hide(purge)));
+        let (matched, sequence) = match &purge.scope {
             Scope::Url(url) => (self.store.purge_url(url, purge.fate, purge.at), None),
             Scope::Log(target) => (Matched::default(), Some(self.store.purge(target.clone(), purge.fate, purge.at))),
+        };
+        let written = hidden.map(|(disk, hidden)| disk.purge(purge, hidden));
+        Ordered { matched, sequence, written, told: None }
+    }
+
+    /// Lets another process or plan have the disk, and uses it no more.
+    pub fn let_go(&self) {
+        self.disk.iter().for_each(Disk::close);
+    }
+
+    /// Stores in memory what was read from the disk. What memory has is newer.
+    pub fn promote(&self, key: &Key, loaded: &Loaded, now: Moment) {
+        for restored in loaded.responses.iter() {
+            let object = restored.object.clone();
+            let varying = object.head().varying();
+            self.store.restore(key.into(), restored.clone(), loaded.began, now, |other| other.varying() == varying);
         }
     }
 
@@ -153,6 +192,7 @@ impl SharedCache {
     pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Inserted {
         let (store, object) = (&self.store, entry.clone());
         let varying = entry.head().varying();
+        self.disk.iter().for_each(|disk| disk.forget(key.into(), varying));
         store.insert(key.into(), object, began, now, |other| other.varying() == varying)
     }
 

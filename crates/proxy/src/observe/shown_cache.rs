@@ -3,6 +3,7 @@
 use super::numbers::Numbers;
 use crate::cache::Ordered;
 use crate::cache::counts::{CacheCounts, CacheResult};
+use crate::cache::disk::wait;
 use crate::cache::keys::{keys, user_text};
 use crate::cache::partner::{Told, Unconfirmed};
 use evenkeel_balance::Instant;
@@ -14,10 +15,13 @@ use evenkeel_cache::store::{AGES, By, Counts, Fate, Item, KeyRef, Matched, Seque
 use evenkeel_cache::stored::Stored;
 use evenkeel_cache::tags::TAG_MAX;
 use evenkeel_config::plan;
+use evenkeel_disk::{Disk, Stage, Ticket};
 use evenkeel_view::cache::{
-    AgeClass, Cache, CacheRoute, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse, TopBy, TopKey,
+    AgeClass, Cache, CacheDisk, CacheRoute, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse,
+    TopBy, TopKey,
 };
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// Places of the store that are looked at between two looks at whether a purge is complete.
@@ -40,6 +44,26 @@ pub struct Purging {
     sequence: Option<Sequence>,
     /// The other process of an upgrade, for each purge that it was told of.
     told: Vec<Told>,
+    /// What ends when the disk has noted it, for each purge.
+    written: Vec<Arc<Ticket>>,
+}
+
+/// Reason why a purge holds, but not everywhere or not for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEverywhere {
+    /// The other process of an upgrade may still serve what was purged.
+    Partner(Unconfirmed),
+    /// A crash or a restart may undo it, with the reason.
+    Disk(String),
+}
+
+impl fmt::Display for NotEverywhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotEverywhere::Partner(unconfirmed) => unconfirmed.fmt(f),
+            NotEverywhere::Disk(why) => f.write_str(why),
+        }
+    }
 }
 
 impl Numbers {
@@ -66,6 +90,7 @@ impl Numbers {
             purged: counts.purged,
             made_stale: counts.marked,
             fetching_behind: self.cache_fetches_behind(),
+            disk: self.cache.disk.as_ref().map(shown_disk),
             routes,
         })
     }
@@ -139,17 +164,18 @@ impl Numbers {
         let (purged, target) = match purge.meant().map_err(CacheRefused::Malformed)? {
             Meant::Url(url) => {
                 let urls = self.cache_urls(url)?;
-                let (mut sum, mut told) = (Matched::default(), Vec::new());
+                let (mut sum, mut told, mut written) = (Matched::default(), Vec::new(), Vec::new());
                 for one in &urls {
                     let ordered = purge_of(Scope::Url(one.as_slice().into()));
                     sum.objects += ordered.matched.objects;
                     sum.bytes += ordered.matched.bytes;
                     told.extend(ordered.told);
+                    written.extend(ordered.written);
                 }
                 let urls: Vec<String> = urls.iter().map(|url| text(url.strip_suffix(b"\0").unwrap_or(url))).collect();
                 let purged = format!("url {}", urls.join(", "));
                 let done = PurgeDone { purged, soft: purge.soft, objects: sum.objects, bytes: sum.bytes };
-                return Ok(Purging { numbers: self.clone(), done, sequence: None, told });
+                return Ok(Purging { numbers: self.clone(), done, sequence: None, told, written });
             }
             Meant::Prefix(prefix) => {
                 let prefix = self.prefix(prefix)?;
@@ -161,9 +187,10 @@ impl Numbers {
             Meant::Tag(tag) => (format!("tag {tag}"), Target::Tag(tag.as_bytes().into())),
             Meant::All => ("everything".to_owned(), Target::All),
         };
-        let Ordered { sequence, told, .. } = purge_of(Scope::Log(target));
+        let Ordered { sequence, told, written, .. } = purge_of(Scope::Log(target));
         let done = PurgeDone { purged, soft: purge.soft, ..PurgeDone::default() };
-        Ok(Purging { numbers: self.clone(), done, sequence, told: told.into_iter().collect() })
+        let (told, written) = (told.into_iter().collect(), written.into_iter().collect());
+        Ok(Purging { numbers: self.clone(), done, sequence, told, written })
     }
 
     /// Requests of a route with a cache by what became of them.
@@ -271,13 +298,16 @@ impl Purging {
         &self.done.purged
     }
 
-    /// Waits until the purge holds in the other process of an upgrade, too, and counts the stored responses that it was
-    /// meant for. Looks at every key: not for a thread that serves requests.
+    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good, and counts the stored responses
+    /// in memory that it was meant for. Looks at every key: not for a thread that serves requests.
     ///
     /// # Errors
-    /// The other process may still serve what was purged.
-    pub fn end(mut self) -> Result<PurgeDone, Unconfirmed> {
-        self.told.iter().try_for_each(Told::wait)?;
+    /// What was purged may still be served by the other process, or come back with a crash.
+    pub fn end(mut self) -> Result<PurgeDone, NotEverywhere> {
+        self.told.iter().try_for_each(Told::wait).map_err(NotEverywhere::Partner)?;
+        if let Some(disk) = &self.numbers.cache.disk {
+            self.written.iter().try_for_each(|ticket| wait(disk, ticket)).map_err(NotEverywhere::Disk)?;
+        }
         let store = &self.numbers.cache.store;
         let Some(sequence) = self.sequence else { return Ok(self.done) };
         // Another purge's sweep may be under way: it then counts for this one too, or this one's does after it.
@@ -294,6 +324,30 @@ impl Purging {
 fn terms(item: &Item<Stored>) -> evenkeel_cache::stored::Terms {
     let terms = item.object.head().terms;
     item.stale_from.map_or(terms, |at| terms.ended_at(at))
+}
+
+fn shown_disk(disk: &Disk) -> CacheDisk {
+    let (counts, stage) = (disk.counts(), disk.stage());
+    CacheDisk {
+        path: disk.options().path.display().to_string(),
+        is_open: stage == Stage::Open,
+        state: match stage {
+            Stage::Open => "open".to_owned(),
+            Stage::Searching => "being searched: responses are found there once that is done".to_owned(),
+            Stage::Waiting => "used by another process".to_owned(),
+            Stage::Off(failure) => format!("off: {failure}"),
+            Stage::Closed => "left to another process".to_owned(),
+        },
+        bytes: counts.bytes,
+        capacity: disk.options().size,
+        objects: counts.objects,
+        reads: counts.reads,
+        hits: counts.hits,
+        writes: counts.writes,
+        dropped: counts.dropped,
+        reads_dropped: counts.reads_dropped,
+        errors: counts.errors,
+    }
 }
 
 fn evicted(counts: &Counts) -> Evicted {

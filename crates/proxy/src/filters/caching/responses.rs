@@ -93,6 +93,7 @@ impl Responses {
 
     /// Drops one of the stored responses of a key.
     pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
+        self.shared.disk.iter().for_each(|disk| disk.forget(key.into(), entry.head().varying()));
         self.shared.store.drop_object(key.into(), entry);
     }
 

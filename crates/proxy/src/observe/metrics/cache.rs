@@ -3,6 +3,7 @@
 use super::Shown;
 use crate::cache::counts::{CacheCounts, CacheResult};
 use evenkeel_cache::refusal::Refusal;
+use evenkeel_disk::Stage;
 use evenkeel_net::counter::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -78,6 +79,54 @@ impl Shown<'_> {
             [("too_large", counts.refused_large), ("purged", counts.refused_purged), ("unused", counts.refused_unused)]
         {
             ConstCounter::new(value).encode(family.encode_family(&[("reason", reason)])?)?;
+        }
+        self.disk(encoder)
+    }
+
+    /// Writes the state of the disk, if there is one.
+    fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(disk) = &self.cache.disk else { return Ok(()) };
+        let counts = disk.counts();
+        let is_open = u64::from(disk.stage() == Stage::Open);
+        for (name, help, value) in [
+            (
+                "evenkeel_cache_disk_open",
+                "1 if responses are found on the disk of the cache, 0 if it cannot be used",
+                is_open,
+            ),
+            ("evenkeel_cache_disk_bytes", "Bytes of responses that can be found on disk", counts.bytes),
+            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may take on disk", disk.options().size),
+            ("evenkeel_cache_disk_objects", "Responses that can be found on disk", counts.objects),
+        ] {
+            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        for (name, help, value) in [
+            ("evenkeel_cache_disk_reads", "Reads of keys that are on disk and not in memory", counts.reads),
+            ("evenkeel_cache_disk_hits", "Reads that have given a response", counts.hits),
+            ("evenkeel_cache_disk_writes", "Responses written to disk", counts.writes),
+            (
+                "evenkeel_cache_disk_written_bytes",
+                "Bytes written to disk, with all that is kept for responses",
+                counts.written_bytes,
+            ),
+            (
+                "evenkeel_cache_disk_rewrites",
+                "Responses written again, as they were used and the oldest part of the disk was reclaimed",
+                counts.rewrites,
+            ),
+            (
+                "evenkeel_cache_disk_dropped",
+                "Responses not written, as too many waited or the index was full",
+                counts.dropped,
+            ),
+            ("evenkeel_cache_disk_reads_dropped", "Reads not made, as too many waited", counts.reads_dropped),
+            (
+                "evenkeel_cache_disk_errors",
+                "Calls of the disk that have failed, and responses that were not as they were written",
+                counts.errors,
+            ),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
         Ok(())
     }
