@@ -1,7 +1,7 @@
 //! Files that are locked, missing, broken, or too small.
 
 use crate::support::{DEADLINE, Folder, close, key, purge, put, read, settle};
-use evenkeel_cache::record::Scope;
+use evenkeel_cache::record::{FRAME, Frame, Kind, Scope};
 use evenkeel_cache::store::{Fate, Target};
 use evenkeel_disk::{Disk, Stage, check};
 use std::fs;
@@ -89,6 +89,84 @@ fn a_flipped_bit_in_a_body_is_a_miss_and_counted() {
     assert_eq!(body(&disk, "/a"), None);
     let counts = disk.counts();
     assert_eq!((counts.errors, counts.objects, counts.reads, counts.hits), (1, 0, 1, 0));
+    close(&disk);
+}
+
+/// Places of frames in the file, by their kind.
+fn frames(folder: &Folder, wanted: Kind) -> Vec<usize> {
+    let image = fs::read(folder.file()).expect("a file");
+    let is_one = |at: &usize| {
+        let frame = image.get(*at..at + FRAME).and_then(|bytes| Frame::read(bytes.try_into().expect("a frame")).ok());
+        frame.is_some_and(|frame| frame.kind == wanted)
+    };
+    (4096..image.len()).filter(|at| image[*at..].starts_with(b"ekr")).filter(is_one).collect()
+}
+
+fn flip(folder: &Folder, at: usize) {
+    let mut image = fs::read(folder.file()).expect("a file");
+    image[at] ^= 1;
+    fs::write(folder.file(), image).expect("room");
+}
+
+#[test]
+fn a_purge_that_cannot_be_read_drops_what_is_older() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    put(&disk, "/b", "de", "red", vec![2; 10]);
+    purge(&disk, Scope::Url(key("/a").url().into()), Fate::Removed);
+    put(&disk, "/c", "de", "red", vec![3; 10]);
+    settle(&disk);
+    close(&disk);
+    flip(&folder, frames(&folder, Kind::Purge)[0] + 20);
+    let disk = folder.open(SIZE, 4 << 10);
+    let found = ["/a", "/b", "/c"].map(|path| body(&disk, path));
+    assert_eq!(found, [None, None, Some(vec![3; 10])]);
+    assert_eq!(disk.counts().errors, 1);
+    close(&disk);
+}
+
+#[test]
+fn a_hole_that_a_crash_has_left_costs_what_was_in_it_alone() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    for i in 0..5 {
+        put(&disk, &format!("/{i}"), "de", "red", vec![i; 10]);
+    }
+    while !disk.is_written() {
+        std::thread::yield_now();
+    }
+    let image = fs::read(folder.file()).expect("a file");
+    close(&disk);
+    // Nothing behind it states that it was on the disk.
+    fs::write(folder.file(), image).expect("room");
+    flip(&folder, frames(&folder, Kind::Response)[2] + 20);
+    let disk = folder.open(SIZE, 4 << 10);
+    let found: Vec<bool> = (0..5).map(|i| body(&disk, &format!("/{i}")) == Some(vec![i; 10])).collect();
+    assert_eq!(found, [true, true, false, true, true]);
+    close(&disk);
+}
+
+#[test]
+fn a_file_whose_segments_cannot_all_be_read_begins_anew() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    for i in 0..100 {
+        put(&disk, &format!("/{i}"), "de", "red", vec![1; 3000]);
+    }
+    close(&disk);
+    let segments = frames(&folder, Kind::Segment);
+    assert!(segments.len() > 3);
+    for segment in [segments[1], segments[segments.len() - 1]] {
+        let image = fs::read(folder.file()).expect("a file");
+        flip(&folder, segment + 20);
+        let disk = folder.open(SIZE, 4 << 10);
+        assert_eq!((disk.stage(), disk.counts().objects), (Stage::Open, 0));
+        close(&disk);
+        fs::write(folder.file(), image).expect("room");
+    }
+    let disk = folder.open(SIZE, 4 << 10);
+    assert!(disk.counts().objects > 50);
     close(&disk);
 }
 

@@ -1,5 +1,6 @@
 //! `evenkeel cache` and the paths of the API below `/v1/cache`.
 
+mod disk;
 mod upgrade;
 
 use crate::support::{Endpoint, Folder, Running, address, ask, ends, evenkeel, get, text};
