@@ -5,6 +5,7 @@ use evenkeel_cache::record::{Dropped, PurgeRecord};
 use evenkeel_cache::store::Item;
 use evenkeel_cache::stored::Stored;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,10 +43,22 @@ impl Ticket {
     }
 }
 
+/// Result of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    Taken,
+    /// Too many wait.
+    Full,
+    /// The writer has ended.
+    Ended,
+}
+
 /// Work that waits.
 #[derive(Debug)]
 pub struct Queue {
     waiting: Mutex<Waiting>,
+    /// Purges of this process so far: a response that was evicted before one may have been meant. Changed under the lock.
+    point: AtomicU64,
     changed: Condvar,
     bytes_max: u64,
 }
@@ -58,20 +71,25 @@ pub struct Waiting {
     bytes: u64,
     /// Purges and dropped responses in it.
     orders: usize,
-    /// Purges of this process so far: a response that was evicted before one may have been meant.
-    pub point: u64,
     /// True while the writer is at work that it has taken.
     is_busy: bool,
-    /// True if no more is taken, and the writer is to end when all is written.
-    pub is_closed: bool,
+    /// True if no more responses are taken, and the writer is to end when all is written.
+    is_closed: bool,
+    /// True if nothing is written any more.
+    has_ended: bool,
 }
 
 impl Queue {
     pub fn new(bytes_max: u64) -> Queue {
-        Queue { waiting: Mutex::default(), changed: Condvar::new(), bytes_max }
+        Queue { waiting: Mutex::default(), point: AtomicU64::new(0), changed: Condvar::new(), bytes_max }
     }
 
-    pub fn state(&self) -> MutexGuard<'_, Waiting> {
+    /// Present point in the order of purges.
+    pub fn point(&self) -> u64 {
+        self.point.load(Ordering::SeqCst)
+    }
+
+    fn state(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +97,7 @@ impl Queue {
     pub fn push(&self, item: Item<Stored>, stamp: u64, point: u64) -> bool {
         let mut waiting = self.state();
         let bytes = item.object.weight();
-        if waiting.is_closed || waiting.point != point || waiting.bytes + bytes > self.bytes_max {
+        if waiting.is_closed || self.point() != point || waiting.bytes + bytes > self.bytes_max {
             return false;
         }
         waiting.bytes += bytes;
@@ -89,23 +107,26 @@ impl Queue {
         true
     }
 
-    /// Adds a purge or a dropped response. False if it is closed, or too many wait.
-    pub fn order(&self, work: Work) -> bool {
+    /// Adds a purge or a dropped response.
+    pub fn order(&self, work: Work) -> Ordered {
         let mut waiting = self.state();
-        waiting.point += u64::from(matches!(work, Work::Purge(..)));
-        if waiting.is_closed || waiting.orders >= ORDERS_MAX {
-            return false;
+        self.point.fetch_add(u64::from(matches!(work, Work::Purge(..))), Ordering::SeqCst);
+        if waiting.has_ended || waiting.orders >= ORDERS_MAX {
+            return if waiting.has_ended { Ordered::Ended } else { Ordered::Full };
         }
         waiting.orders += 1;
         waiting.work.push_back(work);
         drop(waiting);
         self.changed.notify_all();
-        true
+        Ordered::Taken
     }
 
-    /// Replaces all that waits by a purge of everything.
-    pub fn purge_all(&self, purge: PurgeRecord) {
+    /// Replaces all that waits by a purge of everything. False if the writer has ended.
+    pub fn purge_all(&self, purge: PurgeRecord, ticket: Option<Arc<Ticket>>) -> bool {
         let mut waiting = self.state();
+        if waiting.has_ended {
+            return false;
+        }
         let work = std::mem::take(&mut waiting.work);
         let tickets = work.into_iter().filter_map(|work| match work {
             Work::Purge(_, _, ticket) => ticket,
@@ -115,10 +136,11 @@ impl Queue {
         let tickets: Vec<Work> = tickets.map(|ticket| Work::Purge(purge.clone(), None, Some(ticket))).collect();
         (waiting.bytes, waiting.orders) = (0, tickets.len() + 1);
         waiting.work.extend(tickets);
-        waiting.work.push_back(Work::Purge(purge, None, None));
-        waiting.point += 1;
+        waiting.work.push_back(Work::Purge(purge, None, ticket));
+        self.point.fetch_add(1, Ordering::SeqCst);
         drop(waiting);
         self.changed.notify_all();
+        true
     }
 
     /// Waits for all work that there is. `None` once it is closed and empty.
@@ -127,6 +149,7 @@ impl Queue {
         waiting.is_busy = false;
         while waiting.work.is_empty() {
             if waiting.is_closed {
+                waiting.has_ended = true;
                 return None;
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +177,7 @@ impl Queue {
         waiting.work.is_empty() && !waiting.is_busy
     }
 
-    /// True if no more is taken.
+    /// True if no more responses are taken.
     pub fn is_closed(&self) -> bool {
         self.state().is_closed
     }
@@ -166,7 +189,7 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Takes no more.
+    /// Takes no more responses.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();

@@ -89,6 +89,9 @@ impl Shared {
 
     /// Turns the tier off. What is on disk goes, since purges could not reach it any more.
     pub fn fail(&self, failure: &Failure) {
+        if matches!(self.stage(), Stage::Off(_) | Stage::Closed) {
+            return;
+        }
         self.counts.errors.add(1);
         tracing::error!("the cache continues in memory alone: {failure}");
         self.enter(Stage::Off(failure.clone()));
@@ -97,10 +100,12 @@ impl Shared {
             self.has_relics.store(true, Ordering::SeqCst);
         }
         self.queue.close();
-        for work in self.queue.take().unwrap_or_default() {
-            if let Work::Purge(_, _, Some(ticket)) = work {
-                ticket.end(self.erased(failure));
-            }
+        while let Some(work) = self.queue.take() {
+            let tickets = work.into_iter().filter_map(|work| match work {
+                Work::Purge(_, _, ticket) => ticket,
+                _ => None,
+            });
+            tickets.for_each(|ticket| ticket.end(self.erased(failure)));
         }
     }
 

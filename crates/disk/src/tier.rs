@@ -4,7 +4,7 @@ use crate::counts::Counts;
 use crate::failure::Failure;
 use crate::file::{Opened, Ring};
 use crate::layout::{Layout, Options};
-use crate::queue::{Ticket, Work};
+use crate::queue::{Ordered, Ticket, Work};
 use crate::reads::{Read, Reads};
 use crate::scan::Scan;
 use crate::shared::{Shared, Stage};
@@ -124,8 +124,8 @@ impl Disk {
         let is_open = self.shared.is_open.load(Ordering::SeqCst);
         if was_there || !is_open || self.shared.queue.has_responses() {
             let dropped = Dropped { key: key.bytes().into(), url_len: key.url().len(), varying: varying.into() };
-            if !self.shared.queue.order(Work::Dropped(dropped)) {
-                self.overflowed();
+            if self.shared.queue.order(Work::Dropped(dropped)) == Ordered::Full {
+                self.overflowed(None);
             }
         }
     }
@@ -136,7 +136,7 @@ impl Disk {
         self.purge_index(purge);
         let number = if is_in_index(purge) { None } else { self.shared.purges.add(purge) };
         if number.is_none() && !is_in_index(purge) {
-            self.overflowed();
+            self.overflowed(None);
         }
         Hidden { number }
     }
@@ -145,25 +145,27 @@ impl Disk {
     pub fn purge(&self, purge: &PurgeRecord, hidden: Hidden) -> Arc<Ticket> {
         self.purge_index(purge);
         let ticket = Arc::<Ticket>::default();
-        if !self.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone()))) {
-            match self.stage() {
-                Stage::Off(failure) => ticket.end(self.shared.erased(&failure)),
+        let ordered = self.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone())));
+        let has_ended = match ordered {
+            Ordered::Taken => false,
+            Ordered::Full => !self.overflowed(Some(ticket.clone())),
+            Ordered::Ended => true,
+        };
+        if has_ended {
+            ticket.end(match self.stage() {
+                Stage::Off(failure) => self.shared.erased(&failure),
                 // Another process has the file, and purges of its own.
-                Stage::Closed => ticket.end(Ok(())),
-                _ => {
-                    self.overflowed();
-                    ticket.end(Ok(()));
-                }
-            }
+                _ => Ok(()),
+            });
         }
         ticket
     }
 
     /// Writes what the memory holds, until a time.
     pub fn save(&self, store: &Store<Stored>, until: Instant) {
-        let mut at = Some(Cursor::default());
+        let mut at = Some(Cursor::default()).filter(|_| !self.shared.queue.is_closed());
         while let Some(from) = at {
-            let point = self.shared.queue.state().point;
+            let point = self.shared.queue.point();
             let (items, next) = store.walk(from, STEP);
             for item in items {
                 if !self.shared.queue.wait_for_room(until) {
@@ -197,10 +199,10 @@ impl Disk {
         }
     }
 
-    /// Purges everything, where a bound is exceeded.
-    fn overflowed(&self) {
+    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
+    fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
         self.shared.index.each(|shard| shard.clear());
-        self.shared.queue.purge_all(PurgeRecord::all(Moment(0)));
+        self.shared.queue.purge_all(PurgeRecord::all(Moment(0)), ticket)
     }
 }
 
@@ -212,7 +214,7 @@ fn is_in_index(purge: &PurgeRecord) -> bool {
 
 impl Evictions<Stored> for Disk {
     fn point(&self) -> u64 {
-        self.shared.queue.state().point
+        self.shared.queue.point()
     }
 
     fn evicted(&self, item: Item<Stored>, point: u64) {
@@ -237,9 +239,9 @@ fn run(shared: &Arc<Shared>, options: &Options, now: impl Fn() -> Moment + Send 
         if let Err(error) = search {
             return shared.fail(&Failure::of("start a thread for", &ring.path, &error));
         }
-        let ended = Writer::new(shared, ring).run();
-        if ended.is_ok() {
-            shared.enter(Stage::Closed);
+        match Writer::new(shared, ring).run() {
+            Ok(()) => shared.enter(Stage::Closed),
+            Err(failure) => shared.fail(&failure),
         }
     });
     ring.unlock();
@@ -252,6 +254,8 @@ fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
     let searched = scan.run(|| shared.queue.is_closed());
     shared.counts.errors.add(scan.broken);
     match searched {
+        // Behind what was not searched there may be purges.
+        Ok(()) if shared.queue.is_closed() => {}
         Ok(()) => {
             let (responses, bytes) = index.size();
             tracing::info!(responses, bytes, broken = scan.broken, took = ?began.elapsed(), "the cache on disk is searched");

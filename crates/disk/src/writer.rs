@@ -47,6 +47,7 @@ impl<'s> Writer<'s> {
                 let synced = written.and_then(|()| if is_due { self.sync() } else { Ok(()) });
                 if let Err(error) = synced {
                     let failure = failed(error);
+                    // Before tickets end: they tell if what is on disk could be dropped.
                     self.shared.fail(&failure);
                     let left = work.filter_map(|work| match work {
                         Work::Purge(_, _, ticket) => ticket,

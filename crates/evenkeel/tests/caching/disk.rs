@@ -171,7 +171,11 @@ fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     let setup = Setup::new("caching-disk-missing", &endpoint, &route);
     let why = "create the folder";
     eventually("a state", || setup.disk()["state"].as_str()?.contains(why).then_some(()));
-    assert!(setup.running.said().contains("the cache continues in memory alone: cannot create "), "{}", setup.running.said());
+    assert!(
+        setup.running.said().contains("the cache continues in memory alone: cannot create "),
+        "{}",
+        setup.running.said()
+    );
     assert_eq!((setup.fetched(&endpoint, 0..5), setup.fetched(&endpoint, 0..5)), (5, 0));
     setup.command(&["cache", "purge", "--all"]);
     assert_eq!(setup.fetched(&endpoint, 0..5), 5);
@@ -183,7 +187,8 @@ fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     let other = folder.file("limited.toml", &text);
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 1000; exec \"$0\" run -c \"$1\"", env!("CARGO_BIN_EXE_evenkeel"), &other]);
-    let admin = text.lines().find_map(|line| line.strip_prefix("http = { bind = '")).and_then(|rest| rest.split('\'').next());
+    let admin =
+        text.lines().find_map(|line| line.strip_prefix("http = { bind = '")).and_then(|rest| rest.split('\'').next());
     let limited = Running::from(command);
     eventually("a reason", || limited.said().contains("cannot take room for ").then_some(()));
     assert!(limited.said().contains("ulimit -f"), "{}", limited.said());
