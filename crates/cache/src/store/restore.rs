@@ -34,14 +34,6 @@ impl<H> Clone for Restored<H> {
 #[derive(Debug)]
 pub struct Held<'s> {
     purges: &'s Purges,
-    began: Sequence,
-}
-
-impl Held<'_> {
-    /// Point in the order of purges from which they are held.
-    pub fn began(&self) -> Sequence {
-        self.began
-    }
 }
 
 impl Drop for Held<'_> {
@@ -59,7 +51,7 @@ impl<H: Head> Store<H> {
     pub fn hold(&self) -> Held<'_> {
         let mut log = self.purges.write();
         log.holds += 1;
-        Held { purges: &self.purges, began: self.purges.now() }
+        Held { purges: &self.purges }
     }
 
     /// Stores an object that comes back, unless the same variant is stored. `began`: point in the order of purges at which
@@ -144,18 +136,18 @@ mod tests {
     #[test]
     fn held_purges_refuse_what_they_were_meant_for_and_nothing_else() {
         let store = Store::new(&Options { purges_max: 2, ..Options::default() });
-        let held = store.hold();
+        let (began, held) = (store.begin(), store.hold());
         let put = |path: &str, tag| {
             let restored = Restored { object: page(0, &[tag], 1, 10), stale_from: None, hits: 0 };
-            store.restore(key(path), restored, held.began(), Moment(6), |_| false)
+            store.restore(key(path), restored, began, Moment(6), |_| false)
         };
         let sequence = store.purge(Target::Tag([7].into()), Fate::Stale, Moment(6));
         while store.sweep(1000) {}
         assert!(store.purged(sequence).is_some_and(|purged| purged.is_complete));
         assert_eq!(put("/a", 7), Inserted::Refused(Refusal::Purged));
         assert_eq!(put("/b", 8), Inserted::Added);
-        assert!(store.is_purged_since(key("/a"), page(0, &[7], 1, 1).head(), held.began()));
-        assert!(!store.is_purged_since(key("/a"), page(0, &[8], 1, 1).head(), held.began()));
+        assert!(store.is_purged_since(key("/a"), page(0, &[7], 1, 1).head(), began));
+        assert!(!store.is_purged_since(key("/a"), page(0, &[8], 1, 1).head(), began));
         // More of them than are remembered: what might have been meant is refused.
         (0..2).for_each(|_| _ = store.purge(Target::Tag([9].into()), Fate::Removed, Moment(6)));
         assert_eq!(put("/c", 8), Inserted::Refused(Refusal::Purged));

@@ -249,6 +249,26 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_has_two_lines_and_a_third_one_if_it_is_not_open() {
+        let open = CacheDisk {
+            path: "/var/cache/evenkeel".into(),
+            state: "open".into(),
+            is_open: true,
+            bytes: 500,
+            capacity: 1000,
+            objects: 1,
+            reads: 7,
+            ..CacheDisk::default()
+        };
+        assert_eq!(
+            disk(&open),
+            "on disk: 500 B of 1.00 kB in use (50%): 1 response in /var/cache/evenkeel\non disk: 7 read\n"
+        );
+        let off = CacheDisk { state: "off: cannot write".into(), is_open: false, reads: 0, ..open };
+        assert!(disk(&off).ends_with("in /var/cache/evenkeel\non disk: off: cannot write\n"), "{}", disk(&off));
+    }
+
+    #[test]
     fn a_stored_response_says_how_fresh_it_is() {
         let fresh =
             StoredResponse { ttl_s: 61, lifetime_by: "max-age".into(), lifetime_s: 120, ..StoredResponse::default() };

@@ -14,7 +14,7 @@ use super::{Entry, SharedCache};
 use evenkeel_balance::Instant;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
-use evenkeel_cache::store::{Cursor, Held, Inserted, Item, KeyRef, Restored, Sequence};
+use evenkeel_cache::store::{Cursor, Inserted, Item, KeyRef, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::net::Shutdown;
@@ -133,13 +133,15 @@ fn connect(
 ) -> io::Result<Arc<Link>> {
     stream.set_write_timeout(Some(STALL_MAX))?;
     let (link, read, mut written) = (Link::new(side), stream.try_clone()?, stream.try_clone()?);
-    // Before any response comes: none is older than the purges that are held.
     let cache = (context.cache)();
+    // Before the other process can be told of a purge: what it sends was there before that.
+    let began = cache.store.begin();
     cache.partner.set(link.clone());
     let (reader, writer) = ((link.clone(), context.clone()), (link.clone(), context.clone()));
     let receive = move || {
         let (link, context) = reader;
-        Receiver { link: &link, context: &context, taken: Taken::default() }.run(BufReader::new(&read), &cache, done);
+        let receiver = Receiver { link: &link, context: &context, cache: &cache, began, taken: Taken::default() };
+        receiver.run(BufReader::new(&read), done);
         end(&link, &read);
     };
     thread::Builder::new().name("handover-in".into()).spawn(receive)?;
@@ -263,13 +265,18 @@ impl Responses {
 struct Receiver<'l> {
     link: &'l Link,
     context: &'l Context,
+    /// Cache that responses are stored in.
+    cache: &'l Arc<SharedCache>,
+    /// Point in the order of purges before the first response came.
+    began: Sequence,
     taken: Taken,
 }
 
 impl Receiver<'_> {
     /// Receives until the connection ends.
-    fn run(mut self, mut from: impl Read, cache: &Arc<SharedCache>, done: impl FnOnce(Taken)) {
-        let mut held = Some(cache.store.hold());
+    fn run(mut self, mut from: impl Read, done: impl FnOnce(Taken)) {
+        // Otherwise those that are carried out would count as meant for all that comes later.
+        let mut held = Some(self.cache.store.hold());
         let mut done = Some(done);
         let cut = loop {
             let (frame, head) = match stream::read(&mut from) {
@@ -277,10 +284,10 @@ impl Receiver<'_> {
                 Err(Failed::Broken(broken)) => break Cut::Broken(broken),
                 Err(Failed::Closed) => break Cut::Closed,
             };
-            let began = held.as_ref().filter(|_| self.link.side == Side::Takes).map(Held::began);
-            match (frame.kind, began) {
-                (Kind::Clock, _) => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
-                (Kind::Purge, _) => match PurgeRecord::read(&head) {
+            let is_taking = self.link.side == Side::Takes && held.is_some();
+            match frame.kind {
+                Kind::Clock => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
+                Kind::Purge => match PurgeRecord::read(&head) {
                     Ok(purge) => {
                         let cache = (self.context.cache)();
                         if let (Some(disk), Some(ticket)) = (&cache.disk, cache.purge_here(&purge).written)
@@ -293,25 +300,25 @@ impl Receiver<'_> {
                     }
                     Err(broken) => break Cut::Broken(broken),
                 },
-                (Kind::Done, _) => self.link.confirm(frame.number),
-                (Kind::Response, Some(began)) => {
+                Kind::Done => self.link.confirm(frame.number),
+                Kind::Response if is_taking => {
                     let (record, body) = match (
                         ResponseRecord::read(&head),
-                        stream::read_body(&mut from, &frame, cache.plan.object_max),
+                        stream::read_body(&mut from, &frame, self.cache.plan.object_max),
                     ) {
                         (Ok(record), Ok(body)) => (record, body),
                         (Err(broken), _) | (_, Err(Failed::Broken(broken))) => break Cut::Broken(broken),
                         (_, Err(Failed::Closed)) => break Cut::Closed,
                     };
-                    self.store(cache, record, body, began);
+                    self.store(record, body);
                 }
-                (Kind::End, Some(_)) => {
+                Kind::End if is_taking => {
                     held = None;
                     if let Some(done) = done.take() {
                         done(self.taken);
                     }
                 }
-                (Kind::Response | Kind::End | Kind::Dropped | Kind::Segment, _) => break Cut::Broken(Broken::Frame),
+                Kind::Response | Kind::End | Kind::Dropped | Kind::Segment => break Cut::Broken(Broken::Frame),
             }
         };
         if let Some(done) = done {
@@ -319,7 +326,8 @@ impl Receiver<'_> {
         }
     }
 
-    fn store(&mut self, cache: &Arc<SharedCache>, record: ResponseRecord, body: Option<Vec<u8>>, began: Sequence) {
+    fn store(&mut self, record: ResponseRecord, body: Option<Vec<u8>>) {
+        let (cache, began) = (self.cache, self.began);
         let ResponseRecord { key, url_len, stored, stale_from, hits } = record;
         let now = self.context.moment();
         // After a reload with another size, the purges of this store are not those of the next one.
