@@ -165,7 +165,7 @@ fn a_broken_file_or_one_of_another_size_begins_anew() {
 fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     let (endpoint, folder) = (Endpoint::start("one"), Folder::new("caching-disk"));
     let route = on_disk(&folder).replace("/cache'", "/nowhere/cache'");
-    let setup = Setup::new("caching-disk-missing", &endpoint, &route);
+    let mut setup = Setup::new("caching-disk-missing", &endpoint, &route);
     let why = "create the folder";
     eventually("a state", || setup.disk()["state"].as_str()?.contains(why).then_some(()));
     assert!(
@@ -178,9 +178,8 @@ fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     assert_eq!(setup.fetched(&endpoint, 0..5), 5);
     ends(&["check", &setup.file], 78, &["no such folder: ", "nowhere"]);
     // A file as large as that may not be written.
-    let file = setup.file.clone();
-    drop(setup);
-    let text = fs::read_to_string(&file).expect("it is there").replace("/nowhere/cache'", "/cache'");
+    setup.kill();
+    let text = fs::read_to_string(&setup.file).expect("it is there").replace("/nowhere/cache'", "/cache'");
     let other = folder.file("limited.toml", &text);
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 1000; exec \"$0\" run -c \"$1\"", env!("CARGO_BIN_EXE_evenkeel"), &other]);

@@ -13,8 +13,9 @@ use std::time::{Duration, SystemTime};
 /// Longest time that a request waits for the disk, before it goes to the endpoint: ten times what a busy hard disk takes.
 const READ_MAX: Duration = Duration::from_secs(1);
 
-/// Most bytes of responses that wait to be written. Half a second of a slow disk.
-const QUEUE_MAX: u64 = 64 << 20;
+/// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. The larger one is half a
+/// second of a slow disk.
+const QUEUE: [u64; 2] = [4 << 20, 64 << 20];
 
 /// Time in which a purge has to be on the disk for good.
 const PURGE_MAX: Duration = Duration::from_secs(5);
@@ -29,7 +30,7 @@ pub fn options(plan: &Plan) -> Option<Options> {
         path: disk.path.clone(),
         size: disk.size,
         object_max: plan.cache.object_max,
-        queue_max: QUEUE_MAX.min(plan.cache.memory / 4).max(2 * plan.cache.object_max),
+        queue_max: (plan.cache.memory / 4).clamp(QUEUE[0], QUEUE[1]).max(2 * plan.cache.object_max),
     })
 }
 
