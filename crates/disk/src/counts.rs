@@ -1,4 +1,4 @@
-//! Counters of the tier.
+//! Counters of the tier: events since the start, and its size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

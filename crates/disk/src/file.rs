@@ -26,14 +26,14 @@ pub struct Ring {
 /// Result of opening a file.
 pub enum Opened {
     Ring(Ring),
-    /// Another process has it.
+    /// Another process has the file.
     Locked,
 }
 
 /// Checks that a folder can hold the file, without changing anything that is there.
 ///
 /// # Errors
-/// It cannot, with the reason.
+/// The reason why it cannot.
 pub fn check(options: &Options) -> Result<(), Failure> {
     let path = options.path.join(NAME);
     let (existing, what) = if path.exists() { (&path, "write to") } else { (&options.path, "write into") };

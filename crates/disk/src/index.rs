@@ -59,7 +59,7 @@ struct Entry {
 
 const USED: u16 = 1 << 15;
 
-/// Places of all responses.
+/// Places of all responses, by the hashes of their keys.
 #[derive(Debug)]
 pub struct Index {
     hashing: RandomState,
@@ -68,7 +68,7 @@ pub struct Index {
     entries_max: usize,
 }
 
-/// Responses of some URLs.
+/// Places of the responses of some URLs, behind one lock.
 #[derive(Debug)]
 pub struct Shard {
     table: HashTable<Entry>,

@@ -3,10 +3,10 @@
 use evenkeel_cache::record::FRAME;
 use std::path::PathBuf;
 
-/// Settings of the tier.
+/// Settings of the tier, of which path and size are those of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Folder of the file.
+    /// Folder of the file, which is made if its parent is there.
     pub path: PathBuf,
     /// Bytes of the file. At least 1 MiB; less counts as that.
     pub size: u64,
@@ -33,10 +33,10 @@ const SEGMENTS: u64 = 128;
 
 const MAGIC: &[u8; 8] = b"ekdisk\x01\n";
 
-/// Places of segments.
+/// Number and places of the segments of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of a segment.
+    /// Length of a segment in bytes.
     pub segment: u64,
     pub count: u16,
 }
@@ -50,7 +50,7 @@ impl Layout {
         Layout { segment, count: (room / segment).min(32_000) as u16 }
     }
 
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub fn file_len(&self) -> u64 {
         START + self.segment * u64::from(self.count)
     }

@@ -1,6 +1,6 @@
 //! Stored responses on disk: the second tier of a cache, which outlives its process.
 //!
-//! One file is a ring of segments. Records are appended to the newest one; before the ring comes round, the oldest segment is
+//! The file is a ring of segments. Records are appended to the newest one; before the ring comes round, the oldest segment is
 //! reclaimed, and what was read from it since it was written is written again. An index in memory has the place of each
 //! response, 24 bytes for one.
 //!

@@ -18,7 +18,7 @@ struct List {
     next: u64,
 }
 
-/// A purge of the log.
+/// A purge, with its place in the log.
 #[derive(Debug)]
 struct Listed {
     number: u64,
@@ -30,7 +30,7 @@ struct Listed {
 /// Effect of purges on a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It holds, and is stale from a moment on if a soft purge was meant for it.
+    /// The response holds, and is stale from a moment on if a soft purge was meant for it.
     Holds(Option<Moment>),
     Purged,
 }

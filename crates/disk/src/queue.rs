@@ -43,17 +43,17 @@ impl Ticket {
     }
 }
 
-/// Result of an order.
+/// Result of giving a purge or a dropped response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordered {
     Taken,
-    /// Too many wait.
+    /// Too many of them wait already.
     Full,
-    /// The writer has ended.
+    /// The writer has ended, and writes nothing more.
     Ended,
 }
 
-/// Work that waits.
+/// Work that waits for the writer, in its order.
 #[derive(Debug)]
 pub struct Queue {
     waiting: Mutex<Waiting>,
@@ -63,7 +63,7 @@ pub struct Queue {
     bytes_max: u64,
 }
 
-/// State of the queue.
+/// State of the queue, behind its lock.
 #[derive(Debug, Default)]
 pub struct Waiting {
     work: VecDeque<Work>,
@@ -166,7 +166,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// True if responses wait.
+    /// True if responses wait to be written.
     pub fn has_responses(&self) -> bool {
         self.state().bytes > 0
     }
@@ -189,7 +189,7 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Takes no more responses.
+    /// Takes no more responses, and lets the writer end.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();

@@ -18,7 +18,7 @@ pub struct Scan<'s> {
     pub purges: &'s Purges,
     /// Responses later than this are left out: the clock was ahead when they were stored.
     pub now: Moment,
-    /// Searched segments.
+    /// Numbers of the segments to search, the oldest first.
     pub segments: Vec<u32>,
     pub found: u64,
     pub broken: u64,

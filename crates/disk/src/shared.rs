@@ -18,13 +18,13 @@ pub enum Stage {
     /// The file is searched. New responses are written meanwhile, and none is found.
     Searching,
     Open,
-    /// It cannot be used, with the reason. The cache continues in memory.
+    /// The file cannot be used, with the reason. The cache continues in memory.
     Off(Failure),
     /// This process has let go of the file.
     Closed,
 }
 
-/// State of the tier.
+/// State of the tier, behind locks that are held for moments.
 #[derive(Debug)]
 pub struct Shared {
     pub index: Index,

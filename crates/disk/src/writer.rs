@@ -12,7 +12,7 @@ use evenkeel_cache::stored::Stored;
 use std::io;
 use std::sync::Arc;
 
-/// The newest segment.
+/// Writer of the newest segment.
 pub struct Writer<'s> {
     shared: &'s Shared,
     ring: &'s Ring,
@@ -132,7 +132,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Ends the segment.
+    /// Ends the segment: nothing of it comes behind this.
     fn seal(&mut self) -> io::Result<()> {
         let sequence = u64::from(self.epoch) << 32 | self.offset;
         match Frame::of(Kind::End, sequence, &[], &[]).filter(|_| self.epoch > 0) {

@@ -8,7 +8,7 @@ use evenkeel_disk::Disk;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Keys and languages.
+/// Number of keys, of which each has three languages.
 const KEYS: u8 = 12;
 const LANGUAGES: [&str; 3] = ["de", "en", "fr"];
 const TAGS: [&str; 3] = ["red", "green", "blue"];
@@ -197,7 +197,7 @@ fn newest(image: &[u8]) -> Option<(usize, usize)> {
     Some((start.0 + start.1.record_len() as usize, end.0 + end.1.record_len() as usize))
 }
 
-/// What is read after a crash is what is stored from then on.
+/// Takes what is read after a crash as what is stored from then on.
 fn after_a_crash(disk: &Disk, model: &mut Model, older: &mut Model) {
     let mut now = Model::default();
     for key in 0..KEYS {

@@ -31,10 +31,10 @@ pub struct Cache {
     pub routes: Vec<CacheRoute>,
 }
 
-/// Disk of the cache.
+/// Disk of the cache: its state, and what was read and written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CacheDisk {
-    /// Folder of its file.
+    /// Folder of its file: `path` of `disk`.
     pub path: String,
     /// State in words: `open`, or the reason why nothing is found there.
     pub state: String,

@@ -19,7 +19,7 @@ use std::fmt;
 /// Version of frames and heads. A reader takes only its own.
 pub const VERSION: u8 = 1;
 
-/// Bytes of a frame.
+/// Length of a frame in bytes.
 pub const FRAME: usize = 32;
 
 /// Longest head in bytes: several times a key with the longest target, 32 KiB of fields and 256 tags.
@@ -27,12 +27,10 @@ pub const HEAD_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 3] = *b"ekr";
 
-/// Content of a record.
+/// Content of a record, by the number that stands for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A stored response.
     Response = 1,
-    /// A purge.
     Purge = 2,
     /// A response that is no longer stored, since another one was stored instead of it or its endpoint ended it.
     Dropped = 3,
@@ -60,7 +58,7 @@ pub enum Broken {
     Version(u8),
     /// A length, a kind or a byte that is always zero is wrong.
     Frame,
-    /// A checksum differs.
+    /// Head or body are not those of the checksums.
     Sum,
     /// The head is not one that a writer here makes.
     Content,
@@ -80,7 +78,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Frame of a record.
+/// Frame of a record: kind, lengths, number and checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     pub kind: Kind,

@@ -9,12 +9,12 @@ use crate::store::{Fate, Target};
 /// Responses that a purge is for: those of a URL, or others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All keys with this URL.
+    /// All keys whose URL is this one.
     Url(Box<[u8]>),
     Log(Target),
 }
 
-/// A purge.
+/// A purge, with its moment for those that make responses stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeRecord {
     pub scope: Scope,
@@ -23,7 +23,7 @@ pub struct PurgeRecord {
 }
 
 impl PurgeRecord {
-    /// Purge of everything.
+    /// Purge that removes everything.
     pub fn all(at: Moment) -> PurgeRecord {
         PurgeRecord { scope: Scope::Log(Target::All), fate: Fate::Removed, at }
     }

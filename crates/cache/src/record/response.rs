@@ -23,7 +23,7 @@ pub struct ResponseRecord {
     pub stored: Stored,
     /// Moment of the soft purge that was meant for it.
     pub stale_from: Option<Moment>,
-    /// Hits of its key.
+    /// Hits of its key, with those of its other variants.
     pub hits: u32,
 }
 

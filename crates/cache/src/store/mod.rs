@@ -34,9 +34,8 @@ pub use item::Item;
 pub use keys::KeyRef;
 pub use object::{Coding, Head, Object};
 pub use options::Options;
-pub use purge::{Fate, Purged, Sequence, Target};
-pub use restore::{Held, Restored};
-pub use results::{Found, Hit, Inserted, Matched, Refusal};
+pub use purge::{Fate, Held, Purged, Sequence, Target};
+pub use results::{Found, Hit, Inserted, Matched, Refusal, Restored};
 
 use crate::moment::Moment;
 use bytes::Bytes;

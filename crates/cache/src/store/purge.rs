@@ -122,9 +122,32 @@ pub(super) struct Purges {
     purges_max: usize,
 }
 
+/// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
+/// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
+#[derive(Debug)]
+pub struct Held<'s> {
+    purges: &'s Purges,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut log = self.purges.write();
+        log.holds -= 1;
+        if log.holds == 0 {
+            log.forget_swept();
+        }
+    }
+}
+
 impl Purges {
     pub fn new(purges_max: usize) -> Purges {
         Purges { last: AtomicU64::new(0), newest: AtomicU64::new(0), log: RwLock::default(), purges_max }
+    }
+
+    /// Holds purges from now on.
+    pub fn hold(&self) -> Held<'_> {
+        self.write().holds += 1;
+        Held { purges: self }
     }
 
     /// Newest purge of any kind: fetches that begin now are not meant by it.

@@ -2,9 +2,9 @@
 
 use super::Store;
 use super::keys::{Hashes, KeyRef};
-use super::object::{Head, Object};
-use super::purge::{Purges, Sequence};
-use super::results::{Inserted, Refusal};
+use super::object::Head;
+use super::purge::{Held, Purges, Sequence};
+use super::results::{Inserted, Refusal, Restored};
 use super::shard::Shard;
 use crate::moment::Moment;
 use std::sync::Arc;
@@ -13,45 +13,10 @@ use std::sync::Arc;
 /// objects have a chance.
 const RECENT_MAX: u32 = 7;
 
-/// Object that comes back, with what was known of it.
-#[derive(Debug)]
-pub struct Restored<H> {
-    pub object: Arc<Object<H>>,
-    /// Moment of the soft purge that was meant for it.
-    pub stale_from: Option<Moment>,
-    /// Hits of its key.
-    pub hits: u32,
-}
-
-impl<H> Clone for Restored<H> {
-    fn clone(&self) -> Restored<H> {
-        Restored { object: self.object.clone(), ..*self }
-    }
-}
-
-/// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
-/// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
-#[derive(Debug)]
-pub struct Held<'s> {
-    purges: &'s Purges,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let mut log = self.purges.write();
-        log.holds -= 1;
-        if log.holds == 0 {
-            log.forget_swept();
-        }
-    }
-}
-
 impl<H: Head> Store<H> {
     /// Holds purges from now on.
     pub fn hold(&self) -> Held<'_> {
-        let mut log = self.purges.write();
-        log.holds += 1;
-        Held { purges: &self.purges }
+        self.purges.hold()
     }
 
     /// Stores an object that comes back, unless the same variant is stored. `began`: point in the order of purges at which

@@ -14,6 +14,22 @@ pub struct Hit<H> {
     pub hits: u32,
 }
 
+/// Object that comes back, with what was known of it.
+#[derive(Debug)]
+pub struct Restored<H> {
+    pub object: Arc<Object<H>>,
+    /// Moment of the soft purge that was meant for it.
+    pub stale_from: Option<Moment>,
+    /// Hits of its key, with those of its other variants.
+    pub hits: u32,
+}
+
+impl<H> Clone for Restored<H> {
+    fn clone(&self) -> Restored<H> {
+        Restored { object: self.object.clone(), ..*self }
+    }
+}
+
 /// Result of looking for a variant of a key.
 #[derive(Debug)]
 pub enum Found<H> {
@@ -41,7 +57,7 @@ pub enum Refusal {
     Purged,
     /// Used less than the objects together that would have to go for it.
     Unused,
-    /// The same variant is stored, and newer than what was to be restored.
+    /// Older than the same variant, which is stored.
     Known,
 }
 

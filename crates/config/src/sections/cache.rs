@@ -55,7 +55,7 @@ table! {
     /// `disk` of `[cache]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CacheDisk {
-        /// Folder of the file.
+        /// Folder of the file, for this process alone.
         path: PathBuf = Key {
             name: "path",
             kind: Kind::Text(Form::File),
@@ -63,7 +63,7 @@ table! {
             help: "Folder for one file, of this process alone. Made if its parent is there.",
             why: "",
         };
-        /// Bytes of the file.
+        /// Size of the file in bytes.
         size: u64 = Key {
             name: "size",
             kind: Kind::Size { min: 1 << 20, max: 1 << 44, off: false },

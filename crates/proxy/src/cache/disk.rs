@@ -20,7 +20,7 @@ const QUEUE: [u64; 2] = [4 << 20, 64 << 20];
 /// Time in which a purge has to be on the disk for good.
 const PURGE_MAX: Duration = Duration::from_secs(5);
 
-/// The same while another process has the disk, which has purges of its own: at an upgrade it lets go of it in a moment.
+/// Such a time while another process has the disk, which has purges of its own: at an upgrade it lets go of it in a moment.
 const WAITING_MAX: Duration = Duration::from_secs(1);
 
 /// Disk of a plan, if a route may use it.
@@ -34,7 +34,7 @@ pub fn options(plan: &Plan) -> Option<Options> {
     })
 }
 
-/// Opens a disk.
+/// Opens a disk, which takes its moments from the wall clock.
 pub fn open(options: Options) -> Disk {
     Disk::open(options, || Moment(unix_ms(SystemTime::now())))
 }
@@ -52,7 +52,7 @@ pub async fn loaded(mut read: Read) -> Option<Loaded> {
 /// Waits until a purge is on the disk for good. Not for a thread that serves requests.
 ///
 /// # Errors
-/// What was purged may come back after a restart, with the reason.
+/// Responses that were purged may come back after a restart, with the reason.
 pub fn wait(disk: &Disk, ticket: &Ticket) -> Result<(), String> {
     let is_elsewhere = disk.stage() == Stage::Waiting;
     let path = disk.options().path.display();

@@ -57,7 +57,7 @@ pub struct SharedCache {
     pub behind: AtomicU64,
 }
 
-/// A purge that holds.
+/// A purge that holds here, with what is left to wait for.
 #[derive(Debug)]
 pub struct Ordered {
     /// Responses that a purge of a URL was meant for.
@@ -139,7 +139,7 @@ impl SharedCache {
         Ordered { told: self.partner.tell(purge), ..self.purge_here(purge) }
     }
 
-    /// Purges here alone.
+    /// Purges in this process, and tells no other one.
     pub fn purge_here(&self, purge: &PurgeRecord) -> Ordered {
         // The disk first, so that nothing comes back from there behind the purge; and again, for what has gone there meanwhile.
         let hidden = self.disk.as_ref().map(|disk| (disk, disk.hide(purge)));

@@ -24,7 +24,7 @@ pub struct Partner(RwLock<Option<Arc<Link>>>);
 pub enum Side {
     /// Gives its stored responses away, and ends.
     Gives,
-    /// Takes them, and stays.
+    /// Takes those of the process before, and stays.
     Takes,
 }
 
@@ -36,7 +36,7 @@ pub struct Link {
     changed: Condvar,
 }
 
-/// State of a connection.
+/// State of a connection, which its two threads and purges share.
 #[derive(Debug, Default)]
 pub struct State {
     /// Purges to be sent, with their numbers.
@@ -66,7 +66,7 @@ pub struct Told {
 pub enum Unconfirmed {
     /// The connection to the process that takes over is lost.
     Lost,
-    /// It has not answered in time.
+    /// The other process has not answered in time.
     Late(Side),
 }
 

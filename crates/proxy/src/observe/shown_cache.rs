@@ -44,7 +44,7 @@ pub struct Purging {
     sequence: Option<Sequence>,
     /// The other process of an upgrade, for each purge that it was told of.
     told: Vec<Told>,
-    /// What ends when the disk has noted it, for each purge.
+    /// Tickets that end when the disk has noted the purges.
     written: Vec<Arc<Ticket>>,
 }
 
@@ -302,7 +302,7 @@ impl Purging {
     /// in memory that it was meant for. Looks at every key: not for a thread that serves requests.
     ///
     /// # Errors
-    /// What was purged may still be served by the other process, or come back with a crash.
+    /// Responses that were purged may still be served by the other process, or come back with a crash.
     pub fn end(mut self) -> Result<PurgeDone, NotEverywhere> {
         self.told.iter().try_for_each(Told::wait).map_err(NotEverywhere::Partner)?;
         if let Some(disk) = &self.numbers.cache.disk {

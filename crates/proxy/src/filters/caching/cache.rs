@@ -89,7 +89,7 @@ pub(super) struct Wish {
     disk: OnDisk,
 }
 
-/// Look at the disk.
+/// Result of a look at the disk of the cache.
 enum OnDisk {
     NotAsked,
     /// Nothing was found, or the disk was too slow.

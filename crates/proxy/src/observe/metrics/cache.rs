@@ -3,7 +3,7 @@
 use super::Shown;
 use crate::cache::counts::{CacheCounts, CacheResult};
 use evenkeel_cache::refusal::Refusal;
-use evenkeel_disk::Stage;
+use evenkeel_disk::{Disk, Stage};
 use evenkeel_net::counter::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -83,11 +83,12 @@ impl Shown<'_> {
         self.disk(encoder)
     }
 
-    /// Writes the state of the disk, if there is one.
+    /// Writes the state of the disk; without one, everything is 0.
     fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(disk) = &self.cache.disk else { return Ok(()) };
-        let counts = disk.counts();
-        let is_open = u64::from(disk.stage() == Stage::Open);
+        let disk = self.cache.disk.as_ref();
+        let counts = disk.map(Disk::counts).unwrap_or_default();
+        let is_open = u64::from(disk.is_some_and(|disk| disk.stage() == Stage::Open));
+        let capacity = disk.map_or(0, |disk| disk.options().size);
         for (name, help, value) in [
             (
                 "evenkeel_cache_disk_open",
@@ -95,7 +96,7 @@ impl Shown<'_> {
                 is_open,
             ),
             ("evenkeel_cache_disk_bytes", "Bytes of responses that can be found on disk", counts.bytes),
-            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may take on disk", disk.options().size),
+            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may take on disk", capacity),
             ("evenkeel_cache_disk_objects", "Responses that can be found on disk", counts.objects),
         ] {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
