@@ -358,7 +358,7 @@ impl Cache {
                 // After a failure another request leads. A request that has waited for a response does not wait again.
                 let waited = Duration::from_nanos(cx.core.clock.now().since(began));
                 let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
-                // What was fetched may have gone to the disk by now.
+                // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
                 cache.look(cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
             });
             resume
