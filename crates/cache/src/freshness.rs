@@ -46,6 +46,17 @@ pub enum Source {
 }
 
 impl Source {
+    /// All of them. Their numbers are those of records, so a new one stands at the end.
+    pub(crate) const ALL: [Source; 7] = [
+        Source::Targeted,
+        Source::SMaxage,
+        Source::MaxAge,
+        Source::Expires,
+        Source::Status,
+        Source::Heuristic,
+        Source::None,
+    ];
+
     /// Name of the field, directive or rule.
     pub fn text(self) -> &'static str {
         match self {

@@ -11,6 +11,8 @@
 //! 6. [`freshen`]: a 304 or a response to HEAD renews what is stored. [`invalidate`]: an unsafe request ends it.
 //! 7. [`status`]: the `Cache-Status` of all that. [`tags`]: names that purges go by.
 //!
+//! [`record`] is the form in which stored responses and purges leave the process, for another one and for files.
+//!
 //! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
@@ -26,6 +28,7 @@ pub mod lookup;
 pub mod moment;
 pub mod policy;
 pub mod range;
+pub mod record;
 pub mod refusal;
 pub mod reply;
 pub mod status;

@@ -138,7 +138,12 @@ impl Stored {
 
     /// Tags that purges go by, each once.
     pub fn tags(&self) -> impl Iterator<Item = &[u8]> {
-        self.text[self.varying_end as usize..].split(|b| *b == b'\n').filter(|tag| !tag.is_empty())
+        self.tag_lines().split(|b| *b == b'\n').filter(|tag| !tag.is_empty())
+    }
+
+    /// Tags as lines, each with LF.
+    pub(crate) fn tag_lines(&self) -> &[u8] {
+        &self.text[self.varying_end as usize..]
     }
 
     /// Bytes of memory that it takes, without its body and without the counts of an `Arc`.

@@ -12,7 +12,7 @@ pub use crate::sections::access_log::{
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
-pub use crate::sections::cache::CacheMemory;
+pub use crate::sections::cache::{CacheDisk, CacheMemory};
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;

@@ -67,7 +67,7 @@ pub(crate) static ROOT: Table = Table {
             "The certificate authority for certificates obtained over ACME.",
             "its defaults",
         ),
-        table("cache", Kind::Table(&CACHE), "Memory for the responses that routes store.", "its defaults"),
+        table("cache", Kind::Table(&CACHE), "Memory and disk for the responses that routes store.", "its defaults"),
         table(
             "defaults",
             Kind::Table(&DEFAULTS),

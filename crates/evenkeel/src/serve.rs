@@ -13,6 +13,7 @@ use crate::traces::Exporter;
 use crate::upgrade::Upgrade;
 use crate::watchdog::Watchdog;
 use crate::window::Window;
+use crate::window::handed;
 use crate::window::past;
 use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
@@ -29,7 +30,7 @@ use evenkeel_dns::Dns;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::{self, Claim};
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{Proxy, RouteFiles, Secured};
+use evenkeel_proxy::{Giving, Proxy, RouteFiles, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
 use evenkeel_tokens::{Metrics as Keys, Pace, Tokens as Verifiers};
@@ -83,6 +84,10 @@ pub struct Serving {
     socket: Option<PathBuf>,
     /// The admin's sockets, for a successor.
     admin_sockets: Vec<OwnedFd>,
+    /// Statistics of the workers, with the cache that they share.
+    numbers: watch::Receiver<Arc<evenkeel_proxy::Numbers>>,
+    /// Handover of stored responses to the process that takes over.
+    giving: Option<Giving>,
     notify: Notify,
 }
 
@@ -122,6 +127,9 @@ impl Serving {
         let tokens = proxy.tokens();
         runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
         let events = runtime.control().events();
+        if let Some(stream) = inherited.take_cache() {
+            handed::take(&stream, &runtime.plan(), counted.clone(), runtime.control());
+        }
         if let Some(past) = past {
             shown.timeline.restore(past.timeline);
             events.restore(past.events);
@@ -135,7 +143,7 @@ impl Serving {
         // Set once, here.
         let _ = shown.looker.set(looker);
         let _ = shown.control.set(runtime.control().clone());
-        let _ = shown.running.set(counted);
+        let _ = shown.running.set(counted.clone());
         let _ = shown.ledger.set(ledger.clone());
         let _ = shown.certificates.set(store.shown());
         let _ = shown.issued.set(issuer.shown());
@@ -181,6 +189,8 @@ impl Serving {
             asked,
             socket: asked_at.path,
             admin_sockets: asked_at.sockets,
+            numbers: counted,
+            giving: None,
             notify,
         })
     }
@@ -250,6 +260,11 @@ impl Serving {
                     Ok(pid) => {
                         self.notify.main_process(pid);
                         tracing::info!(pid, "the new process serves");
+                        match &self.giving {
+                            Some(giving) => giving.serves(),
+                            // It would not learn of purges there.
+                            None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
+                        }
                         // From now on the other process answers admin clients, but for the one that waits for this.
                         if let Some(admin) = &mut self.admin {
                             admin.leave().await;
@@ -260,7 +275,7 @@ impl Serving {
                         return self.retire(signals).await;
                     }
                     Err(why) => {
-                        upgrade = None;
+                        (upgrade, self.giving) = (None, None);
                         tracing::error!(why, "the new process did not take over; this one continues");
                         if let Some(answer) = answer_upgrade.take() {
                             let _ = answer.send(Err(Problem::refused(format!("the new process did not take over: {why}"))));
@@ -333,7 +348,7 @@ impl Serving {
     }
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
-    fn upgrade(&self, by: &str) -> Result<Upgrade, String> {
+    fn upgrade(&mut self, by: &str) -> Result<Upgrade, String> {
         tracing::info!("{by}: starting the process that takes over");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
@@ -344,8 +359,12 @@ impl Serving {
         let left = Left { orders: &orders, revision: revision.as_ref() };
         let past = past::leave(&self.shown.timeline, self.runtime.control().events());
         let past = past.iter().map(|file| (inherit::LEFT.to_string(), file.as_fd()));
-        let handed: Vec<_> = mine.chain(admin).chain(past).collect();
+        let given = handed::give(&self.runtime.plan(), self.numbers.clone(), self.runtime.control());
+        let (giving, theirs) = given.unzip();
+        let cache = theirs.iter().map(|socket| (inherit::CACHE.to_string(), socket.as_fd()));
+        let handed: Vec<_> = mine.chain(admin).chain(past).chain(cache).collect();
         let upgrade = Upgrade::start(self.runtime.instance(), &handed, &left);
+        self.giving = giving.filter(|_| upgrade.is_ok());
         upgrade.map_err(|error| {
             tracing::error!(%error, "{by}: cannot start it; this one continues");
             format!("it cannot be started: {error}")
@@ -360,7 +379,7 @@ impl Serving {
 
     /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
     /// does not end: the process then ends without it.
-    async fn end(self, signals: Signals, how: Command) -> Result<(), Failure> {
+    async fn end(mut self, signals: Signals, how: Command) -> Result<(), Failure> {
         let (limit, open) = (self.runtime.plan().runtime.drain_timeout, self.runtime.open());
         tracing::info!(
             open,
@@ -371,11 +390,21 @@ impl Serving {
         // An authority that asks from now on asks another process.
         self.issuer.stop();
         let told_again = async { while signals.next().await != Asked::End {} };
-        tokio::select! {
-            () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => tracing::info!("drained"),
-            () = tokio::time::sleep(limit) => tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest"),
-            () = told_again => tracing::warn!(open = self.runtime.open(), "second signal: closing the remaining connections"),
-        }
+        let mut told_again = std::pin::pin!(told_again);
+        let is_hurried = tokio::select! {
+            () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => {
+                tracing::info!("drained");
+                false
+            }
+            () = tokio::time::sleep(limit) => {
+                tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest");
+                false
+            }
+            () = &mut told_again => {
+                tracing::warn!(open = self.runtime.open(), "second signal: closing the remaining connections");
+                true
+            }
+        };
         self.runtime.command(Command::Stop);
         let all_ended = ended(|| self.runtime.has_ended(), Duration::from_millis(10));
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
@@ -383,6 +412,20 @@ impl Serving {
             return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
         }
         self.runtime.join();
+        if let Some(giving) = self.giving.take().filter(|_| !is_hurried) {
+            // It has a limit of its own.
+            tokio::select! {
+                () = ended(|| giving.is_given(), Duration::from_millis(10)) => {}
+                () = &mut told_again => {}
+            }
+        }
+        if !is_hurried {
+            let numbers = self.numbers.borrow().clone();
+            tokio::select! {
+                _ = tokio::task::spawn_blocking(move || numbers.save_cache()) => {}
+                () = told_again => {}
+            }
+        }
         self.exporter.end();
         drop(self.admin);
         Ok(())

@@ -3,6 +3,7 @@
 
 use crate::log::queue;
 use evenkeel_net::workers::Interrupt;
+use rustix::process::Signal as Sig;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -122,6 +123,8 @@ struct Caught {
     hangup: Signal,
     user1: Signal,
     user2: Signal,
+    /// A file that would be larger than the process may write: the call fails instead.
+    _file_size: Signal,
 }
 
 impl Caught {
@@ -133,6 +136,7 @@ impl Caught {
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
             user2: signal(SignalKind::user_defined2())?,
+            _file_size: signal(SignalKind::from_raw(Sig::XFSZ.as_raw()))?,
         })
     }
 

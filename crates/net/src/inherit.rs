@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,10 @@ const READY: &str = "EVENKEEL_READY_FD";
 /// know it closes it.
 pub const LEFT: &str = "left";
 
+/// Name of a connected socket on which a predecessor gives what its cache has stored. A build that does not know it closes
+/// it.
+pub const CACHE: &str = "cache";
+
 /// Variable with the instance number of the predecessor, in hex.
 const INSTANCE: &str = "EVENKEEL_INSTANCE";
 
@@ -46,6 +51,7 @@ pub struct Inherited {
     bound: HashMap<(Protocol, SocketAddr), Vec<OwnedFd>>,
     unix: HashMap<PathBuf, OwnedFd>,
     left: Option<File>,
+    cache: Option<UnixStream>,
     ready: Option<File>,
 }
 
@@ -54,7 +60,7 @@ impl Default for Inherited {
     fn default() -> Inherited {
         // `RandomState` has new keys each time.
         let instance = RandomState::new().hash_one(std::process::id());
-        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), left: None, ready: None }
+        Inherited { instance, bound: HashMap::new(), unix: HashMap::new(), left: None, cache: None, ready: None }
     }
 }
 
@@ -82,7 +88,11 @@ impl Inherited {
                     inherited.left = Some(File::from(fd));
                     continue;
                 }
-                // Sockets that do not listen are not ours.
+                Ok(SocketType::STREAM) if ready.is_some() && name == Some(CACHE) => {
+                    inherited.cache = Some(UnixStream::from(fd));
+                    continue;
+                }
+                // Other sockets that do not listen are not ours.
                 _ => continue,
             };
             match (transport, getsockname(&fd).map(|addr| (SocketAddr::try_from(addr.clone()), unix_path(&addr)))) {
@@ -134,6 +144,11 @@ impl Inherited {
         self.left.take()
     }
 
+    /// Socket on which the predecessor gives what its cache has stored. It does not block.
+    pub fn take_cache(&mut self) -> Option<UnixStream> {
+        self.cache.take()
+    }
+
     /// Addresses of sockets that no listener has taken.
     pub fn left(&self) -> Vec<String> {
         let bound = self.bound.keys().map(|(_, addr)| addr.to_string());
@@ -143,9 +158,9 @@ impl Inherited {
     /// Closes what was not taken, and notifies the predecessor that this process serves. Returns true if
     /// there is one.
     pub fn serves(self) -> bool {
-        let Inherited { bound, unix, left, ready, .. } = self;
+        let Inherited { bound, unix, left, cache, ready, .. } = self;
         // Closed first, so that the predecessor is the last holder and can drain them.
-        drop((bound, unix, left));
+        drop((bound, unix, left, cache));
         match ready {
             // If the predecessor is gone, no message is needed.
             Some(mut ready) => ready.write_all(word(std::process::id()).as_bytes()).is_ok(),

@@ -25,8 +25,40 @@ pub struct Cache {
     /// Fetches that are under way behind requests: of stale responses that have answered them, and of whole ones, whose parts
     /// have.
     pub fetching_behind: u64,
+    /// Disk beside the memory, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<CacheDisk>,
     /// Routes with a cache, in the order of the configuration.
     pub routes: Vec<CacheRoute>,
+}
+
+/// Disk of the cache: its state, and what was read and written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CacheDisk {
+    /// Folder of its file: `path` of `disk`.
+    pub path: String,
+    /// State in words: `open`, or the reason why nothing is found there.
+    pub state: String,
+    /// True if responses are found there.
+    pub is_open: bool,
+    /// Bytes of responses that can be found.
+    pub bytes: u64,
+    /// Bytes that it may take: `size` of `disk`.
+    pub capacity: u64,
+    /// Responses that can be found.
+    pub objects: u64,
+    /// Looks at it for what memory does not have, without those that ended at the index in memory.
+    pub reads: u64,
+    /// Looks that have given a response.
+    pub hits: u64,
+    /// Responses written since the start.
+    pub writes: u64,
+    /// Responses that were not written, since the disk was too slow or the index full.
+    pub dropped: u64,
+    /// Responses that were not read since too many reads waited.
+    pub reads_dropped: u64,
+    /// Calls that have failed, and responses that were not as they were written.
+    pub errors: u64,
 }
 
 /// Keys that were dropped for want of memory.

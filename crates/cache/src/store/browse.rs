@@ -1,36 +1,19 @@
 //! Looks at the contents of a store in short steps: for pages of operators, for a handover, for a copy on disk.
 
 use super::entry::Entry;
-use super::object::{FRESH, Head, Object};
-use super::purge::Sequence;
+use super::item::Item;
+use super::object::Head;
 use super::shard::Shard;
-use super::{KeyRef, STEP, Store};
+use super::{STEP, Store};
 use crate::moment::Moment;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 /// Place in a walk through a store. `Default` is its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     shard: usize,
     place: u32,
-}
-
-/// Object that a walk has come to.
-#[derive(Debug)]
-pub struct Item<H> {
-    /// All bytes of its key.
-    pub key: Box<[u8]>,
-    /// Bytes of the key that are the URL.
-    pub url_len: usize,
-    pub object: Arc<Object<H>>,
-    /// Moment of the soft purge that was meant for it.
-    pub stale_from: Option<Moment>,
-    /// Point in the order of purges up to which it was checked: as if its fetch had begun then.
-    pub began: Sequence,
-    /// Hits of its key, with those of its other variants.
-    pub hits: u32,
 }
 
 /// Order of [`Store::top`].
@@ -161,24 +144,5 @@ impl Top {
             variants: entry.count(),
             stored: Moment(entry.stored),
         }
-    }
-}
-
-impl<H: Head> Item<H> {
-    /// Objects of an entry, the most recently used first.
-    fn of(entry: &Entry<H>) -> impl Iterator<Item = Item<H>> {
-        entry.variants().map(|known| Item {
-            key: entry.key.clone(),
-            url_len: entry.url_len as usize,
-            object: known.object.clone(),
-            stale_from: Some(Moment(known.stale_from)).filter(|at| at.0 != FRESH),
-            began: Sequence(entry.checked),
-            hits: entry.hits,
-        })
-    }
-
-    /// Key to insert the object with.
-    pub fn key(&self) -> KeyRef<'_> {
-        KeyRef::new(&self.key, self.url_len)
     }
 }

@@ -5,6 +5,7 @@
 //! Reason for this one: `docs/measurements/2026-11-26-cache-store.md`.
 
 use super::entry::{Entry, NONE, Segment};
+use super::item::Item;
 use super::object::Head;
 use super::shard::Shard;
 use super::slots::Slots;
@@ -182,6 +183,10 @@ impl<H: Head> Shard<H> {
     fn evict(&mut self, id: u32, now: u64) {
         let entry = &self.slots[id];
         self.counts.evicted(entry.weight, now.saturating_sub(entry.stored));
+        // What was asked for once is likely not asked for again. Of what is not admitted, the sketch knows the requests.
+        if self.limits.passes_on && (entry.hits > 0 || self.sketch.count(entry.hashes.key) > 1) {
+            self.evicted.extend(Item::of(entry));
+        }
         self.remove(id);
     }
 }

@@ -16,10 +16,12 @@ mod counts;
 mod entry;
 mod eviction;
 mod forms;
+mod item;
 mod keys;
 mod object;
 mod options;
 mod purge;
+mod restore;
 mod results;
 mod shard;
 mod sketch;
@@ -27,27 +29,39 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-pub use browse::{By, Cursor, Item, TOP_MAX, Top};
+pub use browse::{By, Cursor, TOP_MAX, Top};
 pub use counts::{AGES, Counts};
 pub use forms::{Coding, Forms};
+pub use item::Item;
 pub use keys::KeyRef;
 pub use object::{Head, Object};
 pub use options::Options;
-pub use purge::{Fate, Purged, Sequence, Target};
-pub use results::{Found, Hit, Inserted, Matched, Refusal};
+pub use purge::{Fate, Held, Purged, Sequence, Target};
+pub use results::{Found, Hit, Inserted, Matched, Refusal, Restored};
 
 use crate::moment::Moment;
 use bytes::Bytes;
 use keys::Hashing;
+use options::Limits;
 use purge::Purges;
 use shard::{Shard, UrlPurge};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// Places that are looked at with one lock.
 const STEP: usize = 256;
 
+/// Destination of evicted objects that were asked for at least twice, as a second tier of a cache.
+pub trait Evictions<H>: Send + Sync {
+    /// Present point in the order of purges of that tier. Taken before objects are evicted, and so before purges that
+    /// have not met them.
+    fn point(&self) -> u64;
+
+    /// Takes an object. Called without a lock of the store, by the thread whose insertion evicts it.
+    fn evicted(&self, item: Item<H>, point: u64);
+}
+
 /// Objects in memory. Shared by reference between threads.
-#[derive(Debug)]
 pub struct Store<H> {
     hashing: Hashing,
     shards: Box<[Line<Mutex<Shard<H>>>]>,
@@ -55,6 +69,7 @@ pub struct Store<H> {
     sweep: Mutex<Sweep>,
     /// Walk of [`Store::drop_over`].
     over: Mutex<Cursor>,
+    evictions: Option<Box<dyn Evictions<H>>>,
 }
 
 /// A value that shares no cache line with its neighbour.
@@ -73,13 +88,19 @@ struct Sweep {
 impl<H: Head> Store<H> {
     /// Makes an empty store. It takes memory as it fills.
     pub fn new(options: &Options) -> Store<H> {
-        let limits = options.limits();
+        Store::with_evictions(options, None)
+    }
+
+    /// Makes an empty store that passes on what it evicts.
+    pub fn with_evictions(options: &Options, evictions: Option<Box<dyn Evictions<H>>>) -> Store<H> {
+        let limits = Limits { passes_on: evictions.is_some(), ..options.limits() };
         Store {
             hashing: Hashing::default(),
             shards: (0..limits.shards).map(|_| Line(Mutex::new(Shard::new(limits)))).collect(),
             purges: Purges::new(limits.purges_max),
             sweep: Mutex::default(),
             over: Mutex::default(),
+            evictions,
         }
     }
 
@@ -170,6 +191,13 @@ impl<H: Head> Store<H> {
         }
     }
 
+    /// Drops everything, and refuses all objects from now on.
+    pub fn close(&self, now: Moment) {
+        (0..self.shards.len()).for_each(|index| self.with(index, |shard| shard.limits.object_max = 0));
+        self.purge(Target::All, Fate::Removed, now);
+        while self.sweep(STEP) {}
+    }
+
     /// Looks at about `places` places for what purges were meant for, so that memory is freed and the purges can be
     /// forgotten. True if some are left: to be called again. Another thread's sweep is not waited for.
     pub fn sweep(&self, places: usize) -> bool {
@@ -235,6 +263,11 @@ impl<H: Head> Store<H> {
         true
     }
 
+    /// True if a purge that the object was not checked against is or may be meant for it.
+    fn is_purged(&self, item: &Item<H>) -> bool {
+        self.purges.is_purged(item.began, self.purges.newest(), item.key().url(), item.object.head())
+    }
+
     fn shard_of(&self, url: u64) -> usize {
         // The tables of a shard use the lowest and the highest bits.
         (url >> 40) as usize & (self.shards.len() - 1)
@@ -242,13 +275,24 @@ impl<H: Head> Store<H> {
 
     /// Runs with the lock of a shard. What was removed meanwhile is freed after that.
     fn with<R>(&self, index: usize, run: impl FnOnce(&mut Shard<H>) -> R) -> R {
+        let point = self.evictions.as_ref().map(|evictions| evictions.point());
         // A panic of a caller's closure leaves the shard as it was: closures run before anything is changed.
         let mut shard = self.shards[index].0.lock().unwrap_or_else(PoisonError::into_inner);
         let result = run(&mut shard);
         let dead = shard.take_dead();
+        let evicted = std::mem::take(&mut shard.evicted);
         drop(shard);
         drop(dead);
+        if let (Some(evictions), Some(point)) = (&self.evictions, point) {
+            evicted.into_iter().filter(|item| !self.is_purged(item)).for_each(|item| evictions.evicted(item, point));
+        }
         result
+    }
+}
+
+impl<H> fmt::Debug for Store<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("shards", &self.shards.len()).finish_non_exhaustive()
     }
 }
 

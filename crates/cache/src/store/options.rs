@@ -35,6 +35,8 @@ pub(super) struct Limits {
     pub object_max: u64,
     pub variants_max: usize,
     pub purges_max: usize,
+    /// True if evicted objects are passed on.
+    pub passes_on: bool,
 }
 
 impl Options {
@@ -53,6 +55,7 @@ impl Options {
             object_max: self.object_max.min(shard / 8),
             variants_max: self.variants_max.clamp(1, 1000),
             purges_max: self.purges_max.max(1),
+            passes_on: false,
         }
     }
 }

@@ -79,8 +79,12 @@ const FINISHED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Pending purges, the oldest first.
+    /// Pending purges, the oldest first; while they are held, finished ones too.
     purges: VecDeque<Purge>,
+    /// Newest purge that every entry was checked against.
+    swept: u64,
+    /// Number of [`super::Held`].
+    pub holds: usize,
     /// Newest purge that was forgotten: no entry is left that it was for. A fetch that began before it might have been
     /// meant, so its response is refused.
     pub forgotten: u64,
@@ -92,6 +96,18 @@ impl Log {
     pub fn between(&self, checked: u64, newest: u64) -> impl Iterator<Item = &Purge> {
         let start = self.purges.partition_point(|purge| purge.sequence <= checked);
         self.purges.range(start..).take_while(move |purge| purge.sequence <= newest)
+    }
+
+    /// Forgets purges that every entry was checked against.
+    pub fn forget_swept(&mut self) {
+        while self.purges.front().is_some_and(|purge| purge.sequence <= self.swept) {
+            let Some(purge) = self.purges.pop_front() else { return };
+            if self.finished.len() == FINISHED_MAX {
+                self.finished.pop_front();
+            }
+            self.finished.push_back((purge.sequence, purge.purged(true)));
+            self.forgotten = purge.sequence;
+        }
     }
 }
 
@@ -106,9 +122,32 @@ pub(super) struct Purges {
     purges_max: usize,
 }
 
+/// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
+/// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
+#[derive(Debug)]
+pub struct Held<'s> {
+    purges: &'s Purges,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut log = self.purges.write();
+        log.holds -= 1;
+        if log.holds == 0 {
+            log.forget_swept();
+        }
+    }
+}
+
 impl Purges {
     pub fn new(purges_max: usize) -> Purges {
         Purges { last: AtomicU64::new(0), newest: AtomicU64::new(0), log: RwLock::default(), purges_max }
+    }
+
+    /// Holds purges from now on.
+    pub fn hold(&self) -> Held<'_> {
+        self.write().holds += 1;
+        Held { purges: self }
     }
 
     /// Newest purge of any kind: fetches that begin now are not meant by it.
@@ -130,13 +169,17 @@ impl Purges {
         self.log.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Log> {
+    pub fn write(&self) -> RwLockWriteGuard<'_, Log> {
         self.log.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a purge. Gives it back if the log is full.
     pub fn push(&self, target: Target, fate: Fate, at: u64) -> Result<Sequence, Target> {
         let mut log = self.write();
+        if log.purges.len() >= self.purges_max {
+            // Held or not: the log stays bounded, and what is inserted for fetches before that is refused.
+            log.forget_swept();
+        }
         if log.purges.len() >= self.purges_max {
             return Err(target);
         }
@@ -147,29 +190,26 @@ impl Purges {
         Ok(Sequence(sequence))
     }
 
-    /// Forgets purges that every entry was checked against.
+    /// Notes that every entry was checked against purges up to this one, and forgets them unless they are held.
     pub fn forget(&self, checked: u64) {
         let mut log = self.write();
-        while log.purges.front().is_some_and(|purge| purge.sequence <= checked) {
-            let Some(purge) = log.purges.pop_front() else { return };
-            if log.finished.len() == FINISHED_MAX {
-                log.finished.pop_front();
-            }
-            log.finished.push_back((purge.sequence, purge.purged(true)));
-            log.forgotten = purge.sequence;
+        log.swept = log.swept.max(checked);
+        if log.holds == 0 {
+            log.forget_swept();
         }
     }
 
     /// True if there are purges that some entry may not have been checked against.
     pub fn is_pending(&self) -> bool {
-        !self.read().purges.is_empty()
+        let log = self.read();
+        log.purges.back().is_some_and(|purge| purge.sequence > log.swept)
     }
 
     pub fn purged(&self, sequence: Sequence) -> Option<Purged> {
         let log = self.read();
         let pending = log.purges.iter().find(|purge| purge.sequence == sequence.0);
         let finished = || log.finished.iter().find(|(known, _)| *known == sequence.0).map(|(_, purged)| *purged);
-        pending.map(|purge| purge.purged(false)).or_else(finished)
+        pending.map(|purge| purge.purged(purge.sequence <= log.swept)).or_else(finished)
     }
 
     /// True if a response whose fetch began at `began` was purged by the log since then. Looks at purges up to `newest`.

@@ -15,6 +15,22 @@ pub struct Hit<H> {
     pub hits: u32,
 }
 
+/// Object that comes back, with what was known of it.
+#[derive(Debug)]
+pub struct Restored<H> {
+    pub object: Arc<Object<H>>,
+    /// Moment of the soft purge that was meant for it.
+    pub stale_from: Option<Moment>,
+    /// Hits of its key, with those of its other variants.
+    pub hits: u32,
+}
+
+impl<H> Clone for Restored<H> {
+    fn clone(&self) -> Restored<H> {
+        Restored { object: self.object.clone(), ..*self }
+    }
+}
+
 /// Result of looking for a variant of a key.
 #[derive(Debug)]
 pub enum Found<H> {
@@ -42,6 +58,8 @@ pub enum Refusal {
     Purged,
     /// Used less than the objects together that would have to go for it.
     Unused,
+    /// Older than the same variant, which is stored.
+    Known,
 }
 
 impl From<Refusal> for refusal::Refusal {
@@ -49,7 +67,8 @@ impl From<Refusal> for refusal::Refusal {
         match refused {
             Refusal::TooLarge => refusal::Refusal::BodyTooLarge,
             Refusal::Purged => refusal::Refusal::Purged,
-            Refusal::Unused => refusal::Refusal::Unused,
+            // `Known` is for what is restored only, which no request asks about.
+            Refusal::Unused | Refusal::Known => refusal::Refusal::Unused,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::entry::{Entry, Segment};
 use super::eviction::Lists;
 use super::forms::{Coding, Forms};
+use super::item::Item;
 use super::keys::{Hashes, KeyRef};
 use super::object::{FRESH, Head, Object, Variant};
 use super::options::Limits;
@@ -44,7 +45,9 @@ pub(super) struct Shard<H> {
     pub counts: Counts,
     /// Removed objects, to be freed without the lock.
     dead: Vec<Variant<H>>,
-    limits: Limits,
+    /// Evicted objects that were used, to be passed on without the lock.
+    pub evicted: Vec<Item<H>>,
+    pub limits: Limits,
 }
 
 impl<H: Head> Shard<H> {
@@ -58,6 +61,7 @@ impl<H: Head> Shard<H> {
             marks: vec![0; MARKS].into_boxed_slice(),
             counts: Counts::default(),
             dead: Vec::new(),
+            evicted: Vec::new(),
             limits,
         }
     }
@@ -307,8 +311,12 @@ impl<H: Head> Shard<H> {
         true
     }
 
-    fn find(&self, key: &KeyRef<'_>, hashes: Hashes) -> Option<u32> {
+    pub fn find(&self, key: &KeyRef<'_>, hashes: Hashes) -> Option<u32> {
         self.by_key.find(hashes.key, |id| self.slots[*id].is_for(key)).copied()
+    }
+
+    pub fn mark(&mut self, url: u64) -> &mut u64 {
+        &mut self.marks[(url >> 20) as usize % MARKS]
     }
 
     fn set_mark(&mut self, url: u64, sequence: u64) {

@@ -74,6 +74,16 @@ fn a_variant_replaces_the_same_and_the_least_recently_used_goes() {
 }
 
 #[test]
+fn a_closed_store_holds_nothing() {
+    let store = store();
+    put(&store, "a", page(0, b"", 1, 10));
+    store.close(Moment(1));
+    assert_eq!(content(&store, "a", 0), None);
+    assert_eq!(put(&store, "b", page(0, b"", 1, 10)), Inserted::Refused(Refusal::TooLarge));
+    assert_eq!(store.counts().bytes, 0);
+}
+
+#[test]
 fn the_highest_rank_is_chosen() {
     let store = store();
     for (variant, number) in [(0, 7), (1, 9), (2, 8)] {
@@ -266,4 +276,47 @@ fn a_refusal_is_known_before_the_body_has_come() {
     store.purge_url(b"a", Fate::Removed, Moment(0));
     assert_eq!(store.refusal(key("a"), &head, 100, store.begin()), None);
     assert_eq!(store.counts().refused_purged, 1);
+}
+
+/// Takes the names of what is evicted.
+#[derive(Clone, Default)]
+struct Names(Arc<Mutex<Vec<String>>>);
+
+impl Evictions<Page> for Names {
+    fn point(&self) -> u64 {
+        7
+    }
+
+    fn evicted(&self, item: Item<Page>, point: u64) {
+        assert_eq!(point, 7);
+        self.0.lock().unwrap().push(String::from_utf8(item.key.to_vec()).unwrap());
+    }
+}
+
+#[test]
+fn what_was_asked_for_twice_is_passed_on_unless_it_is_purged() {
+    let names = Names::default();
+    let options = Options { capacity: 1 << 20, shards: 1, ..Options::default() };
+    let store = Store::with_evictions(&options, Some(Box::new(names.clone())));
+    for i in 0..100 {
+        let name = format!("/{i}");
+        // Every other one is asked for once more.
+        for _ in 0..1 + i % 2 {
+            content(&store, &name, 0);
+            put(&store, &name, page(0, &[i as u8 % 4], i, 30_000));
+        }
+    }
+    let passed = std::mem::take(&mut *names.0.lock().unwrap());
+    assert!(passed.len() > 10, "{passed:?}");
+    let even = passed.iter().filter(|name| name.ends_with(['0', '2', '4', '6', '8'])).count();
+    assert!(even <= passed.len() / 10, "few are taken for others by the sketch: {even} of {}", passed.len());
+    // Nothing leaves behind a purge that has not met it.
+    store.purge(Target::All, Fate::Removed, Moment(1));
+    for i in 200..300 {
+        // Often enough to go before those that are there.
+        (0..4).for_each(|_| _ = content(&store, &format!("/{i}"), 0));
+        put(&store, &format!("/{i}"), page(0, b"", i, 30_000));
+    }
+    let passed = names.0.lock().unwrap();
+    assert!(passed.iter().all(|name| name.starts_with("/2")), "{passed:?}");
 }

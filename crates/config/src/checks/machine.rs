@@ -48,6 +48,10 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     {
         check_state(Path::new(&path), acme.span_of("state"), machine, findings);
     }
+    let disk = root.section("cache").section("disk");
+    if let Some(path) = disk.text("path") {
+        check_cache(Path::new(&path), disk.span_of("path"), machine, findings);
+    }
     let admin = root.section("admin");
     if let Some(Formed::Socket(AdminSocket::At(path))) = admin.formed("bind") {
         check_socket(&path, admin.span_of("bind"), machine, findings);
@@ -132,6 +136,19 @@ fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fi
     if let Some((at, Found::File | Found::Socket | Found::Other)) = there {
         let message = format!("{} is not a folder", at.display());
         findings.add(Code::NotHere, span, message).help("set a folder that evenkeel can write to or create");
+    }
+}
+
+/// Checks the folder of the cache, which is made if its parent is there.
+fn check_cache(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    check_state(path, span, machine, findings);
+    if machine.look(path).is_err() {
+        check_folder(path, span, machine, findings);
+    } else {
+        let file = path.join("responses");
+        if matches!(machine.look(&file), Ok(Found::File)) && machine.append(&file).is_err() {
+            not_mine(&file, "write to", span, findings);
+        }
     }
 }
 

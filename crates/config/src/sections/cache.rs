@@ -1,15 +1,17 @@
-//! `[cache]`: memory for the responses that routes with `cache` store. See [`CacheMemory`].
+//! `[cache]`: memory and disk for the responses that routes with `cache` store. See [`CacheMemory`].
 
 use crate::diagnostic::Findings;
+use crate::form::Form;
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
+use std::path::PathBuf;
 
 table! {
     pub(crate) static CACHE = "[cache]",
-        "Memory for the responses that routes with `cache` store. All routes and workers share it, and a reload keeps what \
-        is stored.";
+        "Memory for the responses that routes with `cache` store, and a disk beside it. All routes and workers share them, \
+        and a reload keeps what is stored.";
 
     /// `[cache]`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CacheMemory {
         /// Most bytes of responses in memory, with all that is kept for them.
         memory: u64 = Key {
@@ -34,6 +36,40 @@ table! {
             absent: Absent::Default("64"),
             help: "Most responses of one URL that differ by `Vary`. The least recently used goes first.",
             why: "More than browsers, languages and codings make, and far fewer than cookies would.",
+        };
+        /// Second tier on disk; `None` = memory alone.
+        disk: Option<CacheDisk> = Key {
+            name: "disk",
+            kind: Kind::Table(&DISK),
+            absent: Absent::Means("memory alone"),
+            help: "Disk for what memory has no room for. What it has is there again after a restart.",
+            why: "",
+        };
+    }
+}
+
+table! {
+    pub(crate) static DISK = "disk of [cache]",
+        "Disk for stored responses: those that memory drops after they were used, and at the end of the process all of it.";
+
+    /// `disk` of `[cache]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CacheDisk {
+        /// Folder of the file, for this process alone.
+        path: PathBuf = Key {
+            name: "path",
+            kind: Kind::Text(Form::File),
+            absent: Absent::Required("\"/var/cache/evenkeel\""),
+            help: "Folder for one file, of this process alone. Made if its parent is there.",
+            why: "",
+        };
+        /// Size of the file in bytes.
+        size: u64 = Key {
+            name: "size",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 44, off: false },
+            absent: Absent::Default("\"1GiB\""),
+            help: "Size of the file, whose room is taken at the start. About 30 bytes of memory are kept for each response.",
+            why: "Several times the memory, and small beside the disk of a server.",
         };
     }
 }

@@ -4,7 +4,7 @@ use crate::arguments::{Cache as Arguments, CacheOrder, CachePurge, CacheShow, Ca
 use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, table};
-use evenkeel_view::cache::{Cache, CacheRoute, Purge, PurgeDone, StoredResponse, TopKey};
+use evenkeel_view::cache::{Cache, CacheDisk, CacheRoute, Purge, PurgeDone, StoredResponse, TopKey};
 use evenkeel_view::words::{ago, bytes, escaped, grouped, percent};
 use hyper::Method;
 use serde::de::DeserializeOwned;
@@ -81,6 +81,7 @@ fn state(cache: &Cache) -> String {
     if !others.is_empty() {
         let _ = writeln!(text, "{}", others.join("; "));
     }
+    text += &cache.disk.as_ref().map(disk).unwrap_or_default();
     text.push('\n');
     let rows: Vec<Vec<String>> = cache.routes.iter().map(row).collect();
     text += &table(
@@ -91,6 +92,36 @@ fn state(cache: &Cache) -> String {
         let _ = write!(text, "\nroute {} did not store:\n", route.route);
         let reason = |reason: &evenkeel_view::cache::NotStored| vec![grouped(reason.responses), reason.text.clone()];
         text += &table(&["RESPONSES", "REASON"], &route.reasons.iter().map(reason).collect::<Vec<_>>());
+    }
+    text
+}
+
+/// Disk of the cache, in two lines.
+fn disk(disk: &CacheDisk) -> String {
+    let part = disk.bytes as f64 / disk.capacity.max(1) as f64;
+    let mut text = format!(
+        "on disk: {} of {} in use ({}): {} in {}\n",
+        bytes(disk.bytes),
+        bytes(disk.capacity),
+        percent(part, ""),
+        counted(disk.objects, "response"),
+        disk.path
+    );
+    if !disk.is_open {
+        let _ = writeln!(text, "on disk: {}", disk.state);
+    }
+    let others = [
+        (disk.reads, "read"),
+        (disk.hits, "found"),
+        (disk.writes, "written"),
+        (disk.dropped, "not written, as too many waited"),
+        (disk.reads_dropped, "not read, as too many waited"),
+        (disk.errors, "broken or failed"),
+    ];
+    let others = others.into_iter().filter(|(count, _)| *count > 0);
+    let others: Vec<String> = others.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+    if !others.is_empty() {
+        let _ = writeln!(text, "on disk: {}", others.join("; "));
     }
     text
 }
@@ -218,6 +249,26 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part} in {text}");
         }
+    }
+
+    #[test]
+    fn a_disk_has_two_lines_and_a_third_one_if_it_is_not_open() {
+        let open = CacheDisk {
+            path: "/var/cache/evenkeel".into(),
+            state: "open".into(),
+            is_open: true,
+            bytes: 500,
+            capacity: 1000,
+            objects: 1,
+            reads: 7,
+            ..CacheDisk::default()
+        };
+        assert_eq!(
+            disk(&open),
+            "on disk: 500 B of 1.00 kB in use (50%): 1 response in /var/cache/evenkeel\non disk: 7 read\n"
+        );
+        let off = CacheDisk { state: "off: cannot write".into(), is_open: false, reads: 0, ..open };
+        assert!(disk(&off).ends_with("in /var/cache/evenkeel\non disk: off: cannot write\n"), "{}", disk(&off));
     }
 
     #[test]

@@ -88,7 +88,10 @@ pub fn purge(now: &Arc<Numbers>, control: &Control, purge: &Purge, by: &str) -> 
     let text = format!("{how} of the cache: {}", purging.target());
     tracing::info!(by, "operator order: {text}");
     control.events().tell(Kind::Operator, (None, None), text, Some(by));
-    Box::pin(apart(move || purging.end()))
+    Box::pin(async move {
+        let ended = apart(move || purging.end()).await?;
+        ended.map_err(|why| Problem::refused(why.to_string()))
+    })
 }
 
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {

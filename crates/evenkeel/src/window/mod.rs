@@ -1,6 +1,7 @@
 //! The process as its operators see and change it: answers to the API.
 
 pub mod cached;
+pub mod handed;
 pub mod native;
 pub mod past;
 pub mod shown;

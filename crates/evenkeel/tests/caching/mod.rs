@@ -1,6 +1,8 @@
 //! `evenkeel cache` and the paths of the API below `/v1/cache`.
 
+mod disk;
 mod traffic;
+mod upgrade;
 
 use crate::support::{Endpoint, Folder, Running, address, ask, ends, evenkeel, get, text};
 use serde_json::Value;

@@ -11,10 +11,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("cache", &[
-        "store", "answer", "conditional", "status", "decide", "freshen", "storable", "range", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
+        "record", "store", "answer", "conditional", "status", "decide", "freshen", "storable", "range", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
         "invalidate", "key", "refusal", "syntax", "moment",
     ]),
-    ("cache/store", &["browse", "shard eviction", "sketch", "slots", "entry", "keys", "counts", "purge", "results", "object forms", "options"]),
+    ("cache/record", &["purge", "response", "cursor", "frame"]),
+    ("cache/store", &["browse", "restore", "shard eviction", "sketch", "slots", "item", "entry", "keys", "counts", "purge", "results", "object forms", "options"]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
     ("compress", &["response", "tags", "refusal", "media", "encoder", "accept", "coding"]),
     ("convert", &[
@@ -31,6 +32,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "metrics", "following", "providers", "sources", "ask", "context", "message", "polling", "out", "kept", "lock",
         "system",
     ]),
+    ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
         "server", "metrics", "worker", "tcp", "udp", "binding", "core", "answer",
         "records", "client", "rate", "cookie", "soa", "zone", "reply", "query", "pools", "stats",
@@ -56,7 +58,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "core", "observe", "peer", "cache", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["filling", "state", "encodings", "asked", "flights", "counts", "keys"]),
+    ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",

@@ -1,15 +1,20 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
 //! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
 //! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`]. Bodies have [`encodings`],
-//! too.
+//! too. At an upgrade the process that takes over gets the stored responses ([`handover`]), and purges hold in both
+//! ([`partner`]). A [`disk`] may be beside the memory.
 
 pub mod asked;
 pub mod counts;
+pub mod disk;
 pub mod encodings;
 pub mod filling;
 pub mod flights;
+pub mod handover;
 pub mod keys;
+pub mod partner;
 pub mod state;
+mod stream;
 
 use counts::AllCounts;
 use encodings::Encodings;
@@ -17,15 +22,20 @@ use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
 use evenkeel_cache::key::Key;
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::refusal::Refusal;
-use evenkeel_cache::store::{Inserted, Object, Options, Sequence, Store};
+use evenkeel_cache::store::{Evictions, Inserted, Matched, Object, Options, Sequence, Store};
 use evenkeel_cache::stored::Stored;
+use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheMemory;
+use evenkeel_disk::{Disk, Loaded, Ticket};
+use evenkeel_view::words::unix_ms;
 use flights::Flights;
+use partner::{Partner, Told};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Share of the memory that bodies may take while they come, before they are stored.
 const COMING_SHARE: u64 = 4;
@@ -46,6 +56,10 @@ pub struct SharedCache {
     pub counts: Arc<AllCounts>,
     pub encodings: Arc<Encodings>,
     pub plan: CacheMemory,
+    /// The other process of an upgrade.
+    pub partner: Arc<Partner>,
+    /// Second tier, if there is one.
+    pub disk: Option<Disk>,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
     /// Bytes of bodies that are to be stored and have come so far.
@@ -56,6 +70,19 @@ pub struct SharedCache {
     pub behind_parts: AtomicU64,
 }
 
+/// A purge that holds here, with what is left to wait for.
+#[derive(Debug)]
+pub struct Ordered {
+    /// Responses that a purge of a URL was meant for.
+    pub matched: Matched,
+    /// Point in the order of purges of another one.
+    pub sequence: Option<Sequence>,
+    /// Ends when a crash does not undo it on the disk.
+    pub written: Option<Arc<Ticket>>,
+    /// The other process of an upgrade, which was told of it.
+    pub told: Option<Told>,
+}
+
 /// Room for a body that comes, given back when this is dropped.
 pub struct Room {
     shared: Arc<SharedCache>,
@@ -63,19 +90,28 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates an empty cache, which takes memory as it fills.
-    pub fn new(plan: CacheMemory) -> SharedCache {
+    /// Creates the cache of the first plan, with what is on its disk.
+    pub fn first(plan: &Plan) -> SharedCache {
+        SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open))
+    }
+
+    /// Creates a cache with nothing in memory, which takes it as it fills.
+    pub fn new(plan: CacheMemory, disk: Option<Disk>) -> SharedCache {
+        let options = Options {
+            capacity: plan.memory,
+            object_max: plan.object_max,
+            variants_max: plan.variants_max,
+            ..Options::default()
+        };
+        let evictions = disk.clone().map(|disk| Box::new(disk) as Box<dyn Evictions<Stored>>);
         SharedCache {
-            store: Store::new(&Options {
-                capacity: plan.memory,
-                object_max: plan.object_max,
-                variants_max: plan.variants_max,
-                ..Options::default()
-            }),
+            store: Store::with_evictions(&options, evictions),
             flights: Arc::default(),
             counts: Arc::default(),
             encodings: Arc::default(),
             plan,
+            partner: Arc::default(),
+            disk,
             coming: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             behind_parts: AtomicU64::new(0),
@@ -83,15 +119,70 @@ impl SharedCache {
         }
     }
 
-    /// Cache of the next plan: the same, unless its size has changed.
-    pub fn next(self: &Arc<SharedCache>, plan: CacheMemory) -> Arc<SharedCache> {
-        match plan == self.plan {
-            true => self.clone(),
-            false => {
-                let (counts, encodings) = (self.counts.clone(), self.encodings.clone());
-                SharedCache { counts, encodings, ..SharedCache::new(plan) }.into()
-            }
+    /// Cache of the next plan: the same, unless its size or its disk has changed.
+    pub fn next(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
+        let wanted = disk::options(plan);
+        let has_same_disk = self.disk.as_ref().map(Disk::options) == wanted.as_ref();
+        if has_same_disk && self.plan == plan.cache {
+            return self.clone();
         }
+        let disk = if has_same_disk {
+            self.disk.clone()
+        } else {
+            // If it is the same folder, the next one gets it once this one has let go of it.
+            self.let_go();
+            wanted.map(disk::open)
+        };
+        let (counts, partner, encodings) = (self.counts.clone(), self.partner.clone(), self.encodings.clone());
+        SharedCache { counts, partner, encodings, ..SharedCache::new(plan.cache.clone(), disk) }.into()
+    }
+
+    /// The present time, for lifetimes and ages. `now` is on the workers' clock.
+    pub fn moment(&self, now: Instant) -> Moment {
+        Moment(self.unix_ms(now, unix_ms(SystemTime::now())))
+    }
+
+    /// Sets the clock forward, so that `now` is not before a moment that another process has seen.
+    pub fn not_before(&self, now: Instant, at: Moment) {
+        let since = (now.0 / MILLISECOND_NS) as i64;
+        self.origin_ms.fetch_max(i64::try_from(at.0).map_or(i64::MIN, |at| at - since), Ordering::Relaxed);
+    }
+
+    /// Purges here, and tells the other process of an upgrade. What was meant by a purge other than of a URL is counted later,
+    /// by its point in the order of purges.
+    pub fn purge(&self, purge: &PurgeRecord) -> Ordered {
+        Ordered { told: self.partner.tell(purge), ..self.purge_here(purge) }
+    }
+
+    /// Purges in this process, and tells no other one.
+    pub fn purge_here(&self, purge: &PurgeRecord) -> Ordered {
+        // The disk first, so that nothing comes back from there behind the purge; and again, for what has gone there meanwhile.
+        let hidden = self.disk.as_ref().map(|disk| (disk, disk.hide(purge)));
+        let (matched, sequence) = match &purge.scope {
+            Scope::Url(url) => (self.store.purge_url(url, purge.fate, purge.at), None),
+            Scope::Log(target) => (Matched::default(), Some(self.store.purge(target.clone(), purge.fate, purge.at))),
+        };
+        let written = hidden.map(|(disk, hidden)| disk.purge(purge, hidden));
+        Ordered { matched, sequence, written, told: None }
+    }
+
+    /// Lets another process or plan have the disk, and uses it no more.
+    pub fn let_go(&self) {
+        self.disk.iter().for_each(Disk::close);
+    }
+
+    /// Stores in memory what was read from the disk. What memory has is newer.
+    pub fn promote(&self, key: &Key, loaded: &Loaded, now: Moment) {
+        for restored in loaded.responses.iter() {
+            let object = restored.object.clone();
+            let varying = object.head().varying();
+            self.store.restore(key.into(), restored.clone(), loaded.began, now, |other| other.varying() == varying);
+        }
+    }
+
+    /// Drops everything, and stores nothing from now on.
+    pub fn retire(&self, now: Instant) {
+        self.store.close(self.moment(now));
     }
 
     /// Lets time pass for what is stored, without waiting.
@@ -123,6 +214,7 @@ impl SharedCache {
     pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Option<Refusal> {
         let (store, object) = (&self.store, entry.clone());
         let varying = entry.head().varying();
+        self.disk.iter().for_each(|disk| disk.forget(key.into(), varying));
         match store.insert(key.into(), object, began, now, |other| other.varying() == varying) {
             Inserted::Refused(refusal) => Some(refusal.into()),
             Inserted::Added | Inserted::Replaced => None,

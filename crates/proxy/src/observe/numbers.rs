@@ -2,14 +2,20 @@
 //! change, only that pool's are replaced.
 
 use crate::cache::SharedCache;
+use crate::cache::handover::Context;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::peer::limits::Limits;
+use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
 use evenkeel_runtime::ledger::{self, Tally};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::watch;
+
+/// Time for writing the memory of the cache to its disk at the end of the process.
+const SAVE_MAX: Duration = Duration::from_secs(10);
 
 /// The endpoints of a pool, with the counters of each worker for them.
 pub type Members = ledger::Members<EndpointStats>;
@@ -34,7 +40,7 @@ impl Numbers {
         let tallies = generation.pools().map(|(_, endpoints)| Tally::first(endpoints, workers)).collect();
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
         let limits = Limits::default().next(&generation.plan).into();
-        let cache = SharedCache::new(generation.plan.cache).into();
+        let cache = SharedCache::first(&generation.plan).into();
         Numbers { generation, workers, limits, cache, tallies }
     }
 
@@ -48,8 +54,33 @@ impl Numbers {
         });
         let tallies = tallies.collect();
         let limits = self.limits.next(&generation.plan).into();
-        let cache = self.cache.next(generation.plan.cache);
+        let cache = self.cache.next(&generation.plan);
         Numbers { generation, workers, limits, cache, tallies }
+    }
+
+    /// Parts that a handover of stored responses uses. `now` is on the workers' clock.
+    pub fn handover(
+        running: watch::Receiver<Arc<Numbers>>,
+        now: impl Fn() -> Instant + Send + Sync + 'static,
+    ) -> Context {
+        Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
+    }
+
+    /// Writes what the memory of the cache holds to its disk, and lets go of it, in a limited time. Not for a thread that serves
+    /// requests.
+    pub fn save_cache(&self) {
+        let until = std::time::Instant::now() + SAVE_MAX;
+        if let Some(disk) = &self.cache.disk {
+            disk.save(&self.cache.store, until);
+            disk.close();
+            disk.is_closed(until.saturating_duration_since(std::time::Instant::now()));
+        }
+    }
+
+    /// Drops what the cache has in memory, stores nothing more, and lets another process have its disk.
+    pub fn retire_cache(&self, now: Instant) {
+        self.cache.let_go();
+        self.cache.retire(now);
     }
 
     /// Lets time pass for stored responses, as tests do that cannot wait.

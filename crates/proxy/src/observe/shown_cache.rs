@@ -1,26 +1,30 @@
 //! The cache as operators see it, and their purges.
 
 use super::numbers::Numbers;
+use crate::cache::Ordered;
 use crate::cache::counts::{CacheCounts, CacheResult};
+use crate::cache::disk::wait;
 use crate::cache::encodings::of_store;
 use crate::cache::keys::{keys, user_text};
+use crate::cache::partner::{Told, Unconfirmed};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
 use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_cache::store::{AGES, By, Counts, Fate, Item, KeyRef, Matched, Sequence, Target, Top};
 use evenkeel_cache::stored::Stored;
 use evenkeel_cache::tags::TAG_MAX;
 use evenkeel_compress::coding::Coding;
 use evenkeel_config::plan;
+use evenkeel_disk::{Disk, Stage, Ticket};
 use evenkeel_view::cache::{
-    AgeClass, Cache, CacheRoute, EncodedBody, Evicted, Meant, NotStored, Purge, PurgeDone, Refused, StoredResponse,
-    TopBy, TopKey,
+    AgeClass, Cache, CacheDisk, CacheRoute, EncodedBody, Evicted, Meant, NotStored, Purge, PurgeDone, Refused,
+    StoredResponse, TopBy, TopKey,
 };
-use evenkeel_view::words::unix_ms;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Places of the store that are looked at between two looks at whether a purge is complete.
 const PLACES: usize = 4096;
@@ -40,6 +44,28 @@ pub struct Purging {
     numbers: Arc<Numbers>,
     done: PurgeDone,
     sequence: Option<Sequence>,
+    /// The other process of an upgrade, for each purge that it was told of.
+    told: Vec<Told>,
+    /// Tickets that end when the disk has noted the purges.
+    written: Vec<Arc<Ticket>>,
+}
+
+/// Reason why a purge holds, but not everywhere or not for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEverywhere {
+    /// The other process of an upgrade may still serve what was purged.
+    Partner(Unconfirmed),
+    /// A crash or a restart may undo it, with the reason.
+    Disk(String),
+}
+
+impl fmt::Display for NotEverywhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotEverywhere::Partner(unconfirmed) => unconfirmed.fmt(f),
+            NotEverywhere::Disk(why) => f.write_str(why),
+        }
+    }
 }
 
 impl Numbers {
@@ -66,6 +92,7 @@ impl Numbers {
             purged: counts.purged,
             made_stale: counts.marked,
             fetching_behind: self.cache_fetches_behind(),
+            disk: self.cache.disk.as_ref().map(shown_disk),
             routes,
         })
     }
@@ -91,7 +118,7 @@ impl Numbers {
     /// No route of the plan has a cache.
     pub fn cache_top(&self, n: usize, by: TopBy, now: Instant) -> Result<Vec<TopKey>, CacheRefused> {
         self.needs_cache()?;
-        let (now, store) = (self.cache_moment(now), &self.cache.store);
+        let (now, store) = (self.cache.moment(now), &self.cache.store);
         let by = match by {
             TopBy::Hits => By::Hits,
             TopBy::Size => By::Bytes,
@@ -121,7 +148,7 @@ impl Numbers {
     /// # Errors
     /// No route has a cache, or this is not a URL.
     pub fn cache_show(&self, url: &str, now: Instant) -> Result<Vec<StoredResponse>, CacheRefused> {
-        let now = self.cache_moment(now);
+        let now = self.cache.moment(now);
         let items = self.cache_urls(url)?.into_iter().flat_map(|url| self.cache.store.of_url(&url));
         Ok(items.filter_map(|item| self.shown_stored(&item, now)).collect())
     }
@@ -133,20 +160,24 @@ impl Numbers {
     /// No route has a cache, or the order cannot be understood.
     pub fn purge_cache(self: &Arc<Numbers>, purge: &Purge, now: Instant) -> Result<Purging, CacheRefused> {
         self.needs_cache()?;
-        let (now, store) = (self.cache_moment(now), &self.cache.store);
+        let at = self.cache.moment(now);
         let fate = if purge.soft { Fate::Stale } else { Fate::Removed };
+        let purge_of = |scope| self.cache.purge(&PurgeRecord { scope, fate, at });
         let (purged, target) = match purge.meant().map_err(CacheRefused::Malformed)? {
             Meant::Url(url) => {
                 let urls = self.cache_urls(url)?;
-                let mut sum = Matched::default();
+                let (mut sum, mut told, mut written) = (Matched::default(), Vec::new(), Vec::new());
                 for one in &urls {
-                    let matched = store.purge_url(one, fate, now);
-                    sum = Matched { objects: sum.objects + matched.objects, bytes: sum.bytes + matched.bytes };
+                    let ordered = purge_of(Scope::Url(one.as_slice().into()));
+                    sum.objects += ordered.matched.objects;
+                    sum.bytes += ordered.matched.bytes;
+                    told.extend(ordered.told);
+                    written.extend(ordered.written);
                 }
                 let urls: Vec<String> = urls.iter().map(|url| text(url.strip_suffix(b"\0").unwrap_or(url))).collect();
                 let purged = format!("url {}", urls.join(", "));
                 let done = PurgeDone { purged, soft: purge.soft, objects: sum.objects, bytes: sum.bytes };
-                return Ok(Purging { numbers: self.clone(), done, sequence: None });
+                return Ok(Purging { numbers: self.clone(), done, sequence: None, told, written });
             }
             Meant::Prefix(prefix) => {
                 let prefix = self.prefix(prefix)?;
@@ -158,14 +189,15 @@ impl Numbers {
             Meant::Tag(tag) => (format!("tag {tag}"), Target::Tag(tag.as_bytes().into())),
             Meant::All => ("everything".to_owned(), Target::All),
         };
-        let sequence = Some(store.purge(target, fate, now));
+        let Ordered { sequence, told, written, .. } = purge_of(Scope::Log(target));
         let done = PurgeDone { purged, soft: purge.soft, ..PurgeDone::default() };
-        Ok(Purging { numbers: self.clone(), done, sequence })
+        let (told, written) = (told.into_iter().collect(), written.into_iter().collect());
+        Ok(Purging { numbers: self.clone(), done, sequence, told, written })
     }
 
     /// Frees memory of stored responses that nothing serves any more, in a short step. To be called once a second.
     pub fn sweep_cache(&self, now: Instant) {
-        self.cache.sweep(self.cache_moment(now));
+        self.cache.sweep(self.cache.moment(now));
     }
 
     /// True if a route of the plan has a cache.
@@ -275,10 +307,6 @@ impl Numbers {
         bytes.pop();
         Ok(bytes)
     }
-
-    fn cache_moment(&self, now: Instant) -> Moment {
-        Moment(self.cache.unix_ms(now, unix_ms(SystemTime::now())))
-    }
 }
 
 impl Purging {
@@ -287,17 +315,25 @@ impl Purging {
         &self.done.purged
     }
 
-    /// Counts the stored responses that the purge was meant for. Looks at every key: not for a thread that serves requests.
-    pub fn end(mut self) -> PurgeDone {
+    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good, and counts the stored responses
+    /// in memory that it was meant for. Looks at every key: not for a thread that serves requests.
+    ///
+    /// # Errors
+    /// Responses that were purged may still be served by the other process, or come back with a crash.
+    pub fn end(mut self) -> Result<PurgeDone, NotEverywhere> {
+        self.told.iter().try_for_each(Told::wait).map_err(NotEverywhere::Partner)?;
+        if let Some(disk) = &self.numbers.cache.disk {
+            self.written.iter().try_for_each(|ticket| wait(disk, ticket)).map_err(NotEverywhere::Disk)?;
+        }
         let store = &self.numbers.cache.store;
-        let Some(sequence) = self.sequence else { return self.done };
+        let Some(sequence) = self.sequence else { return Ok(self.done) };
         // Another purge's sweep may be under way: it then counts for this one too, or this one's does after it.
         while store.sweep(PLACES) && !store.purged(sequence).is_none_or(|purged| purged.is_complete) {
             std::thread::yield_now();
         }
         let purged = store.purged(sequence);
         (self.done.objects, self.done.bytes) = purged.map_or((0, 0), |purged| (purged.objects, purged.bytes));
-        self.done
+        Ok(self.done)
     }
 }
 
@@ -305,6 +341,30 @@ impl Purging {
 fn terms(item: &Item<Stored>) -> evenkeel_cache::stored::Terms {
     let terms = item.object.head().terms;
     item.stale_from.map_or(terms, |at| terms.ended_at(at))
+}
+
+fn shown_disk(disk: &Disk) -> CacheDisk {
+    let (counts, stage) = (disk.counts(), disk.stage());
+    CacheDisk {
+        path: disk.options().path.display().to_string(),
+        is_open: stage == Stage::Open,
+        state: match stage {
+            Stage::Open => "open".to_owned(),
+            Stage::Searching => "being searched: responses are found there once that is done".to_owned(),
+            Stage::Waiting => "used by another process".to_owned(),
+            Stage::Off(failure) => format!("off: {failure}"),
+            Stage::Closed => "left to another process".to_owned(),
+        },
+        bytes: counts.bytes,
+        capacity: disk.options().size,
+        objects: counts.objects,
+        reads: counts.reads,
+        hits: counts.hits,
+        writes: counts.writes,
+        dropped: counts.dropped,
+        reads_dropped: counts.reads_dropped,
+        errors: counts.errors,
+    }
 }
 
 fn evicted(counts: &Counts) -> Evicted {

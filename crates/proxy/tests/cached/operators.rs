@@ -26,7 +26,7 @@ fn now(proxy: &Proxy) -> Instant {
 
 pub fn purge(proxy: &Proxy, purge: &Purge) -> PurgeDone {
     let purging = proxy.server().numbers().purge_cache(purge, now(proxy)).expect("it is an order");
-    purging.end()
+    purging.end().expect("there is neither another process nor a disk")
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod lists;
 use super::page::{Asked, Content, Page};
 use super::shown::{or_dash, percent};
 use super::table::{Column, Row, compact, table};
-use evenkeel_view::cache::{Cache, CacheRoute, Evicted, TopBy, TopKey, TopWanted};
+use evenkeel_view::cache::{Cache, CacheDisk, CacheRoute, Evicted, TopBy, TopKey, TopWanted};
 use evenkeel_view::words::{ago, bytes, grouped};
 use lists::{keys, stored};
 use maud::{Markup, html};
@@ -54,6 +54,7 @@ fn page(asked: &Asked, cache: &Cache, [used, largest]: [&[TopKey]; 2]) -> Markup
         h1 { "Cache" }
         (figures(cache))
         (evicted(&cache.evicted))
+        @if let Some(of_cache) = &cache.disk { (disk(of_cache)) }
         h2 { "Routes" }
         p.dim { "Requests since the start. The hit ratio is the part of those for the cache that a stored response answered, fresh or stale." }
         (table("Routes with a cache", ROUTES, cache.routes.iter().map(route)))
@@ -102,6 +103,25 @@ fn figures(cache: &Cache) -> Markup {
             div { dt { "stored so far" } dd { (grouped(cache.inserted)) } }
             div { dt { "purged" } dd { (grouped(cache.purged)) } }
             div { dt { "validated behind requests now" } dd { (grouped(cache.fetching_behind)) } }
+        }
+    }
+}
+
+fn disk(disk: &CacheDisk) -> Markup {
+    let part = disk.bytes as f64 / disk.capacity.max(1) as f64;
+    html! {
+        h2 { "Disk" }
+        @if !disk.is_open { p { (disk.state) "." } }
+        dl.figures {
+            div { dt { "folder" } dd { (disk.path) } }
+            div { dt { "disk" } dd { (bytes(disk.bytes)) " of " (bytes(disk.capacity)) } }
+            div { dt { "in use" } dd { (percent(part)) } }
+            div { dt { "responses" } dd { (grouped(disk.objects)) } }
+            div { dt { "read" } dd { (grouped(disk.reads)) } }
+            div { dt { "found" } dd { (grouped(disk.hits)) } }
+            div { dt { "written" } dd { (grouped(disk.writes)) } }
+            div { dt { "not written, as too many waited" } dd { (grouped(disk.dropped)) } }
+            div { dt { "broken or failed" } dd { (grouped(disk.errors)) } }
         }
     }
 }

@@ -104,6 +104,7 @@ fn run(steps: Vec<Step>, capacity: u64) -> Result<(), TestCaseError> {
                         model.known.retain(|known, _| known.0 != key);
                     }
                     Inserted::Refused(Refusal::TooLarge) => prop_assert!(evicts),
+                    Inserted::Refused(Refusal::Known) => prop_assert!(false, "refused as known, though it is new"),
                     Inserted::Added | Inserted::Replaced => {
                         prop_assert!(!is_purged, "stored though it was purged");
                         let before = model.known.insert((key, variant), (tag, content, false));

@@ -10,6 +10,7 @@ use crate::body::response::Response;
 use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
+use crate::cache::disk;
 use crate::cache::encodings::Whole;
 use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
@@ -29,9 +30,11 @@ use evenkeel_cache::refusal::Bypass;
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::status::Forward;
 use evenkeel_cache::storable::{storable, storable_whole};
-use evenkeel_cache::store::{Found, Hit};
+use evenkeel_cache::store::{Found, Hit, Restored};
+use evenkeel_cache::stored::Stored;
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
+use evenkeel_disk::{Loaded, Read};
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_wire::head::{Edits, Request};
 use evenkeel_wire::http1::fields::Stated;
@@ -84,6 +87,16 @@ pub(super) struct Wish {
     pub key: Key,
     /// True if the request has waited for that of another client.
     is_collapsed: bool,
+    /// Result of a look at the disk.
+    disk: OnDisk,
+}
+
+/// Result of a look at the disk of the cache.
+enum OnDisk {
+    NotAsked,
+    /// Nothing was found, or the disk was too slow.
+    Nothing,
+    Found(Loaded),
 }
 
 impl Filter for Caching {
@@ -175,7 +188,7 @@ impl Cache {
             // Filters may have changed them.
             false => self.responses.keys.key(&Asked::of(head.request, head.edits).request(), &place)?,
         };
-        Ok(Wish { lookup, key, is_collapsed: false })
+        Ok(Wish { lookup, key, is_collapsed: false, disk: OnDisk::NotAsked })
     }
 
     /// Removes fields by which one client could choose what others get.
@@ -215,7 +228,18 @@ impl Cache {
         let is_known = !matches!(found, Found::Nothing);
         let (entry, stale_from) = match found {
             Found::Hit(Hit { object, stale_from, .. }) => (Some(object), stale_from),
-            Found::OtherVariants | Found::Nothing => (None, None),
+            Found::OtherVariants | Found::Nothing => match (&wish.disk, &self.responses.shared.disk) {
+                (_, None) | (OnDisk::Nothing, _) => (None, None),
+                (OnDisk::NotAsked, Some(disk)) => match disk.read((&wish.key).into(), began) {
+                    Some(read) => return self.read(wish, read, wait),
+                    None => (None, None),
+                },
+                (OnDisk::Found(loaded), _) => {
+                    // Memory did not take it, as others are used more.
+                    let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
+                    self.of_disk(&wish.key, loaded, asked).map_or((None, None), |(object, at)| (Some(object), at))
+                }
+            },
         };
         let decision = entry.as_ref().map(|entry| match stale_from {
             None => decide(entry.head(), &wish.lookup, now),
@@ -273,12 +297,42 @@ impl Cache {
             let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
-        let Wish { lookup, key, is_collapsed } = wish;
+        let Wish { lookup, key, is_collapsed, .. } = wish;
         let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
         let fetch =
             Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part };
         cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
         Verdict::Next
+    }
+
+    /// Waits for the disk, on which the key may be. Requests for the same key wait for the same read.
+    fn read(self: &Rc<Cache>, wish: Wish, read: Read, wait: Option<Duration>) -> Verdict {
+        let cache = self.clone();
+        Verdict::Wait(Box::pin(async move {
+            let loaded = disk::loaded(read).await;
+            let resume: Resume = Box::new(move |cx, head| {
+                let disk = match loaded {
+                    Some(loaded) if !loaded.responses.is_empty() => {
+                        cache.responses.shared.promote(&wish.key, &loaded, cache.responses.moment(cx.core));
+                        OnDisk::Found(loaded)
+                    }
+                    _ => OnDisk::Nothing,
+                };
+                cache.look(cx, head, Wish { disk, ..wish }, wait)
+            });
+            resume
+        }))
+    }
+
+    /// Response of the disk that serves a request, unless it was purged since it was read.
+    fn of_disk(&self, key: &Key, loaded: &Loaded, asked: &mut Asked) -> Option<(Arc<Entry>, Option<Moment>)> {
+        let (request, store) = (asked.request(), &self.responses.shared.store);
+        let serves = |known: &&Restored<Stored>| {
+            vary::serves(known.object.head(), &request, &self.responses.policy)
+                && !store.is_purged_since(key.into(), known.object.head(), loaded.began)
+        };
+        let found = loaded.responses.iter().filter(serves).max_by_key(|known| known.object.head().terms.date)?;
+        Some((found.object.clone(), found.stale_from))
     }
 
     /// Waits for the response that another request fetches.
@@ -297,7 +351,8 @@ impl Cache {
                 // After a failure another request leads. A request that has waited for a response does not wait again.
                 let waited = Duration::from_nanos(cx.core.clock.now().since(began));
                 let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
-                cache.look(cx, head, Wish { is_collapsed: true, ..wish }, left)
+                // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
+                cache.look(cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
             });
             resume
         }))

@@ -12,6 +12,7 @@ use evenkeel_cache::invalidate::invalidated;
 use evenkeel_cache::key::{Key, KeyRules};
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::policy::Policy;
+use evenkeel_cache::record::{PurgeRecord, Scope};
 use evenkeel_cache::reply::Reply;
 use evenkeel_cache::store::{Fate, Sequence};
 use evenkeel_config::plan;
@@ -92,6 +93,7 @@ impl Responses {
 
     /// Drops one of the stored responses of a key.
     pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
+        self.shared.disk.iter().for_each(|disk| disk.forget(key.into(), entry.head().varying()));
         self.shared.store.drop_object(key.into(), entry);
     }
 
@@ -111,7 +113,8 @@ impl Responses {
     ) {
         for target in invalidated(request, is_https, status, fields) {
             if let Ok(url) = self.keys.url(is_https, request.host, &target) {
-                self.shared.store.purge_url(&url, Fate::Removed, now);
+                let scope = Scope::Url(url.into());
+                self.shared.purge(&PurgeRecord { scope, fate: Fate::Removed, at: now });
             }
         }
     }

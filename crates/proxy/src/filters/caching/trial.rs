@@ -38,6 +38,9 @@ impl Cache {
         let found = stored.iter().rev().filter(serves).max_by_key(|item| item.object.head().terms.date);
         let Some(item) = found else {
             let why = match stored.is_empty() {
+                true if self.responses.shared.disk.as_ref().is_some_and(|disk| disk.has((&wish.key).into())) => {
+                    return DryRun::Next(format!("would look on the disk, which has something for {key}").into());
+                }
                 true => "nothing is stored".to_owned(),
                 false => format!("what is stored is for other requests: {}", varying(&stored)),
             };

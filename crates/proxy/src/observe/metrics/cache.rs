@@ -5,6 +5,7 @@ use crate::cache::counts::{CacheCounts, CacheResult, WholeFetch};
 use crate::cache::encodings::Unmade;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_compress::coding::Coding;
+use evenkeel_disk::{Disk, Stage};
 use evenkeel_net::counter::Counter;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -93,7 +94,8 @@ impl Shown<'_> {
         {
             ConstCounter::new(value).encode(family.encode_family(&[("reason", reason)])?)?;
         }
-        self.encodings(encoder)
+        self.encodings(encoder)?;
+        self.disk(encoder)
     }
 
     /// Writes what became of the encoded forms of stored bodies, if any route makes them.
@@ -125,6 +127,55 @@ impl Shown<'_> {
         let help = "Stored responses that wait for their body to be compressed";
         let waiting = encoder.encode_descriptor("evenkeel_cache_encodings_waiting", help, None, MetricType::Gauge)?;
         ConstGauge::new(encodings.waiting() as u64).encode(waiting)
+    }
+
+    /// Writes the state of the disk; without one, everything is 0.
+    fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let disk = self.cache.disk.as_ref();
+        let counts = disk.map(Disk::counts).unwrap_or_default();
+        let is_open = u64::from(disk.is_some_and(|disk| disk.stage() == Stage::Open));
+        let capacity = disk.map_or(0, |disk| disk.options().size);
+        for (name, help, value) in [
+            (
+                "evenkeel_cache_disk_open",
+                "1 if responses are found on the disk of the cache, 0 if it cannot be used",
+                is_open,
+            ),
+            ("evenkeel_cache_disk_bytes", "Bytes of responses that can be found on disk", counts.bytes),
+            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may take on disk", capacity),
+            ("evenkeel_cache_disk_objects", "Responses that can be found on disk", counts.objects),
+        ] {
+            ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        for (name, help, value) in [
+            ("evenkeel_cache_disk_reads", "Reads of keys that are on disk and not in memory", counts.reads),
+            ("evenkeel_cache_disk_hits", "Reads that have given a response", counts.hits),
+            ("evenkeel_cache_disk_writes", "Responses written to disk", counts.writes),
+            (
+                "evenkeel_cache_disk_written_bytes",
+                "Bytes written to disk, with all that is kept for responses",
+                counts.written_bytes,
+            ),
+            (
+                "evenkeel_cache_disk_rewrites",
+                "Responses written again, as they were used and the oldest part of the disk was reclaimed",
+                counts.rewrites,
+            ),
+            (
+                "evenkeel_cache_disk_dropped",
+                "Responses not written, as too many waited or the index was full",
+                counts.dropped,
+            ),
+            ("evenkeel_cache_disk_reads_dropped", "Reads not made, as too many waited", counts.reads_dropped),
+            (
+                "evenkeel_cache_disk_errors",
+                "Calls of the disk that have failed, and responses that were not as they were written",
+                counts.errors,
+            ),
+        ] {
+            ConstCounter::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        Ok(())
     }
 
     /// Writes a counter for each route with a cache and each value of a label; an empty name means no label.

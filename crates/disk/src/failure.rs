@@ -1,0 +1,39 @@
+//! Failures of the disk in plain words, with the path and what to do.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Reason why the tier cannot be used. The cache continues in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(String);
+
+impl Failure {
+    /// Failure of a call. `what`: the thing that was tried, as "create".
+    pub fn of(what: &str, path: &Path, error: &io::Error) -> Failure {
+        let remedy = match error.kind() {
+            ErrorKind::NotFound => "create the folder",
+            ErrorKind::PermissionDenied => "let the user of evenkeel write there",
+            ErrorKind::ReadOnlyFilesystem => "mount it for writing, or name another folder",
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free room there, or set a smaller size",
+            ErrorKind::FileTooLarge => "raise the limit for the size of files (ulimit -f), or set a smaller size",
+            ErrorKind::NotADirectory => "name a folder",
+            _ => "see the log of the kernel for the disk",
+        };
+        Failure(format!("cannot {what} {}: {}: {remedy}", path.display(), reason(error)))
+    }
+}
+
+/// Text of an error without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,179 @@
+//! The file: its lock, its room, and segments by number.
+
+use crate::failure::Failure;
+use crate::layout::{Layout, Options, START};
+use evenkeel_cache::record::{FRAME, Frame, Kind};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Name of the file in its folder.
+const NAME: &str = "responses";
+
+/// A file whose segments one process writes.
+#[derive(Debug)]
+pub struct Ring {
+    file: File,
+    pub path: PathBuf,
+    pub layout: Layout,
+    /// Number of the segment in each slot; 0 for none.
+    epochs: Box<[AtomicU32]>,
+}
+
+/// Result of opening a file.
+pub enum Opened {
+    Ring(Ring),
+    /// Another process has the file.
+    Locked,
+}
+
+/// Checks that a folder can hold the file, without changing anything that is there.
+///
+/// # Errors
+/// The reason why it cannot.
+pub fn check(options: &Options) -> Result<(), Failure> {
+    let path = options.path.join(NAME);
+    let (existing, what) = if path.exists() { (&path, "write to") } else { (&options.path, "write into") };
+    if !options.path.exists() {
+        let parent = options.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        return writable(parent).map_err(|error| Failure::of("create", &options.path, &error));
+    }
+    writable(existing).map_err(|error| Failure::of(what, existing, &error))
+}
+
+fn writable(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?)
+}
+
+impl Ring {
+    /// Opens the file, or makes it. What it has stays, if its segments are those of the options.
+    ///
+    /// # Errors
+    /// The file system refuses it.
+    pub fn open(options: &Options) -> Result<Opened, Failure> {
+        if !options.path.is_dir() {
+            let made = DirBuilder::new().mode(0o700).create(&options.path);
+            made.map_err(|error| Failure::of("create", &options.path, &error))?;
+        }
+        let path = options.path.join(NAME);
+        let mut open = OpenOptions::new();
+        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.map_err(|error| Failure::of("open", &path, &error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Opened::Locked),
+            Err(error) => return Err(Failure::of("lock", &path, &error.into())),
+        }
+        let layout = Layout::of(options);
+        let epochs = (0..layout.count).map(|_| AtomicU32::new(0)).collect();
+        let ring = Ring { file, path, layout, epochs };
+        let is_mine = ring.is_mine();
+        if !is_mine || !ring.read_epochs() {
+            if is_mine {
+                tracing::warn!("{}: a segment is broken: the cache on disk begins anew", ring.path.display());
+            }
+            ring.format().map_err(|error| Failure::of("take room for", &ring.path, &error))?;
+        }
+        Ok(Opened::Ring(ring))
+    }
+
+    /// True if the file was made with the same layout, and has all its bytes.
+    fn is_mine(&self) -> bool {
+        let mut block = vec![0; START as usize];
+        let is_read = self.file.read_exact_at(&mut block, 0).is_ok() && block == self.layout.block();
+        is_read && self.file.metadata().is_ok_and(|file| file.len() == self.layout.file_len())
+    }
+
+    /// Makes an empty file of the right length, with all its room.
+    fn format(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.epochs.iter().for_each(|epoch| epoch.store(0, Ordering::SeqCst));
+        // Not all file systems can; then writing may fail later.
+        match fallocate(&self.file, FallocateFlags::empty(), 0, self.layout.file_len()) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.file.set_len(self.layout.file_len())?;
+        self.file.write_all_at(&self.layout.block(), 0)?;
+        self.file.sync_all()
+    }
+
+    /// Reads the numbers of segments. False if one is missing or cannot be read: it may have had a purge.
+    fn read_epochs(&self) -> bool {
+        let mut broken = Vec::new();
+        for slot in 0..self.layout.count {
+            let mut bytes = [0; FRAME];
+            let is_read = self.file.read_exact_at(&mut bytes, self.layout.at(slot)).is_ok();
+            let frame = Frame::read(&bytes).ok().filter(|frame| {
+                is_read && frame.kind == Kind::Segment && frame.head_len == 0 && frame.check_head(&[]).is_ok()
+            });
+            let epoch = frame.map_or(0, |frame| (frame.number >> 32) as u32);
+            if epoch > 0 && self.layout.slot(epoch) == slot {
+                self.set_epoch(slot, epoch);
+            } else if bytes != [0; FRAME] {
+                broken.push(slot);
+            }
+        }
+        broken.is_empty() && self.segments().windows(2).all(|pair| pair[0] + 1 == pair[1])
+    }
+
+    /// Number of the segment in a slot; 0 for none.
+    pub fn epoch(&self, slot: u16) -> u32 {
+        // Readers check what they have read, and the index is changed under its locks.
+        self.epochs.get(usize::from(slot)).map_or(0, |epoch| epoch.load(Ordering::SeqCst))
+    }
+
+    pub fn set_epoch(&self, slot: u16, epoch: u32) {
+        self.epochs[usize::from(slot)].store(epoch, Ordering::SeqCst);
+    }
+
+    /// Numbers of all segments, the oldest first.
+    pub fn segments(&self) -> Vec<u32> {
+        let mut all: Vec<u32> =
+            (0..self.layout.count).map(|slot| self.epoch(slot)).filter(|epoch| *epoch > 0).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Fills a buffer from a segment.
+    ///
+    /// # Errors
+    /// The disk fails, or there are fewer bytes.
+    pub fn read(&self, slot: u16, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, self.layout.at(slot) + offset)
+    }
+
+    /// Writes to a segment.
+    ///
+    /// # Errors
+    /// The disk fails or is full.
+    pub fn write(&self, slot: u16, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, self.layout.at(slot) + offset)
+    }
+
+    /// Waits until everything is on the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Lets another process have the file.
+    pub fn unlock(&self) {
+        // It is closed with the process at the latest.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+
+    /// Drops everything for good, as what is purged from now on cannot be noted.
+    ///
+    /// # Errors
+    /// The disk fails: what it has may come back.
+    pub fn erase(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.sync_all()
+    }
+}

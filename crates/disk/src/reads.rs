@@ -1,0 +1,207 @@
+//! Reads from the disk, on threads of their own. Requests for the same key wait for one read.
+
+use crate::purges::Effect;
+use crate::shared::Shared;
+use crate::writer::read;
+use evenkeel_cache::store::{KeyRef, Object, Restored, Sequence};
+use evenkeel_cache::stored::Stored;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+/// Most threads that read. A disk has more than one read under way, and CPUs are left to the workers.
+const THREADS_MAX: usize = 2;
+
+/// Most keys that wait for a thread. Requests for more go to the endpoint.
+const WAITING_MAX: usize = 1024;
+
+/// Reads that are under way. Threads begin with the first one.
+pub struct Reads {
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Reads that are not done, by the hashes of their key.
+    jobs: HashMap<(u64, u32), Arc<Job>>,
+    waiting: VecDeque<Arc<Job>>,
+    threads: usize,
+    idle: usize,
+    has_ended: bool,
+}
+
+/// A read, for which one or more requests wait.
+struct Job {
+    key: Box<[u8]>,
+    url_len: usize,
+    hashes: (u64, u32),
+    /// Point in the order of purges of the memory at which it began.
+    began: Sequence,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    done: Option<Loaded>,
+    waiting: Vec<Waker>,
+}
+
+/// Responses that were read.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Variants of the key, the newest last: stored in this order, it is the most recently used.
+    pub responses: Arc<[Restored<Stored>]>,
+    /// Point in the order of purges of the memory before they were read.
+    pub began: Sequence,
+}
+
+/// Read for which a request waits.
+pub struct Read {
+    job: Arc<Job>,
+    /// Waker that was noted last.
+    noted: Option<Waker>,
+}
+
+impl Reads {
+    pub fn new(shared: Arc<Shared>) -> Arc<Reads> {
+        Arc::new(Reads { shared, state: Mutex::default(), work: Condvar::new() })
+    }
+
+    /// Reads the variants of a key. `None` if too many reads wait.
+    pub fn begin(self: &Arc<Reads>, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
+        let id = self.shared.index.id(&key, b"");
+        let hashes = (id.url, id.rest);
+        let mut state = self.state();
+        if let Some(job) = state.jobs.get(&hashes) {
+            // Keys with the same hashes are rare enough for the second one to go to the endpoint.
+            let is_same = *job.key == *key.bytes();
+            return is_same.then(|| Read { job: job.clone(), noted: None });
+        }
+        if state.has_ended || state.waiting.len() >= WAITING_MAX || !self.has_thread(&mut state) {
+            self.shared.counts.reads_dropped.add(1);
+            return None;
+        }
+        let (key, url_len) = (key.bytes().into(), key.url().len());
+        let job = Arc::new(Job { key, url_len, hashes, began, progress: Mutex::default() });
+        state.jobs.insert(hashes, job.clone());
+        state.waiting.push_back(job.clone());
+        drop(state);
+        self.work.notify_one();
+        Some(Read { job, noted: None })
+    }
+
+    /// Ends the threads once they have read what waits.
+    pub fn end(&self) {
+        self.state().has_ended = true;
+        self.work.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread if one more has work. False if there is none and none can be started.
+    fn has_thread(self: &Arc<Reads>, state: &mut State) -> bool {
+        if state.waiting.len() >= state.idle && state.threads < THREADS_MAX {
+            let reads = self.clone();
+            let name = format!("cache-read-{}", state.threads);
+            match thread::Builder::new().name(name).spawn(move || reads.serve()) {
+                Ok(_) => state.threads += 1,
+                Err(error) => tracing::error!("cannot start a thread that reads stored responses: {error}"),
+            }
+        }
+        state.threads > 0
+    }
+
+    fn serve(&self) {
+        while let Some(job) = self.next() {
+            let responses = self.read(&job);
+            self.state().jobs.remove(&job.hashes);
+            job.end(Loaded { responses: responses.into(), began: job.began });
+        }
+    }
+
+    fn next(&self) -> Option<Arc<Job>> {
+        let mut state = self.state();
+        loop {
+            match state.waiting.pop_front() {
+                // A request waits for it: it, the table and this one have it.
+                Some(job) if Arc::strong_count(&job) > 2 => return Some(job),
+                Some(job) => _ = state.jobs.remove(&job.hashes),
+                None if state.has_ended => return None,
+                None => {
+                    state.idle += 1;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.idle -= 1;
+                }
+            }
+        }
+    }
+
+    /// Reads all variants of a key that hold.
+    fn read(&self, job: &Job) -> Vec<Restored<Stored>> {
+        let Shared { index, purges, counts, ring, .. } = &*self.shared;
+        let Some(ring) = ring.get() else { return Vec::new() };
+        counts.reads.add(1);
+        let mut responses = Vec::new();
+        for (id, place) in index.find(job.hashes.0, job.hashes.1, ring) {
+            let sequence = u64::from(ring.epoch(place.slot)) << 32 | u64::from(place.offset);
+            let Some((record, body)) = read(ring, place, sequence) else {
+                // Reclaimed meanwhile, or not as it was written.
+                counts.errors.add(u64::from(ring.epoch(place.slot) == (sequence >> 32) as u32 && sequence >> 32 != 0));
+                index.remove(id, place);
+                continue;
+            };
+            let is_same = *record.key == *job.key && record.url_len == job.url_len;
+            if let (true, Effect::Holds(stale_from)) = (is_same, purges.effect(&record, sequence)) {
+                let object = Arc::new(Object::new(record.stored, body.into()));
+                responses.push(Restored { object, stale_from, hits: record.hits });
+            }
+        }
+        counts.hits.add(u64::from(!responses.is_empty()));
+        responses.reverse();
+        responses
+    }
+}
+
+impl Job {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, loaded: Loaded) {
+        let mut progress = self.progress();
+        progress.done = Some(loaded);
+        let waiting = std::mem::take(&mut progress.waiting);
+        drop(progress);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Future for Read {
+    type Output = Loaded;
+
+    fn poll(mut self: Pin<&mut Read>, cx: &mut Context<'_>) -> Poll<Loaded> {
+        let this = &mut *self;
+        let mut progress = this.job.progress();
+        if let Some(loaded) = &progress.done {
+            return Poll::Ready(loaded.clone());
+        }
+        if this.noted.as_ref().is_none_or(|noted| !noted.will_wake(cx.waker())) {
+            progress.waiting.push(cx.waker().clone());
+            this.noted = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reads")
+    }
+}

@@ -1,0 +1,223 @@
+//! Writer of the log, which owns the newest segment and reclaims the oldest.
+
+use crate::failure::Failure;
+use crate::file::Ring;
+use crate::index::{Id, Place};
+use crate::purges::Effect;
+use crate::queue::{Ticket, Work};
+use crate::shared::Shared;
+use evenkeel_cache::record::{FRAME, Frame, Kind, ResponseRecord};
+use evenkeel_cache::store::Item;
+use evenkeel_cache::stored::Stored;
+use std::io;
+use std::sync::Arc;
+
+/// Writer of the newest segment.
+pub struct Writer<'s> {
+    shared: &'s Shared,
+    ring: &'s Ring,
+    /// Number of the segment; 0 until something is written.
+    epoch: u32,
+    /// Number of the newest segment that was there before.
+    last: u32,
+    offset: u64,
+    /// True if the segment after this one is reclaimed.
+    is_next_free: bool,
+}
+
+impl<'s> Writer<'s> {
+    /// Writes behind the segments that are there.
+    pub fn new(shared: &'s Shared, ring: &'s Ring) -> Writer<'s> {
+        let last = ring.segments().last().copied().unwrap_or_default();
+        Writer { shared, ring, epoch: 0, last, offset: ring.layout.segment, is_next_free: false }
+    }
+
+    /// Writes what waits until the queue is closed and empty.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        let failed = |error: io::Error| Failure::of("write to", &self.ring.path, &error);
+        while let Some(work) = self.shared.queue.take() {
+            let mut work = work.into_iter().peekable();
+            let mut tickets = Vec::new();
+            while let Some(next) = work.next() {
+                let written = self.work(next, &mut tickets);
+                let is_due = !tickets.is_empty() && !matches!(work.peek(), Some(Work::Purge(..)));
+                let synced = written.and_then(|()| if is_due { self.sync() } else { Ok(()) });
+                if let Err(error) = synced {
+                    let failure = failed(error);
+                    // Before tickets end: they tell if what is on disk could be dropped.
+                    self.shared.fail(&failure);
+                    let left = work.filter_map(|work| match work {
+                        Work::Purge(_, _, ticket) => ticket,
+                        _ => None,
+                    });
+                    tickets.into_iter().chain(left).for_each(|ticket| ticket.end(self.shared.erased(&failure)));
+                    return Err(failure);
+                }
+                if is_due {
+                    tickets.drain(..).for_each(|ticket: Arc<Ticket>| ticket.end(Ok(())));
+                }
+            }
+        }
+        self.sync()
+            .and_then(|()| self.seal())
+            .and_then(|()| self.ring.sync())
+            .map_err(|error| Failure::of("write to", &self.ring.path, &error))
+    }
+
+    fn work(&mut self, work: Work, tickets: &mut Vec<Arc<Ticket>>) -> io::Result<()> {
+        match work {
+            Work::Response(item, stamp) => {
+                let bytes = item.object.weight();
+                let written = self.response(&item, stamp);
+                self.shared.queue.written(bytes);
+                written
+            }
+            Work::Purge(purge, number, ticket) => {
+                tickets.extend(ticket);
+                if let (Some((sequence, _)), Some(number)) = (self.append(Kind::Purge, &purge.write(), &[])?, number) {
+                    self.shared.purges.written(number, sequence);
+                }
+                Ok(())
+            }
+            Work::Dropped(dropped) => self.append(Kind::Dropped, &dropped.write(), &[]).map(|_| ()),
+        }
+    }
+
+    fn response(&mut self, item: &Item<Stored>, stamp: u64) -> io::Result<()> {
+        let stored = item.object.head();
+        let head = ResponseRecord::write(&item.key, item.url_len, stored, item.stale_from, item.hits);
+        let id = self.shared.index.id(&item.key(), stored.varying());
+        let place = self.append(Kind::Response, &head, item.object.body())?.map(|(_, place)| place);
+        if place.is_none_or(|place| !self.shared.index.insert(id, place, Some(stamp), self.ring)) {
+            self.shared.counts.dropped.add(1);
+        }
+        self.reclaim_next()
+    }
+
+    /// Writes a record; its place in the log and in the file. `None` if it is larger than a segment.
+    fn append(&mut self, kind: Kind, head: &[u8], body: &[u8]) -> io::Result<Option<(u64, Place)>> {
+        let length = (FRAME + head.len() + body.len()) as u64;
+        if length > self.ring.layout.record_max() {
+            return Ok(None);
+        }
+        // At the end there is room for a last frame.
+        if self.offset + length + FRAME as u64 > self.ring.layout.segment {
+            self.next_segment()?;
+        }
+        let sequence = u64::from(self.epoch) << 32 | self.offset;
+        let Some(frame) = Frame::of(kind, sequence, head, body) else { return Ok(None) };
+        let (slot, offset) = (self.ring.layout.slot(self.epoch), self.offset);
+        let mut bytes = Vec::with_capacity(length as usize);
+        bytes.extend_from_slice(&frame.bytes());
+        bytes.extend_from_slice(head);
+        bytes.extend_from_slice(body);
+        self.ring.write(slot, offset, &bytes)?;
+        self.offset += length;
+        if kind == Kind::Response {
+            self.shared.counts.writes.add(1);
+        }
+        self.shared.counts.written_bytes.add(length);
+        Ok(Some((sequence, Place { slot, offset: offset as u32, length: length as u32 })))
+    }
+
+    /// Waits until everything is on the disk for good, and states it in the log.
+    fn sync(&mut self) -> io::Result<()> {
+        self.ring.sync()?;
+        if self.epoch > 0 {
+            self.append(Kind::Done, &[], &[])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the segment: nothing of it comes behind this.
+    fn seal(&mut self) -> io::Result<()> {
+        let sequence = u64::from(self.epoch) << 32 | self.offset;
+        match Frame::of(Kind::End, sequence, &[], &[]).filter(|_| self.epoch > 0) {
+            Some(frame) => self.ring.write(self.ring.layout.slot(self.epoch), self.offset, &frame.bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn next_segment(&mut self) -> io::Result<()> {
+        self.seal()?;
+        let epoch = self.epoch.max(self.last).checked_add(1).ok_or_else(|| io::Error::other("no number is left"))?;
+        let slot = self.ring.layout.slot(epoch);
+        if self.ring.epoch(slot) != 0 {
+            self.take_out(slot);
+        }
+        let frame = Frame::of(Kind::Segment, u64::from(epoch) << 32, &[], &[]);
+        self.ring.write(slot, 0, &frame.map(|frame| frame.bytes()).unwrap_or_default())?;
+        self.ring.set_epoch(slot, epoch);
+        (self.epoch, self.offset, self.is_next_free) = (epoch, FRAME as u64, false);
+        Ok(())
+    }
+
+    /// Reclaims the segment after this one once this one is half full: what was used is written again here.
+    fn reclaim_next(&mut self) -> io::Result<()> {
+        let segment = self.ring.layout.segment;
+        if self.is_next_free || self.offset < segment / 2 {
+            return Ok(());
+        }
+        self.is_next_free = true;
+        let slot = self.ring.layout.slot(self.epoch + 1);
+        let epoch = self.ring.epoch(slot);
+        if epoch == 0 {
+            return Ok(());
+        }
+        // The first ones are enough, and leave room for others.
+        let mut room = segment / 4;
+        for (id, place, stamp) in self.take_out(slot) {
+            let fits =
+                u64::from(place.length) <= room && self.offset + u64::from(place.length) + 2 * FRAME as u64 <= segment;
+            if fits && let Some(length) = self.write_again((slot, epoch), id, place, stamp)? {
+                room = room.saturating_sub(length);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a segment out of the index; what was used of it.
+    fn take_out(&self, slot: u16) -> Vec<(Id, Place, u64)> {
+        self.ring.set_epoch(slot, 0);
+        let mut used = Vec::new();
+        self.shared.index.each(|shard| shard.take_segment(slot, &mut used));
+        let oldest = self.ring.segments().first().copied().unwrap_or_default();
+        self.shared.purges.forget_before(u64::from(oldest) << 32);
+        used
+    }
+
+    /// Writes a response of a reclaimed segment again; its length. `None` if it is purged or broken.
+    fn write_again(&mut self, from: (u16, u32), id: Id, place: Place, stamp: u64) -> io::Result<Option<u64>> {
+        let sequence = u64::from(from.1) << 32 | u64::from(place.offset);
+        let Some((record, body)) = read(self.ring, place, sequence) else {
+            self.shared.counts.errors.add(1);
+            return Ok(None);
+        };
+        let Effect::Holds(stale_from) = self.shared.purges.effect(&record, sequence) else { return Ok(None) };
+        let head = ResponseRecord::write(&record.key, record.url_len, &record.stored, stale_from, record.hits);
+        let Some((_, place)) = self.append(Kind::Response, &head, &body)? else { return Ok(None) };
+        self.shared.index.insert(id, place, Some(stamp), self.ring);
+        self.shared.counts.rewrites.add(1);
+        Ok(Some(place.length.into()))
+    }
+}
+
+/// Reads a response that was written at a place of the log. `None` if it is not there any more, or not whole.
+pub fn read(ring: &Ring, place: Place, sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
+    let mut bytes = vec![0; place.length as usize];
+    ring.read(place.slot, place.offset.into(), &mut bytes).ok()?;
+    let (frame, rest) = bytes.split_first_chunk()?;
+    let frame = Frame::read(frame).ok()?;
+    if frame.number != sequence || frame.kind != Kind::Response || frame.record_len() != u64::from(place.length) {
+        return None;
+    }
+    let (head, body) = rest.split_at_checked(frame.head_len as usize)?;
+    frame.check_head(head).ok()?;
+    frame.check_body(body).ok()?;
+    let record = ResponseRecord::read(head).ok()?;
+    // A buffer of its own: what is stored in memory counts as its own bytes.
+    Some((record, body.to_vec()))
+}

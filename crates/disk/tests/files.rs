@@ -1,0 +1,270 @@
+//! Files that are locked, missing, broken, or too small.
+
+use crate::support::{DEADLINE, Folder, close, key, purge, put, read, settle};
+use evenkeel_cache::record::{FRAME, Frame, Kind, Scope};
+use evenkeel_cache::store::{Fate, Target};
+use evenkeel_disk::{Disk, Stage, check};
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+
+const SIZE: u64 = 1 << 20;
+
+fn body(disk: &Disk, path: &str) -> Option<Vec<u8>> {
+    read(disk, path).into_iter().map(|(_, body, _)| body).next()
+}
+
+#[test]
+fn what_is_used_stays_when_its_segment_is_reclaimed() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/used", "de", "red", vec![7; 3000]);
+    put(&disk, "/unused", "de", "red", vec![8; 3000]);
+    for i in 0..2000 {
+        put(&disk, &format!("/{i}"), "de", "red", vec![1; 3000]);
+        if i % 20 == 0 {
+            settle(&disk);
+            assert_eq!(body(&disk, "/used"), Some(vec![7; 3000]), "{i}");
+        }
+    }
+    settle(&disk);
+    assert_eq!(body(&disk, "/unused"), None);
+    let counts = disk.counts();
+    assert!(counts.rewrites >= 3 && counts.bytes < SIZE && counts.objects > 100, "{counts:?}");
+    // What was written again is behind purges, and they hold for it nevertheless.
+    purge(&disk, Scope::Log(Target::Tag((*b"red").into())), Fate::Removed);
+    assert_eq!(body(&disk, "/used"), None);
+    for i in 0..2000 {
+        put(&disk, &format!("/{i}"), "de", "blue", vec![1; 3000]);
+    }
+    settle(&disk);
+    assert_eq!(body(&disk, "/used"), None);
+    assert_eq!(body(&disk, "/1999"), Some(vec![1; 3000]));
+    close(&disk);
+}
+
+#[test]
+fn one_process_owns_the_file_and_the_next_one_gets_it_with_its_purges() {
+    let folder = Folder::new();
+    let first = folder.open(SIZE, 4 << 10);
+    put(&first, "/a", "de", "red", vec![1; 10]);
+    put(&first, "/b", "de", "red", vec![2; 10]);
+    settle(&first);
+    let second = Disk::open(folder.options(SIZE, 4 << 10), || crate::support::NOW);
+    assert_eq!(second.stage(), Stage::Waiting);
+    assert_eq!(body(&second, "/a"), None);
+    // Purges and responses that come meanwhile are not forgotten.
+    let url = evenkeel_cache::record::PurgeRecord {
+        scope: Scope::Url(key("/a").url().into()),
+        fate: Fate::Removed,
+        at: crate::support::NOW,
+    };
+    let hidden = second.hide(&url);
+    let ticket = second.purge(&url, hidden);
+    put(&second, "/c", "de", "red", vec![3; 10]);
+    assert_eq!(ticket.wait(std::time::Duration::ZERO), None);
+    close(&first);
+    assert!(second.is_settled(DEADLINE));
+    assert_eq!(ticket.wait(DEADLINE), Some(Ok(())));
+    settle(&second);
+    assert_eq!(
+        [body(&second, "/a"), body(&second, "/b"), body(&second, "/c")],
+        [None, Some(vec![2; 10]), Some(vec![3; 10])]
+    );
+    close(&second);
+    let third = folder.open(SIZE, 4 << 10);
+    assert_eq!((body(&third, "/a"), body(&third, "/b")), (None, Some(vec![2; 10])));
+    close(&third);
+}
+
+#[test]
+fn a_flipped_bit_in_a_body_is_a_miss_and_counted() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/a", "de", "red", vec![0xab; 1000]);
+    settle(&disk);
+    let bytes = fs::read(folder.file()).expect("a file");
+    let at = bytes.windows(100).position(|part| part.iter().all(|byte| *byte == 0xab)).expect("the body");
+    let file = fs::OpenOptions::new().write(true).open(folder.file()).expect("a file");
+    file.write_all_at(&[0xaa], at as u64 + 50).expect("room");
+    assert_eq!(body(&disk, "/a"), None);
+    let counts = disk.counts();
+    assert_eq!((counts.errors, counts.objects, counts.reads, counts.hits), (1, 0, 1, 0));
+    close(&disk);
+}
+
+/// Places of frames in the file, by their kind.
+fn frames(folder: &Folder, wanted: Kind) -> Vec<usize> {
+    let image = fs::read(folder.file()).expect("a file");
+    let is_one = |at: &usize| {
+        let frame = image.get(*at..at + FRAME).and_then(|bytes| Frame::read(bytes.try_into().expect("a frame")).ok());
+        frame.is_some_and(|frame| frame.kind == wanted)
+    };
+    (4096..image.len()).filter(|at| image[*at..].starts_with(b"ekr")).filter(is_one).collect()
+}
+
+fn flip(folder: &Folder, at: usize) {
+    let mut image = fs::read(folder.file()).expect("a file");
+    image[at] ^= 1;
+    fs::write(folder.file(), image).expect("room");
+}
+
+#[test]
+fn a_purge_that_cannot_be_read_drops_what_is_older() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    put(&disk, "/b", "de", "red", vec![2; 10]);
+    purge(&disk, Scope::Url(key("/a").url().into()), Fate::Removed);
+    put(&disk, "/c", "de", "red", vec![3; 10]);
+    settle(&disk);
+    close(&disk);
+    flip(&folder, frames(&folder, Kind::Purge)[0] + 20);
+    let disk = folder.open(SIZE, 4 << 10);
+    let found = ["/a", "/b", "/c"].map(|path| body(&disk, path));
+    assert_eq!(found, [None, None, Some(vec![3; 10])]);
+    assert_eq!(disk.counts().errors, 1);
+    close(&disk);
+}
+
+#[test]
+fn a_hole_that_a_crash_has_left_costs_what_was_in_it_alone() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    for i in 0..5 {
+        put(&disk, &format!("/{i}"), "de", "red", vec![i; 10]);
+    }
+    while !disk.is_written() {
+        std::thread::yield_now();
+    }
+    let image = fs::read(folder.file()).expect("a file");
+    close(&disk);
+    // Nothing behind it states that it was on the disk.
+    fs::write(folder.file(), image).expect("room");
+    flip(&folder, frames(&folder, Kind::Response)[2] + 20);
+    let disk = folder.open(SIZE, 4 << 10);
+    let found: Vec<bool> = (0..5).map(|i| body(&disk, &format!("/{i}")) == Some(vec![i; 10])).collect();
+    assert_eq!(found, [true, true, false, true, true]);
+    close(&disk);
+}
+
+#[test]
+fn a_file_whose_segments_cannot_all_be_read_begins_anew() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    for i in 0..100 {
+        put(&disk, &format!("/{i}"), "de", "red", vec![1; 3000]);
+    }
+    close(&disk);
+    let segments = frames(&folder, Kind::Segment);
+    assert!(segments.len() > 3);
+    for segment in [segments[1], segments[segments.len() - 1]] {
+        let image = fs::read(folder.file()).expect("a file");
+        flip(&folder, segment + 20);
+        let disk = folder.open(SIZE, 4 << 10);
+        assert_eq!((disk.stage(), disk.counts().objects), (Stage::Open, 0));
+        close(&disk);
+        fs::write(folder.file(), image).expect("room");
+    }
+    let disk = folder.open(SIZE, 4 << 10);
+    assert!(disk.counts().objects > 50);
+    close(&disk);
+}
+
+#[test]
+fn another_size_or_noise_begins_anew() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    close(&disk);
+    let disk = folder.open(2 * SIZE, 4 << 10);
+    assert_eq!(body(&disk, "/a"), None);
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    close(&disk);
+    for noise in [&b"noise"[..], b"", &[0; 1 << 20], &[0xff; 3 << 20]] {
+        fs::write(folder.file(), noise).expect("room");
+        let disk = folder.open(SIZE, 4 << 10);
+        assert_eq!((disk.stage(), body(&disk, "/a")), (Stage::Open, None));
+        put(&disk, "/a", "de", "red", vec![1; 10]);
+        close(&disk);
+        let disk = folder.open(SIZE, 4 << 10);
+        assert_eq!(body(&disk, "/a"), Some(vec![1; 10]));
+        close(&disk);
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_is_named_with_a_remedy() {
+    let folder = Folder::new();
+    let nowhere = Folder(folder.0.join("deeper/still"));
+    let disk = nowhere.open(SIZE, 4 << 10);
+    let Stage::Off(failure) = disk.stage() else { panic!("it cannot be there: {:?}", disk.stage()) };
+    assert!(
+        failure.to_string().starts_with("cannot create /") && failure.to_string().ends_with(": create the folder"),
+        "{failure}"
+    );
+    assert_eq!(check(&nowhere.options(SIZE, 4 << 10)).expect_err("it cannot be made"), failure);
+    assert_eq!(disk.counts().errors, 1);
+    // Everything else goes on.
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    purge(&disk, Scope::Log(Target::All), Fate::Removed);
+    assert_eq!(body(&disk, "/a"), None);
+    assert!(disk.is_closed(DEADLINE));
+    fs::create_dir(&folder.0).expect("a folder");
+    assert!(check(&folder.options(SIZE, 4 << 10)).is_ok());
+    fs::write(folder.0.join("file"), "").expect("room");
+    let file = Folder(folder.0.join("file"));
+    let disk = file.open(SIZE, 4 << 10);
+    assert!(matches!(disk.stage(), Stage::Off(_)), "{:?}", disk.stage());
+    // Whether a mode keeps the test out depends on its user.
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o500)).expect("it is ours");
+    let refused = check(&folder.options(SIZE, 4 << 10)).is_err();
+    let disk = folder.open(SIZE, 4 << 10);
+    assert_eq!(matches!(disk.stage(), Stage::Off(_)), refused);
+    close_if_open(&disk);
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).expect("it is ours");
+}
+
+fn close_if_open(disk: &Disk) {
+    disk.close();
+    assert!(disk.is_closed(DEADLINE));
+}
+
+#[test]
+fn too_many_purges_purge_everything_rather_than_too_little() {
+    let folder = Folder::new();
+    let mut disk = folder.open(SIZE, 4 << 10);
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    for i in 0..1500 {
+        let tag = format!("tag-{i}").into_bytes();
+        let purge = evenkeel_cache::record::PurgeRecord {
+            scope: Scope::Log(Target::Tag(tag.into())),
+            fate: Fate::Removed,
+            at: crate::support::NOW,
+        };
+        let hidden = disk.hide(&purge);
+        disk.purge(&purge, hidden);
+    }
+    settle(&disk);
+    assert_eq!(body(&disk, "/a"), None);
+    close(&disk);
+    disk = folder.open(SIZE, 4 << 10);
+    assert_eq!((disk.stage(), body(&disk, "/a")), (Stage::Open, None));
+    close(&disk);
+}
+
+#[test]
+fn a_thousand_requests_for_a_key_are_one_read() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, 64 << 10);
+    put(&disk, "/a", "de", "red", vec![1; 60_000]);
+    settle(&disk);
+    let store = evenkeel_cache::store::Store::<evenkeel_cache::stored::Stored>::new(&Default::default());
+    let key = key("/a");
+    // All of them join before the first one is polled: a read that is done is not joined.
+    let reads: Vec<_> = (0..1000).filter_map(|_| disk.read((&key).into(), store.begin())).collect();
+    let loaded: Vec<_> = reads.into_iter().map(crate::support::wait).collect();
+    assert_eq!(loaded.len(), 1000);
+    assert!(loaded.iter().all(|loaded| loaded.responses[0].object.body().len() == 60_000));
+    assert!(disk.counts().reads < 100, "{:?}", disk.counts());
+    close(&disk);
+}

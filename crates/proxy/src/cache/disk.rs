@@ -1,0 +1,70 @@
+//! The disk beside the memory: what a plan wants of it, and how a request waits for it.
+
+use evenkeel_cache::moment::Moment;
+use evenkeel_config::Plan;
+use evenkeel_disk::{Disk, Loaded, Options, Read, Stage, Ticket};
+use evenkeel_net::event_loop::alarm::sleep;
+use evenkeel_view::words::unix_ms;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+/// Longest time that a request waits for the disk, before it goes to the endpoint: ten times what a busy hard disk takes.
+const READ_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. The larger one is half a
+/// second of a slow disk.
+const QUEUE: [u64; 2] = [4 << 20, 64 << 20];
+
+/// Time in which a purge has to be on the disk for good.
+const PURGE_MAX: Duration = Duration::from_secs(5);
+
+/// Such a time while another process has the disk, which has purges of its own: at an upgrade it lets go of it in a moment.
+const WAITING_MAX: Duration = Duration::from_secs(1);
+
+/// Disk of a plan, if a route may use it.
+pub fn options(plan: &Plan) -> Option<Options> {
+    let disk = plan.cache.disk.as_ref().filter(|_| plan.routes.iter().any(|route| route.cache.is_some()))?;
+    Some(Options {
+        path: disk.path.clone(),
+        size: disk.size,
+        object_max: plan.cache.object_max,
+        queue_max: (plan.cache.memory / 4).clamp(QUEUE[0], QUEUE[1]).max(2 * plan.cache.object_max),
+    })
+}
+
+/// Opens a disk, which takes its moments from the wall clock.
+pub fn open(options: Options) -> Disk {
+    Disk::open(options, || Moment(unix_ms(SystemTime::now())))
+}
+
+/// Waits for a read, for a limited time.
+pub async fn loaded(mut read: Read) -> Option<Loaded> {
+    let mut asleep = pin!(sleep(READ_MAX));
+    poll_fn(|cx| match Pin::new(&mut read).poll(cx) {
+        Poll::Ready(loaded) => Poll::Ready(Some(loaded)),
+        Poll::Pending => asleep.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Waits until a purge is on the disk for good. Not for a thread that serves requests.
+///
+/// # Errors
+/// Responses that were purged may come back after a restart, with the reason.
+pub fn wait(disk: &Disk, ticket: &Ticket) -> Result<(), String> {
+    let is_elsewhere = disk.stage() == Stage::Waiting;
+    let path = disk.options().path.display();
+    match ticket.wait(if is_elsewhere { WAITING_MAX } else { PURGE_MAX }) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(failure)) => Err(format!(
+            "the purge holds, but the disk of the cache has failed with responses on it ({failure}): remove what is in {path} \
+             before the next start"
+        )),
+        None if is_elsewhere => Ok(()),
+        None => Err(format!(
+            "the purge holds, but {path} is slow and has not noted it: repeat it, or a crash undoes it there"
+        )),
+    }
+}

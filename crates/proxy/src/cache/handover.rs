@@ -1,0 +1,358 @@
+//! Handover of stored responses at an upgrade, over a socket between both processes.
+//!
+//! The process that gives sends its responses once the other one serves, those first that were asked for. Both tell each
+//! other of their purges for as long as the first one finishes its requests, and confirm them, so that neither serves what
+//! was purged in the other. A response that was purged after it was read from the store of the first comes behind the purge,
+//! and the second one refuses it: purges are held there from its start on. If the socket fails, the process that gives can
+//! no longer learn of purges, and so serves nothing more from its cache.
+//!
+//! Two threads on each side move the bytes. Nothing waits for them but the end of the first process, for a limited time.
+
+use super::partner::{Link, Side};
+use super::stream::{self, Failed};
+use super::{Entry, SharedCache};
+use evenkeel_balance::Instant;
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
+use evenkeel_cache::store::{Cursor, Inserted, Item, KeyRef, Restored, Sequence};
+use evenkeel_cache::stored::Stored;
+use evenkeel_net::pages;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant as Time};
+
+/// Time in which all responses have to be sent. More memory than that takes is not handed over.
+const GIVE_MAX: Duration = Duration::from_secs(30);
+
+/// Time for which the other process may read nothing.
+const STALL_MAX: Duration = Duration::from_secs(5);
+
+/// Places of the store that are looked at in one step.
+const STEP: usize = 64;
+
+/// Parts of the process that a handover uses.
+pub struct Context {
+    /// Cache of the plan that runs.
+    pub cache: Box<dyn Fn() -> Arc<SharedCache> + Send + Sync>,
+    /// Present time on the workers' clock.
+    pub now: Box<dyn Fn() -> Instant + Send + Sync>,
+}
+
+/// Responses that were taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub responses: u64,
+    /// Bytes of their fields and bodies.
+    pub bytes: u64,
+    /// Responses that came and were not stored: fetched here meanwhile, purged, too large, or used less than others.
+    pub left_out: u64,
+    /// Reason why not all of them came.
+    pub cut: Option<Cut>,
+}
+
+/// Reason why a handover has ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The other process has closed the connection, or it failed.
+    Closed,
+    /// The records cannot be read.
+    Broken(Broken),
+}
+
+/// A handover that this process gives.
+pub struct Giving {
+    link: Arc<Link>,
+    stream: UnixStream,
+    context: Arc<Context>,
+}
+
+impl Context {
+    fn moment(&self) -> Moment {
+        (self.cache)().moment((self.now)())
+    }
+
+    /// Serves nothing more from the cache: purges of the process that has taken over cannot be learned of.
+    fn retire(&self) {
+        (self.cache)().retire((self.now)());
+    }
+}
+
+impl Giving {
+    /// Begins to tell the process at the other end of purges, and to be told.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn start(stream: UnixStream, context: Context) -> io::Result<Giving> {
+        let context = Arc::new(context);
+        let link = connect(Side::Gives, &stream, &context, |_| ())?;
+        Ok(Giving { link, stream, context })
+    }
+
+    /// The other process serves: responses are sent from now on.
+    pub fn serves(&self) {
+        // The other process has it from now on, with its purges.
+        (self.context.cache)().let_go();
+        let is_lost = self.link.change(|state| {
+            state.serves = true;
+            state.has_ended
+        });
+        if is_lost {
+            self.context.retire();
+        }
+    }
+
+    /// True once everything is sent, or the connection is lost.
+    pub fn is_given(&self) -> bool {
+        let state = self.link.state();
+        state.is_given || state.has_ended
+    }
+}
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        end(&self.link, &self.stream);
+    }
+}
+
+/// Begins to take what the process at the other end gives. `done` is called once, when no more responses come.
+///
+/// # Errors
+/// The socket cannot be used, or no thread can be made.
+pub fn take(stream: &UnixStream, context: Context, done: impl FnOnce(Taken) + Send + 'static) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    connect(Side::Takes, stream, &Arc::new(context), done).map(|_| ())
+}
+
+fn connect(
+    side: Side,
+    stream: &UnixStream,
+    context: &Arc<Context>,
+    done: impl FnOnce(Taken) + Send + 'static,
+) -> io::Result<Arc<Link>> {
+    stream.set_write_timeout(Some(STALL_MAX))?;
+    let (link, read, mut written) = (Link::new(side), stream.try_clone()?, stream.try_clone()?);
+    let cache = (context.cache)();
+    // Before the other process can be told of a purge: what it sends was there before that.
+    let began = cache.store.begin();
+    cache.partner.set(link.clone());
+    let (reader, writer) = ((link.clone(), context.clone()), (link.clone(), context.clone()));
+    let receive = move || {
+        let (link, context) = reader;
+        let receiver = Receiver { link: &link, context: &context, cache: &cache, began, taken: Taken::default() };
+        receiver.run(BufReader::new(&read), done);
+        end(&link, &read);
+    };
+    thread::Builder::new().name("handover-in".into()).spawn(receive)?;
+    let send = move || {
+        let (link, context) = writer;
+        if send(&link, &context, &mut written).is_err() {
+            tracing::warn!("the other process of the upgrade does not read what is handed over");
+        }
+        end(&link, &written);
+        // If the other process does not serve, this one continues.
+        let is_replaced = link.side == Side::Gives && link.state().serves;
+        if is_replaced {
+            context.retire();
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("handover-out".into()).spawn(send) {
+        end(&link, stream);
+        return Err(error);
+    }
+    Ok(link)
+}
+
+/// Ends both threads of a connection.
+fn end(link: &Link, stream: &UnixStream) {
+    link.end();
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+/// Sends purges, confirmations and responses until the connection ends.
+fn send(link: &Link, context: &Context, out: &mut UnixStream) -> io::Result<()> {
+    stream::write(out, Kind::Clock, context.moment().0, &[], &[])?;
+    let mut responses = (link.side == Side::Gives).then(Responses::default);
+    loop {
+        let mut state = link.wait(None, |state| {
+            let has_responses = responses.is_some() && state.serves;
+            has_responses || state.to_confirm.is_some() || !state.purges.is_empty()
+        });
+        let (purges, confirms) = (std::mem::take(&mut state.purges), state.to_confirm.take());
+        let (has_ended, serves) = (state.has_ended, state.serves);
+        drop(state);
+        if has_ended {
+            return Ok(());
+        }
+        for (number, purge) in purges {
+            stream::write(out, Kind::Purge, number, &purge.write(), &[])?;
+        }
+        if let Some(number) = confirms {
+            stream::write(out, Kind::Done, number, &[], &[])?;
+        }
+        if let Some(giving) = responses.as_mut().filter(|_| serves) {
+            match giving.next(&(context.cache)()) {
+                Some(item) => giving.send(&item, out)?,
+                None => {
+                    stream::write(out, Kind::End, giving.sent, &[], &[])?;
+                    tracing::info!(responses = giving.sent, "stored responses are handed over");
+                    responses = None;
+                    link.change(|state| state.is_given = true);
+                }
+            }
+        }
+    }
+}
+
+/// Walk through the responses that are given: those first that were asked for.
+#[derive(Default)]
+struct Responses {
+    began: Option<Time>,
+    is_second_walk: bool,
+    at: Option<Cursor>,
+    /// Responses of the last step, the next one at the end.
+    items: Vec<Item<Stored>>,
+    sent: u64,
+}
+
+impl Responses {
+    /// Next response. `None` at the end, or when the time is over.
+    fn next(&mut self, cache: &SharedCache) -> Option<Item<Stored>> {
+        let began = match self.began {
+            Some(began) => began,
+            None => {
+                self.at = Some(Cursor::default());
+                *self.began.insert(Time::now())
+            }
+        };
+        loop {
+            if began.elapsed() > GIVE_MAX {
+                return None;
+            }
+            if let Some(item) = self.items.pop() {
+                return Some(item);
+            }
+            let at = match self.at {
+                Some(at) => at,
+                None if !self.is_second_walk => {
+                    self.is_second_walk = true;
+                    Cursor::default()
+                }
+                None => return None,
+            };
+            (self.items, self.at) = cache.store.walk(at, STEP);
+            self.items.retain(|item| (item.hits == 0) == self.is_second_walk);
+            self.items.reverse();
+        }
+    }
+
+    fn send(&mut self, item: &Item<Stored>, out: &mut UnixStream) -> io::Result<()> {
+        let head = ResponseRecord::write(&item.key, item.url_len, item.object.head(), item.stale_from, item.hits);
+        match stream::write(out, Kind::Response, 0, &head, item.object.body()) {
+            // Too large for a record.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {}
+            written => {
+                written?;
+                self.sent += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Receiving side of a connection.
+struct Receiver<'l> {
+    link: &'l Link,
+    context: &'l Context,
+    /// Cache that responses are stored in.
+    cache: &'l Arc<SharedCache>,
+    /// Point in the order of purges before the first response came.
+    began: Sequence,
+    taken: Taken,
+}
+
+impl Receiver<'_> {
+    /// Receives until the connection ends.
+    fn run(mut self, mut from: impl Read, done: impl FnOnce(Taken)) {
+        // Otherwise those that are carried out would count as meant for all that comes later.
+        let mut held = Some(self.cache.store.hold());
+        let mut done = Some(done);
+        let cut = loop {
+            let (frame, head) = match stream::read(&mut from) {
+                Ok(record) => record,
+                Err(Failed::Broken(broken)) => break Cut::Broken(broken),
+                Err(Failed::Closed) => break Cut::Closed,
+            };
+            let is_taking = self.link.side == Side::Takes && held.is_some();
+            match frame.kind {
+                Kind::Clock => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
+                Kind::Purge => match PurgeRecord::read(&head) {
+                    Ok(purge) => {
+                        let cache = (self.context.cache)();
+                        if let (Some(disk), Some(ticket)) = (&cache.disk, cache.purge_here(&purge).written)
+                            && !matches!(purge.scope, Scope::Url(_))
+                        {
+                            // Those of URLs come with each change of a page, and are written in a moment.
+                            let _ = super::disk::wait(disk, &ticket);
+                        }
+                        self.link.change(|state| state.to_confirm = Some(frame.number));
+                    }
+                    Err(broken) => break Cut::Broken(broken),
+                },
+                Kind::Done => self.link.confirm(frame.number),
+                Kind::Response if is_taking => {
+                    let (record, body) = match (
+                        ResponseRecord::read(&head),
+                        stream::read_body(&mut from, &frame, self.cache.plan.object_max),
+                    ) {
+                        (Ok(record), Ok(body)) => (record, body),
+                        (Err(broken), _) | (_, Err(Failed::Broken(broken))) => break Cut::Broken(broken),
+                        (_, Err(Failed::Closed)) => break Cut::Closed,
+                    };
+                    self.store(record, body);
+                }
+                Kind::End if is_taking => {
+                    held = None;
+                    if let Some(done) = done.take() {
+                        done(self.taken);
+                    }
+                }
+                Kind::Response | Kind::End | Kind::Dropped | Kind::Segment => break Cut::Broken(Broken::Frame),
+            }
+        };
+        if let Some(done) = done {
+            done(Taken { cut: Some(cut), ..self.taken });
+        }
+    }
+
+    fn store(&mut self, record: ResponseRecord, body: Option<Vec<u8>>) {
+        let (cache, began) = (self.cache, self.began);
+        let ResponseRecord { key, url_len, stored, stale_from, hits } = record;
+        let now = self.context.moment();
+        // After a reload with another size, the purges of this store are not those of the next one.
+        let is_current = Arc::ptr_eq(cache, &(self.context.cache)());
+        let body = body.filter(|_| is_current && stored.terms.received <= now);
+        let Some(body) = body else {
+            self.taken.left_out += 1;
+            return;
+        };
+        let object: Arc<Entry> = Entry::new(stored, pages::shared(body)).into();
+        let bytes = (object.head().lines().len() + object.body().len()) as u64;
+        let varying = object.head().varying();
+        let restored = Restored { object: object.clone(), stale_from, hits };
+        match cache.store.restore(KeyRef::new(&key, url_len), restored, began, now, |other| other.varying() == varying)
+        {
+            Inserted::Added | Inserted::Replaced => {
+                self.taken.responses += 1;
+                self.taken.bytes += bytes;
+            }
+            Inserted::Refused(_) => self.taken.left_out += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "handover_tests.rs"]
+mod tests;
