@@ -52,7 +52,7 @@ fn now(proxy: &Proxy) -> Instant {
 
 fn purge_all(proxy: &Proxy, soft: bool) {
     let purge = Purge { all: true, soft, ..Purge::default() };
-    proxy.server().numbers().purge_cache(&purge, now(proxy)).expect("it is an order").end();
+    proxy.server().numbers().purge_cache(&purge, now(proxy)).expect("it is an order").end().expect("it is done here");
 }
 
 #[test]
