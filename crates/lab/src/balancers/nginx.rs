@@ -57,10 +57,11 @@ fn config(site: &Site) -> Text {
 
 const CLIENTS: &str = "  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;\n";
 
-/// Its cache. Hits are sent from files that stay open, with sendfile.
+/// Its cache. Hits are sent from files that stay open, with sendfile. Without `tcp_nopush`, with which the end of 64 kB waits
+/// for an ACK: 11 us instead of 50.
 fn stored(site: &Site) -> String {
     format!(
-        "  sendfile on;\n  tcp_nopush on;\n  open_file_cache max=1000 inactive=1h;\n  \
+        "  sendfile on;\n  open_file_cache max=1000 inactive=1h;\n  \
          proxy_cache_path {} keys_zone=stored:16m max_size=1g inactive=1h use_temp_path=off;\n",
         site.file("cache").display()
     )
