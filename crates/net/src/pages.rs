@@ -48,11 +48,11 @@ impl Pages {
         if MAPPED.read().unwrap_or_else(PoisonError::into_inner).len() >= COUNT_MAX {
             return None;
         }
+        let (all, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new mapping overlaps nothing.
-        let at =
-            unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE).ok()? };
+        let at = unsafe { mmap_anonymous(null_mut(), len, all, how).ok()? };
         let at = NonNull::new(at.cast::<u8>())?;
-        // SAFETY: the mapping has this length, is writable, and nobody else knows of it yet.
+        // SAFETY: the mapping has this length, is writable, and is known to no other code yet.
         unsafe { at.as_ptr().copy_from_nonoverlapping(body.as_ptr(), len) };
         let begin = at.addr().get();
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).insert(begin, begin + len);

@@ -231,7 +231,7 @@ impl Traffic {
         self.counts.purged.fetch_add(done["objects"].as_u64().expect("a count"), SeqCst);
     }
 
-    /// Changes the process while all others go on. An upgrade starts with an empty store, so there is none here.
+    /// Reloads while all others go on. Upgrades have tests of their own, as clients then need new connections.
     fn change(&self) {
         let before = self.state();
         let reloads = self.counts.reloads.fetch_add(1, SeqCst) + 1;

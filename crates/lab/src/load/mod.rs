@@ -15,7 +15,7 @@ use std::time::Duration;
 pub enum Load {
     /// wrk with one thread and this many connections, each of which sends its next request after the answer.
     KeepAlive(u32),
-    /// As `KeepAlive`, each request with a query of its own.
+    /// Connections of `KeepAlive`, each request with a query of its own.
     Distinct(u32),
     /// ApacheBench, HTTP/1.0: a new connection for each request.
     Close(u32),

@@ -48,7 +48,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "report", "progress", "clock", "error", "requirements",
     ]),
     ("net", &[
-        "workers", "inherit", "dial", "listen", "accept_pause", "datagrams", "tokio_io", "splice", "transport", "tls", "stream",
+        "workers", "inherit", "dial", "listen", "accept_pause", "datagrams", "tokio_io", "splice", "pages", "transport", "tls", "stream",
         "log_writer", "line_socket", "line_file", "total", "counter", "deadline", "buffer", "event_loop", "boxed", "clock",
     ]),
     ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),

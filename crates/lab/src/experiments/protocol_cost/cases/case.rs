@@ -72,7 +72,7 @@ pub enum Work {
     Streams(Streams),
     /// Consecutive requests on each of this many connections (wrk).
     Kept(u32),
-    /// As `Kept`, each request with a query of its own (wrk).
+    /// Consecutive requests on each of this many connections, each with a query of its own (wrk).
     Distinct(u32),
     /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
