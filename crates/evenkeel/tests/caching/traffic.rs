@@ -8,10 +8,10 @@
 #![expect(clippy::disallowed_macros, reason = "figures of a run, printed for those who ask for them")]
 
 use super::Setup;
-use crate::support::{address, ask, eventually, get};
+use crate::support::{address, ask, eventually, get, head};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -110,16 +110,6 @@ fn serve(site: Arc<Site>) -> String {
         }
     });
     addr
-}
-
-fn head(stream: &mut impl BufRead) -> Option<String> {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if stream.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-    }
-    Some(head)
 }
 
 /// Random numbers of a seed (SplitMix64), smaller than `end`.

@@ -259,7 +259,8 @@ impl Endpoint {
     }
 }
 
-fn head(stream: &mut impl BufRead) -> Option<String> {
+/// The next head with its empty line; `None` at the end of the stream.
+pub fn head(stream: &mut impl BufRead) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if stream.read_line(&mut head).ok()? == 0 {

@@ -8,7 +8,7 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::syntax::date;
 use evenkeel_view::cache::Purge;
 use std::sync::Mutex;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const FRESH: &str = "Cache-Control: max-age=60\r\nETag: \"a\"\r\n";
@@ -89,8 +89,8 @@ fn a_part_of_what_is_not_stored_has_the_whole_fetched_behind_it() {
     assert_eq!(seen[0].field("range"), Some("bytes=2-4"));
 }
 
-#[test]
-fn the_whole_is_fetched_once_at_a_time_and_no_part_waits_for_it() {
+/// An endpoint that answers parts at once, and a whole when it is told to.
+fn held() -> (Endpoint, Sender<()>) {
     let (go, gone) = channel();
     let gone = Mutex::new(gone);
     let endpoint = Endpoint::answering(move |request| {
@@ -99,6 +99,12 @@ fn the_whole_is_fetched_once_at_a_time_and_no_part_waits_for_it() {
         }
         in_parts(request, FRESH)
     });
+    (endpoint, go)
+}
+
+#[test]
+fn the_whole_is_fetched_once_at_a_time_and_no_part_waits_for_it() {
+    let (endpoint, go) = held();
     let proxy = cached(endpoint.addr, "{ whole_fetches_max = 1 }");
     let mut client = proxy.client();
     assert_eq!(get(&mut client, "/a", RANGE).1, BEHIND);
@@ -160,14 +166,7 @@ fn a_whole_that_is_not_as_its_part_promised_is_not_stored_and_not_fetched_again_
 
 #[test]
 fn a_purge_while_the_whole_is_fetched_holds() {
-    let (go, gone) = channel();
-    let gone = Mutex::new(gone);
-    let endpoint = Endpoint::answering(move |request| {
-        if request.field("range").is_none() {
-            gone.lock().expect("no panic").recv_timeout(SOON).expect("the test lets it go");
-        }
-        in_parts(request, FRESH)
-    });
+    let (endpoint, go) = held();
     let proxy = cached(endpoint.addr, "true");
     assert_eq!(get(&mut proxy.client(), "/a", RANGE).1, BEHIND);
     wait_until("the whole is asked for", || endpoint.seen().len() == 2);
