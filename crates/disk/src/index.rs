@@ -151,7 +151,7 @@ impl Index {
     }
 
     /// Adds a response. `stamp`: clock of its shard when it began to wait; `None` for one that the file was searched for.
-    /// False if it is older than a change, or there is no room.
+    /// Returns false if a later purge or response supersedes it, or if the shard is full.
     pub fn insert(&self, id: Id, place: Place, stamp: Option<u64>, ring: &Ring) -> bool {
         let epoch = ring.epoch(place.slot);
         let mut shard = self.shard(id.url);

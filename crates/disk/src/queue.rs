@@ -93,7 +93,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a response, unless a purge came since `point` or there is no room.
+    /// Adds a response. Returns false if a purge came since `point`, if the queue is full, or if it is closed.
     pub fn push(&self, item: Item<Stored>, stamp: u64, point: u64) -> bool {
         let mut waiting = self.state();
         let bytes = item.object.weight();

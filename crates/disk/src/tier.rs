@@ -89,20 +89,15 @@ impl Disk {
 
     /// Begins to read a key, if it may be on disk. `began`: point in the order of purges of the memory, taken before this.
     pub fn read(&self, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
-        if !self.shared.is_open.load(Ordering::SeqCst) {
-            return None;
-        }
-        let id = self.shared.index.id(&key, b"");
-        if !self.shared.index.has_key(id.url, id.rest) {
-            return None;
-        }
-        self.reads.begin(key, began)
+        if self.has(key) { self.reads.begin(key, began) } else { None }
     }
 
     /// True if a key may be on disk.
     pub fn has(&self, key: KeyRef<'_>) -> bool {
-        let id = self.shared.index.id(&key, b"");
-        self.shared.is_open.load(Ordering::SeqCst) && self.shared.index.has_key(id.url, id.rest)
+        self.shared.is_open.load(Ordering::SeqCst) && {
+            let id = self.shared.index.id(&key, b"");
+            self.shared.index.has_key(id.url, id.rest)
+        }
     }
 
     /// Writes a response, unless it is on disk. `point`: [`Evictions::point`] before it left the memory.

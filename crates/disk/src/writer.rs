@@ -146,7 +146,7 @@ impl<'s> Writer<'s> {
         let epoch = self.epoch.max(self.last).checked_add(1).ok_or_else(|| io::Error::other("no number is left"))?;
         let slot = self.ring.layout.slot(epoch);
         if self.ring.epoch(slot) != 0 {
-            self.take_out(slot);
+            self.take_out(slot)?;
         }
         let frame = Frame::of(Kind::Segment, u64::from(epoch) << 32, &[], &[]);
         self.ring.write(slot, 0, &frame.map(|frame| frame.bytes()).unwrap_or_default())?;
@@ -169,7 +169,7 @@ impl<'s> Writer<'s> {
         }
         // The first ones are enough, and leave room for others.
         let mut room = segment / 4;
-        for (id, place, stamp) in self.take_out(slot) {
+        for (id, place, stamp) in self.take_out(slot)? {
             let fits =
                 u64::from(place.length) <= room && self.offset + u64::from(place.length) + 2 * FRAME as u64 <= segment;
             if fits && let Some(length) = self.write_again((slot, epoch), id, place, stamp)? {
@@ -179,14 +179,16 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Takes a segment out of the index; what was used of it.
-    fn take_out(&self, slot: u16) -> Vec<(Id, Place, u64)> {
+    /// Takes a segment out of the index and of the file; what was used of it. A later search must not find it: what is
+    /// dropped from now on is no longer in the index, and so does not get into the log.
+    fn take_out(&self, slot: u16) -> io::Result<Vec<(Id, Place, u64)>> {
         self.ring.set_epoch(slot, 0);
         let mut used = Vec::new();
         self.shared.index.each(|shard| shard.take_segment(slot, &mut used));
+        self.ring.write(slot, 0, &[0; FRAME])?;
         let oldest = self.ring.segments().first().copied().unwrap_or_default();
         self.shared.purges.forget_before(u64::from(oldest) << 32);
-        used
+        Ok(used)
     }
 
     /// Writes a response of a reclaimed segment again; its length. `None` if it is purged or broken.

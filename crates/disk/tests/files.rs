@@ -204,7 +204,7 @@ fn a_folder_that_cannot_be_used_is_named_with_a_remedy() {
     );
     assert_eq!(check(&nowhere.options(SIZE, 4 << 10)).expect_err("it cannot be made"), failure);
     assert_eq!(disk.counts().errors, 1);
-    // Everything else goes on.
+    // The tier still accepts responses and purges; it only finds nothing.
     put(&disk, "/a", "de", "red", vec![1; 10]);
     purge(&disk, Scope::Log(Target::All), Fate::Removed);
     assert_eq!(body(&disk, "/a"), None);

@@ -258,3 +258,31 @@ fn everything_that_fits_is_there_also_after_it_was_opened_again() {
     assert_eq!(disk.counts().objects, 600);
     close(&disk);
 }
+
+/// A part of the file that was reclaimed, and not yet written over, is not found again.
+#[test]
+fn what_is_dropped_after_the_file_came_round_does_not_come_back() {
+    let folder = Folder::new();
+    let mut disk = folder.open(SIZE, BODY_MAX as u64);
+    let mut gone = Vec::new();
+    for i in 0..300_u64 {
+        put(&disk, &format!("/{i}"), "de", "red", body(i, 10_000));
+        settle(&disk);
+        // Looks that do not count as a use: what was used would be written again.
+        let is_new = |i: &u64| !gone.contains(i) && !disk.has((&key(&format!("/{i}"))).into());
+        let new: Vec<u64> = (0..=i).filter(is_new).collect();
+        for i in &new {
+            let stored = crate::support::stored(&format!("/{i}"), "de", "red");
+            disk.forget((&key(&format!("/{i}"))).into(), stored.varying());
+            gone.push(*i);
+        }
+        if !new.is_empty() {
+            close(&disk);
+            disk = folder.open(SIZE, BODY_MAX as u64);
+            let back: Vec<&u64> = gone.iter().filter(|i| disk.has((&key(&format!("/{i}"))).into())).collect();
+            assert!(back.is_empty(), "{back:?} after {i}");
+        }
+    }
+    assert!(gone.len() > 100, "{gone:?}");
+    close(&disk);
+}
