@@ -87,7 +87,7 @@ fn files_are_joined_in_a_time_that_grows_as_they_do() {
     let read =
         |files| least(|| found(&load_from(&Many { files, pools: 500 }, Path::new("main.toml"), &|_| None).diagnostics));
     let ((few, small), (many, large)) = (read(4), read(128));
-    assert_eq!((small, large), (2003, 64_003), "each pool is wrong, and there is no listener");
+    assert_eq!((small, large), (2003, 64_003), "one error for each pool, and those of a file without a listener");
     // Thirty-two times as many pools. Quadratic time showed up as thirty times with eight times as many.
     assert!(many < 160 * few, "{} ms instead of {} ms", many / 1_000_000, few / 1_000_000);
 }

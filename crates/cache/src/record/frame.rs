@@ -32,7 +32,7 @@ const MAGIC: [u8; 3] = *b"ekr";
 pub enum Kind {
     Response = 1,
     Purge = 2,
-    /// A response that is no longer stored, since another one was stored instead of it or its endpoint ended it.
+    /// End of a stored response: a newer one took its place, or its endpoint invalidated it.
     Dropped = 3,
     /// The present moment of the writer.
     Clock = 4,

@@ -66,7 +66,7 @@ impl PurgeRecord {
     }
 }
 
-/// A response that is no longer stored: its key, and the values of the request that it was chosen by.
+/// End of a single stored response, named by its key and by the request values that it varies by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     pub key: Box<[u8]>,

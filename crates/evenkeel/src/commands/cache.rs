@@ -73,14 +73,7 @@ fn state(cache: &Cache) -> String {
         (refused.unused, "not stored, as others are used more"),
         (cache.fetching_behind, "validated behind requests now"),
     ];
-    let others: Vec<String> = others
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", grouped(count)))
-        .collect();
-    if !others.is_empty() {
-        let _ = writeln!(text, "{}", others.join("; "));
-    }
+    text += &line_of("", &others);
     text += &cache.disk.as_ref().map(disk).unwrap_or_default();
     text.push('\n');
     let rows: Vec<Vec<String>> = cache.routes.iter().map(row).collect();
@@ -118,12 +111,14 @@ fn disk(disk: &CacheDisk) -> String {
         (disk.reads_dropped, "not read, as too many waited"),
         (disk.errors, "broken or failed"),
     ];
-    let others = others.into_iter().filter(|(count, _)| *count > 0);
-    let others: Vec<String> = others.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
-    if !others.is_empty() {
-        let _ = writeln!(text, "on disk: {}", others.join("; "));
-    }
-    text
+    text + &line_of("on disk: ", &others)
+}
+
+/// Line with the counts that are not 0; empty if there are none.
+fn line_of(begin: &str, counts: &[(u64, &str)]) -> String {
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, what)| format!("{} {what}", grouped(*count))).collect();
+    if counts.is_empty() { String::new() } else { format!("{begin}{}\n", counts.join("; ")) }
 }
 
 fn row(route: &CacheRoute) -> Vec<String> {

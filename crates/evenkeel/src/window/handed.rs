@@ -14,8 +14,8 @@ use tokio::sync::watch;
 /// Statistics of the plan that runs, with its cache.
 type Running = watch::Receiver<Arc<Numbers>>;
 
-/// Begins to give stored responses. The other end of the socket, for the process that takes over. `None` if there is no cache,
-/// and with a line in the log if that process has to start without.
+/// Begins a handover of stored responses. Returns it with the socket for the process that takes over; `None` if there is no cache, or
+/// if the handover cannot begin, which is logged.
 pub fn give(plan: &Plan, running: Running, control: &Control) -> Option<(Giving, UnixStream)> {
     let start = || {
         let (ours, theirs) = UnixStream::pair()?;

@@ -117,7 +117,7 @@ fn an_upgrade_leaves_the_disk_to_the_process_that_takes_over() {
     setup.running.signal(Signal::USR2);
     let pid = eventually("the other process", || setup.running.successor());
     let _ended = Adopted(pid);
-    // At once, whoever has the disk by now.
+    // Without waiting to see which process has the disk.
     setup.command(&["cache", "purge", "--url", "http://test/30"]);
     setup.command(&["cache", "purge", "--url", "http://test/3"]);
     assert_eq!(setup.running.ends(), Some(0), "{}", setup.running.said());

@@ -41,8 +41,8 @@ impl Load {
     /// If the program is missing or fails, or if any request failed.
     pub fn run_at(self, url: &str, seconds: u64) -> Result<Answered> {
         let mut command = self.command(url, seconds)?;
-        let folder = Scratch::new()?;
-        if let Load::Distinct(_) = self {
+        let folder = if let Load::Distinct(_) = self { Some(Scratch::new()?) } else { None };
+        if let Some(folder) = &folder {
             let script = folder.write("distinct.lua", DISTINCT)?;
             command.extend(["-s".to_owned(), script.display().to_string()]);
         }

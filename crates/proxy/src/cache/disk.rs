@@ -3,11 +3,8 @@
 use evenkeel_cache::moment::Moment;
 use evenkeel_config::Plan;
 use evenkeel_disk::{Disk, Loaded, Options, Read, Stage, Ticket};
-use evenkeel_net::event_loop::alarm::sleep;
+use evenkeel_net::event_loop::alarm::timeout;
 use evenkeel_view::words::unix_ms;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 /// Longest time that a request waits for the disk, before it goes to the endpoint: ten times what a busy hard disk takes.
@@ -40,13 +37,8 @@ pub fn open(options: Options) -> Disk {
 }
 
 /// Waits for a read, for a limited time.
-pub async fn loaded(mut read: Read) -> Option<Loaded> {
-    let mut asleep = pin!(sleep(READ_MAX));
-    poll_fn(|cx| match Pin::new(&mut read).poll(cx) {
-        Poll::Ready(loaded) => Poll::Ready(Some(loaded)),
-        Poll::Pending => asleep.as_mut().poll(cx).map(|()| None),
-    })
-    .await
+pub async fn loaded(read: Read) -> Option<Loaded> {
+    timeout(READ_MAX, read).await
 }
 
 /// Waits until a purge is on the disk for good. Not for a thread that serves requests.

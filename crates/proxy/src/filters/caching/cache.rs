@@ -35,15 +35,12 @@ use evenkeel_cache::stored::Stored;
 use evenkeel_cache::{tags, vary};
 use evenkeel_config::plan::Scheme;
 use evenkeel_disk::{Loaded, Read};
-use evenkeel_net::event_loop::alarm::sleep;
+use evenkeel_net::event_loop::alarm::timeout;
 use evenkeel_wire::head::{Edits, Request};
 use evenkeel_wire::http1::fields::Stated;
 use std::borrow::Cow;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// Filter of a route with `cache`.
@@ -336,17 +333,10 @@ impl Cache {
     }
 
     /// Waits for the response that another request fetches.
-    fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, mut follow: Follow, wait: Duration) -> Verdict {
+    fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
         let (cache, began) = (self.clone(), cx.core.clock.now());
         Verdict::Wait(Box::pin(async move {
-            let end = {
-                let mut asleep = pin!(sleep(wait));
-                poll_fn(|cx| match std::pin::Pin::new(&mut follow).poll(cx) {
-                    Poll::Ready(end) => Poll::Ready(Some(end)),
-                    Poll::Pending => asleep.as_mut().poll(cx).map(|()| None),
-                })
-                .await
-            };
+            let end = timeout(wait, follow).await;
             let resume: Resume = Box::new(move |cx, head| {
                 // After a failure another request leads. A request that has waited for a response does not wait again.
                 let waited = Duration::from_nanos(cx.core.clock.now().since(began));
