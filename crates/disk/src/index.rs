@@ -6,20 +6,17 @@
 use crate::file::Ring;
 use evenkeel_cache::store::KeyRef;
 use hashbrown::HashTable;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 64;
 
 /// Places over which the keys of a URL are spread.
-const SPREAD: u32 = 64;
+const SPREAD: u16 = 64;
 
 /// Most responses in one of these places. Of more, the oldest goes.
 const TOGETHER_MAX: usize = 64;
-
-/// Marks of changes in a shard, see [`Shard::marks`].
-const MARKS: usize = 256;
 
 /// Most changes of a shard that are remembered while the file is searched.
 const CHANGES_MAX: usize = 1 << 14;
@@ -32,9 +29,9 @@ pub const VARIANTS_MAX: usize = 8;
 pub struct Id {
     pub url: u64,
     /// Hash of the rest of the key.
-    pub rest: u32,
-    /// Hash of the values that it varies by, in 15 bits.
-    pub variant: u16,
+    pub rest: u16,
+    /// Hash of the rest of the key and of the values that it varies by, in 31 bits.
+    pub variant: u32,
 }
 
 /// Place of a record in the file.
@@ -49,15 +46,25 @@ pub struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     url: u64,
-    rest: u32,
     offset: u32,
     length: u32,
-    slot: u16,
     /// Hash of the variant, and in the highest bit if it was read since it was written.
-    variant: u16,
+    variant: u32,
+    slot: u16,
+    rest: u16,
 }
 
-const USED: u16 = 1 << 15;
+const USED: u32 = 1 << 31;
+
+/// Result of adding a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    Yes,
+    /// Instead of another response of its URL, which was at this place and is no longer found.
+    Instead(Place),
+    /// A later purge or response supersedes it, or the shard is full.
+    No,
+}
 
 /// Places of all responses, by the hashes of their keys.
 #[derive(Debug)]
@@ -73,10 +80,11 @@ pub struct Index {
 pub struct Shard {
     table: HashTable<Entry>,
     bytes: u64,
-    /// Number of the newest change by a purge or by a response that was stored instead of another one.
-    pub clock: u64,
-    /// Newest changes by the hash of their URL. A response that is written meanwhile, and waited before that, is not added.
-    marks: Box<[u64]>,
+    /// Responses that wait to be written, or are just being written, with their turns. A purge, or a response that is stored
+    /// instead, takes one out, and it is not added.
+    waiting: HashMap<Id, u64>,
+    /// Turn of the response that began to wait last.
+    turn: u64,
     /// Changes since the start, as long as the file is searched: what is found later is older than they are.
     changes: Option<Changes>,
 }
@@ -105,20 +113,15 @@ impl Entry {
 }
 
 /// Hash for the table: one of a few for each URL.
-fn spread(url: u64, rest: u32) -> u64 {
+fn spread(url: u64, rest: u16) -> u64 {
     url ^ u64::from(rest % SPREAD).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Index {
     pub fn new(entries_max: usize) -> Index {
         let shard = || {
-            Mutex::new(Shard {
-                table: HashTable::new(),
-                bytes: 0,
-                clock: 0,
-                marks: vec![0; MARKS].into_boxed_slice(),
-                changes: Some(Changes::default()),
-            })
+            let (table, waiting) = (HashTable::new(), HashMap::new());
+            Mutex::new(Shard { table, bytes: 0, waiting, turn: 0, changes: Some(Changes::default()) })
         };
         let shards = (0..SHARDS).map(|_| shard()).collect();
         Index { hashing: RandomState::new(), shards, entries_max: entries_max / SHARDS + 1 }
@@ -133,8 +136,12 @@ impl Index {
     /// Hashes of a key and of the values that a response varies by.
     pub fn id(&self, key: &KeyRef<'_>, varying: &[u8]) -> Id {
         let rest = &key.bytes()[key.url().len()..];
-        let variant = self.url(varying) as u16 & !USED;
-        Id { url: self.url(key.url()), rest: self.url(rest) as u32, variant }
+        let mut hasher = self.hashing.build_hasher();
+        hasher.write_usize(rest.len());
+        hasher.write(rest);
+        let rest = hasher.finish() as u16;
+        hasher.write(varying);
+        Id { url: self.url(key.url()), rest, variant: hasher.finish() as u32 & !USED }
     }
 
     pub fn shard(&self, url: u64) -> MutexGuard<'_, Shard> {
@@ -150,17 +157,23 @@ impl Index {
         (0..SHARDS).for_each(|index| run(&mut self.at(index)));
     }
 
-    /// Adds a response. `stamp`: clock of its shard when it began to wait; `None` for one that the file was searched for.
-    /// Returns false if a later purge or response supersedes it, or if the shard is full.
-    pub fn insert(&self, id: Id, place: Place, stamp: Option<u64>, ring: &Ring) -> bool {
+    /// Adds a response. `turn`: that of [`Shard::wait`]; `None` for one that the search has found.
+    pub fn insert(&self, id: Id, place: Place, turn: Option<u64>, ring: &Ring) -> Added {
         let epoch = ring.epoch(place.slot);
         let mut shard = self.shard(id.url);
         // Under the lock: the segment is reclaimed after its number is taken away, shard by shard.
-        epoch != 0 && ring.epoch(place.slot) == epoch && shard.insert(id, place, stamp, self.entries_max, ring)
+        let is_there = epoch != 0 && ring.epoch(place.slot) == epoch;
+        let is_superseded = match (turn, &shard.changes) {
+            (Some(turn), _) => !shard.give_up(&id, turn),
+            (None, Some(changes)) => changes.all || changes.urls.contains(&id.url) || changes.ids.contains(&id),
+            // The search has ended.
+            (None, None) => true,
+        };
+        if is_there && !is_superseded { shard.insert(id, place, self.entries_max, ring) } else { Added::No }
     }
 
     /// Places of the variants of a key, the newest first, which count as used from now on.
-    pub fn find(&self, url: u64, rest: u32, ring: &Ring) -> Vec<(Id, Place)> {
+    pub fn find(&self, url: u64, rest: u16, ring: &Ring) -> Vec<(Id, Place)> {
         let mut shard = self.shard(url);
         let mut found: Vec<(u64, Id, Place)> = Vec::new();
         for entry in shard.table.iter_hash_mut(spread(url, rest)).filter(|known| known.url == url && known.rest == rest)
@@ -175,7 +188,7 @@ impl Index {
     }
 
     /// True if there is a variant of the key.
-    pub fn has_key(&self, url: u64, rest: u32) -> bool {
+    pub fn has_key(&self, url: u64, rest: u16) -> bool {
         self.shard(url).table.iter_hash(spread(url, rest)).any(|known| known.url == url && known.rest == rest)
     }
 
@@ -198,63 +211,69 @@ impl Index {
 }
 
 impl Shard {
-    fn insert(&mut self, id: Id, place: Place, stamp: Option<u64>, entries_max: usize, ring: &Ring) -> bool {
-        let is_outdated = match (stamp, &self.changes) {
-            (Some(stamp), _) => stamp < self.marks[mark(id.url)],
-            (None, Some(changes)) => changes.all || changes.urls.contains(&id.url) || changes.ids.contains(&id),
-            // The search has ended.
-            (None, None) => true,
-        };
-        if is_outdated {
-            return false;
-        }
+    fn insert(&mut self, id: Id, place: Place, entries_max: usize, ring: &Ring) -> Added {
         let sequence = |slot, offset| place_in_log(ring, slot, offset);
         let hash = spread(id.url, id.rest);
         if let Some(known) = self.table.find_mut(hash, |known| known.id() == id) {
             // A response that was written while the file was searched is newer.
             if sequence(known.slot, known.offset) > sequence(place.slot, place.offset) {
-                return false;
+                return Added::No;
             }
             self.bytes = self.bytes - u64::from(known.length) + u64::from(place.length);
             (known.slot, known.offset, known.length, known.variant) =
                 (place.slot, place.offset, place.length, id.variant);
-            return true;
+            return Added::Yes;
         }
         let together = self.table.iter_hash(hash).filter(|known| known.url == id.url);
-        let (count, oldest) = together.fold((0, None), |(count, oldest): (usize, Option<(u64, Id)>), known| {
-            let this = (sequence(known.slot, known.offset), known.id());
+        let (count, oldest) = together.fold((0, None), |(count, oldest): (usize, Option<(u64, Entry)>), known| {
+            let this = (sequence(known.slot, known.offset), *known);
             (count + 1, Some(oldest.filter(|oldest| oldest.0 < this.0).unwrap_or(this)))
         });
-        if let Some((_, oldest)) = oldest.filter(|_| count >= TOGETHER_MAX) {
-            self.remove(|known| known.id() == oldest, &oldest);
-        }
-        if self.table.len() >= entries_max {
-            return false;
+        let oldest = oldest.filter(|_| count >= TOGETHER_MAX).map(|(_, oldest)| oldest);
+        match oldest.map(|oldest| oldest.id()) {
+            Some(id) => _ = self.remove(|known| known.id() == id, &id),
+            None if self.table.len() >= entries_max => return Added::No,
+            None => {}
         }
         let Place { slot, offset, length } = place;
         let entry = Entry { url: id.url, rest: id.rest, offset, length, slot, variant: id.variant };
         self.bytes += u64::from(length);
         self.table.insert_unique(hash, entry, Entry::hash);
-        true
+        oldest.map_or(Added::Yes, |oldest| Added::Instead(oldest.place()))
     }
 
-    /// True if this response is stored.
-    pub fn has(&self, id: &Id) -> bool {
-        self.table.find(spread(id.url, id.rest), |known| known.id() == *id).is_some()
+    /// Notes that a response waits to be written; its turn. `None` if it is there, or waits already.
+    pub fn wait(&mut self, id: &Id) -> Option<u64> {
+        let is_there = self.table.find(spread(id.url, id.rest), |known| known.id() == *id).is_some();
+        if is_there || self.waiting.contains_key(id) {
+            return None;
+        }
+        self.turn += 1;
+        self.waiting.insert(*id, self.turn);
+        Some(self.turn)
     }
 
-    /// Takes a response out, and refuses an older one that waits. True if it was there.
+    /// Notes that a response does not wait any more. False if it was taken out meanwhile.
+    pub fn give_up(&mut self, id: &Id, turn: u64) -> bool {
+        let waits = self.waiting.get(id) == Some(&turn);
+        if waits {
+            self.waiting.remove(id);
+        }
+        waits
+    }
+
+    /// Takes a response out, also if it waits to be written. True if there was one.
     pub fn forget(&mut self, id: &Id) -> bool {
-        self.mark(id.url);
         if let Some(changes) = &mut self.changes {
             changes.note(|changes| _ = changes.ids.insert(*id));
         }
-        self.remove(|known| known.id() == *id, id)
+        let has_waited = self.waiting.remove(id).is_some();
+        self.remove(|known| known.id() == *id, id) || has_waited
     }
 
-    /// Takes all responses of a URL out, and refuses older ones that wait.
+    /// Takes all responses of a URL out, and those that wait to be written.
     pub fn purge_url(&mut self, url: u64) {
-        self.mark(url);
+        self.waiting.retain(|id, _| id.url != url);
         if let Some(changes) = &mut self.changes {
             changes.note(|changes| _ = changes.urls.insert(url));
         }
@@ -264,10 +283,9 @@ impl Shard {
         }
     }
 
-    /// Takes everything out, and refuses what waits.
+    /// Takes everything out, and what waits to be written.
     pub fn clear(&mut self) {
-        self.clock += 1;
-        self.marks.fill(self.clock);
+        self.waiting = HashMap::new();
         if let Some(changes) = &mut self.changes {
             *changes = Changes { all: true, ..Changes::default() };
         }
@@ -296,24 +314,21 @@ impl Shard {
         }
     }
 
-    /// Takes the responses of a segment out; those that were used.
+    /// Takes the responses of a segment out; those that were used, which wait to be written again from now on.
     pub fn take_segment(&mut self, slot: u16, used: &mut Vec<(Id, Place, u64)>) {
-        let (bytes, clock) = (&mut self.bytes, self.clock);
+        let Shard { bytes, waiting, turn, .. } = self;
         self.table.retain(|known| {
             if known.slot != slot {
                 return true;
             }
             *bytes -= u64::from(known.length);
             if known.variant & USED != 0 {
-                used.push((known.id(), known.place(), clock));
+                *turn += 1;
+                waiting.insert(known.id(), *turn);
+                used.push((known.id(), known.place(), *turn));
             }
             false
         });
-    }
-
-    fn mark(&mut self, url: u64) {
-        self.clock += 1;
-        self.marks[mark(url)] = self.clock;
     }
 
     fn remove(&mut self, mut is_it: impl FnMut(&Entry) -> bool, id: &Id) -> bool {
@@ -340,10 +355,6 @@ impl Changes {
 /// Place of a record in the log, which grows with each one.
 fn place_in_log(ring: &Ring, slot: u16, offset: u32) -> u64 {
     u64::from(ring.epoch(slot)) << 32 | u64::from(offset)
-}
-
-fn mark(url: u64) -> usize {
-    (url >> 20) as usize % MARKS
 }
 
 #[cfg(test)]

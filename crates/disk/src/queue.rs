@@ -15,7 +15,7 @@ const ORDERS_MAX: usize = 1 << 16;
 /// Something to be written. In their order: a purge is behind what it was meant for.
 #[derive(Debug)]
 pub enum Work {
-    /// A response, and the clock of its shard of the index when it began to wait.
+    /// A response, and its turn in its shard of the index.
     Response(Box<Item<Stored>>, u64),
     /// A purge, its number in the list of purges, and what waits for it.
     Purge(PurgeRecord, Option<u64>, Option<Arc<Ticket>>),
@@ -94,14 +94,14 @@ impl Queue {
     }
 
     /// Adds a response. Returns false if a purge came since `point`, if the queue is full, or if it is closed.
-    pub fn push(&self, item: Item<Stored>, stamp: u64, point: u64) -> bool {
+    pub fn push(&self, item: Item<Stored>, turn: u64, point: u64) -> bool {
         let mut waiting = self.state();
         let bytes = item.object.weight();
         if waiting.is_closed || self.point() != point || waiting.bytes + bytes > self.bytes_max {
             return false;
         }
         waiting.bytes += bytes;
-        waiting.work.push_back(Work::Response(item.into(), stamp));
+        waiting.work.push_back(Work::Response(item.into(), turn));
         drop(waiting);
         self.changed.notify_all();
         true
@@ -164,11 +164,6 @@ impl Queue {
         waiting.bytes = waiting.bytes.saturating_sub(bytes);
         drop(waiting);
         self.changed.notify_all();
-    }
-
-    /// True if responses wait to be written.
-    pub fn has_responses(&self) -> bool {
-        self.state().bytes > 0
     }
 
     /// True if nothing waits, and what was taken is written.

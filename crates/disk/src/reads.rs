@@ -28,7 +28,7 @@ pub struct Reads {
 #[derive(Default)]
 struct State {
     /// Reads that are not done, by the hashes of their key.
-    jobs: HashMap<(u64, u32), Arc<Job>>,
+    jobs: HashMap<(u64, u16), Arc<Job>>,
     waiting: VecDeque<Arc<Job>>,
     threads: usize,
     idle: usize,
@@ -39,7 +39,7 @@ struct State {
 struct Job {
     key: Box<[u8]>,
     url_len: usize,
-    hashes: (u64, u32),
+    hashes: (u64, u16),
     /// Point in the order of purges of the memory at which it began.
     began: Sequence,
     progress: Mutex<Progress>,
@@ -151,14 +151,21 @@ impl Reads {
         let mut responses = Vec::new();
         for (id, place) in index.find(job.hashes.0, job.hashes.1, ring) {
             let sequence = u64::from(ring.epoch(place.slot)) << 32 | u64::from(place.offset);
-            let Some((record, body)) = read(ring, place, sequence) else {
-                // Reclaimed meanwhile, or not as it was written.
-                counts.errors.add(u64::from(ring.epoch(place.slot) == (sequence >> 32) as u32 && sequence >> 32 != 0));
+            let is_there = || sequence >> 32 != 0 && ring.epoch(place.slot) == (sequence >> 32) as u32;
+            let found = read(ring, place, sequence);
+            // Only what can never be read: what is not in the index is not dropped in the log either.
+            if let Ok(None) = found {
                 index.remove(id, place);
+            }
+            let Ok(Some((record, body))) = found else {
+                // Not as it was written, unless it was reclaimed meanwhile.
+                counts.errors.add(u64::from(is_there()));
                 continue;
             };
             let is_same = *record.key == *job.key && record.url_len == job.url_len;
-            if let (true, Effect::Holds(stale_from)) = (is_same, purges.effect(&record, sequence)) {
+            let effect = purges.effect(&record, sequence);
+            // Purges of a segment are forgotten after its number is taken away.
+            if let (true, true, Effect::Holds(stale_from)) = (is_same, is_there(), effect) {
                 let object = Arc::new(Object::new(record.stored, body.into()));
                 responses.push(Restored { object, stale_from, hits: record.hits });
             }

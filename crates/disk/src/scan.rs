@@ -1,7 +1,7 @@
 //! Search of the file: the index from its segments, the oldest first, so that purges meet what they were meant for.
 
 use crate::file::Ring;
-use crate::index::{Index, Place};
+use crate::index::{Added, Index, Place};
 use crate::purges::Purges;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, PurgeRecord, ResponseRecord, Scope};
@@ -16,8 +16,9 @@ pub struct Scan<'s> {
     pub ring: &'s Ring,
     pub index: &'s Index,
     pub purges: &'s Purges,
-    /// Responses later than this are left out: the clock was ahead when they were stored.
+    /// Responses later than this are dropped: the clock was ahead when they were stored.
     pub now: Moment,
+    pub dropped: &'s dyn Fn(Dropped),
     /// Numbers of the segments to search, the oldest first.
     pub segments: Vec<u32>,
     pub found: u64,
@@ -102,7 +103,10 @@ impl Scan<'_> {
             Kind::Response => {
                 let Ok(record) = ResponseRecord::read(head) else { return self.broken += 1 };
                 let id = self.index.id(&KeyRef::new(&record.key, record.url_len), record.stored.varying());
-                if record.stored.terms.received <= self.now && self.index.insert(id, place, None, self.ring) {
+                if record.stored.terms.received > self.now {
+                    let varying = record.stored.varying().into();
+                    (self.dropped)(Dropped { key: record.key, url_len: record.url_len, varying });
+                } else if self.index.insert(id, place, None, self.ring) != Added::No {
                     self.found += 1;
                 }
             }

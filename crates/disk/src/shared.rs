@@ -5,7 +5,9 @@ use crate::failure::Failure;
 use crate::file::Ring;
 use crate::index::Index;
 use crate::purges::Purges;
-use crate::queue::{Queue, Work};
+use crate::queue::{Ordered, Queue, Ticket, Work};
+use evenkeel_cache::moment::Moment;
+use evenkeel_cache::record::{Dropped, PurgeRecord};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -107,6 +109,22 @@ impl Shared {
             });
             tickets.for_each(|ticket| ticket.end(self.erased(failure)));
         }
+    }
+
+    /// Ends a response in the log, so that no later search finds it.
+    pub fn end_in_log(&self, dropped: Dropped) {
+        if self.queue.order(Work::Dropped(dropped)) == Ordered::Full {
+            self.overflowed(None);
+        }
+    }
+
+    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
+    pub fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
+        self.index.each(|shard| shard.clear());
+        let is_ordered = self.queue.purge_all(PurgeRecord::all(Moment(0)), ticket);
+        // Once more: what began to wait meanwhile is no longer in the queue.
+        self.index.each(|shard| shard.clear());
+        is_ordered
     }
 
     /// Result of a purge while the tier is off.

@@ -103,10 +103,9 @@ impl Disk {
     /// Writes a response, unless it is on disk. `point`: [`Evictions::point`] before it left the memory.
     pub fn offer(&self, item: Item<Stored>, point: u64) {
         let id = self.shared.index.id(&item.key(), item.object.head().varying());
-        let shard = self.shared.index.shard(id.url);
-        let (is_known, stamp) = (shard.has(&id), shard.clock);
-        drop(shard);
-        if !is_known && !self.shared.queue.push(item, stamp, point) {
+        let Some(turn) = self.shared.index.shard(id.url).wait(&id) else { return };
+        if !self.shared.queue.push(item, turn, point) {
+            self.shared.index.shard(id.url).give_up(&id, turn);
             self.shared.counts.dropped.add(1);
         }
     }
@@ -114,14 +113,12 @@ impl Disk {
     /// Drops a response that is stored in memory anew, or that its endpoint has ended.
     pub fn forget(&self, key: KeyRef<'_>, varying: &[u8]) {
         let id = self.shared.index.id(&key, varying);
-        let was_there = self.shared.index.shard(id.url).forget(&id);
-        // What waits in the queue, or is not found yet, has to meet it in the log.
+        // Before the index: what the search finds meanwhile is not added, and stays in the file.
         let is_open = self.shared.is_open.load(Ordering::SeqCst);
-        if was_there || !is_open || self.shared.queue.has_responses() {
-            let dropped = Dropped { key: key.bytes().into(), url_len: key.url().len(), varying: varying.into() };
-            if self.shared.queue.order(Work::Dropped(dropped)) == Ordered::Full {
-                self.overflowed(None);
-            }
+        let was_there = self.shared.index.shard(id.url).forget(&id);
+        if was_there || !is_open {
+            let varying = varying.into();
+            self.shared.end_in_log(Dropped { key: key.bytes().into(), url_len: key.url().len(), varying });
         }
     }
 
@@ -131,7 +128,7 @@ impl Disk {
         self.purge_index(purge);
         let number = if is_in_index(purge) { None } else { self.shared.purges.add(purge) };
         if number.is_none() && !is_in_index(purge) {
-            self.overflowed(None);
+            self.shared.overflowed(None);
         }
         Hidden { number }
     }
@@ -143,7 +140,7 @@ impl Disk {
         let ordered = self.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone())));
         let has_ended = match ordered {
             Ordered::Taken => false,
-            Ordered::Full => !self.overflowed(Some(ticket.clone())),
+            Ordered::Full => !self.shared.overflowed(Some(ticket.clone())),
             Ordered::Ended => true,
         };
         if has_ended {
@@ -193,12 +190,6 @@ impl Disk {
             _ => {}
         }
     }
-
-    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
-    fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
-        self.shared.index.each(|shard| shard.clear());
-        self.shared.queue.purge_all(PurgeRecord::all(Moment(0)), ticket)
-    }
 }
 
 /// True if a purge takes responses out of the index, so that it need not be remembered.
@@ -245,7 +236,9 @@ fn run(shared: &Arc<Shared>, options: &Options, now: impl Fn() -> Moment + Send 
 fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
     let began = Instant::now();
     let Shared { index, purges, .. } = shared;
-    let mut scan = Scan { ring, index, purges, now, segments, found: 0, broken: 0, behind_broken: None };
+    let dropped = |dropped| shared.end_in_log(dropped);
+    let mut scan =
+        Scan { ring, index, purges, now, dropped: &dropped, segments, found: 0, broken: 0, behind_broken: None };
     let searched = scan.run(|| shared.queue.is_closed());
     shared.counts.errors.add(scan.broken);
     match searched {

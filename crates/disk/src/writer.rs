@@ -2,11 +2,11 @@
 
 use crate::failure::Failure;
 use crate::file::Ring;
-use crate::index::{Id, Place};
+use crate::index::{Added, Id, Place};
 use crate::purges::Effect;
 use crate::queue::{Ticket, Work};
 use crate::shared::Shared;
-use evenkeel_cache::record::{FRAME, Frame, Kind, ResponseRecord};
+use evenkeel_cache::record::{Dropped, FRAME, Frame, Kind, ResponseRecord};
 use evenkeel_cache::store::Item;
 use evenkeel_cache::stored::Stored;
 use std::io;
@@ -69,9 +69,9 @@ impl<'s> Writer<'s> {
 
     fn work(&mut self, work: Work, tickets: &mut Vec<Arc<Ticket>>) -> io::Result<()> {
         match work {
-            Work::Response(item, stamp) => {
+            Work::Response(item, turn) => {
                 let bytes = item.object.weight();
-                let written = self.response(&item, stamp);
+                let written = self.response(&item, turn);
                 self.shared.queue.written(bytes);
                 written
             }
@@ -86,15 +86,47 @@ impl<'s> Writer<'s> {
         }
     }
 
-    fn response(&mut self, item: &Item<Stored>, stamp: u64) -> io::Result<()> {
+    fn response(&mut self, item: &Item<Stored>, turn: u64) -> io::Result<()> {
         let stored = item.object.head();
         let head = ResponseRecord::write(&item.key, item.url_len, stored, item.stale_from, item.hits);
         let id = self.shared.index.id(&item.key(), stored.varying());
-        let place = self.append(Kind::Response, &head, item.object.body())?.map(|(_, place)| place);
-        if place.is_none_or(|place| !self.shared.index.insert(id, place, Some(stamp), self.ring)) {
-            self.shared.counts.dropped.add(1);
-        }
+        let is_added = match self.append(Kind::Response, &head, item.object.body())? {
+            Some((_, place)) => self.index((id, place, turn), &item.key, item.url_len, stored)?,
+            None => {
+                self.shared.index.shard(id.url).give_up(&id, turn);
+                false
+            }
+        };
+        self.shared.counts.dropped.add(u64::from(!is_added));
         self.reclaim_next()
+    }
+
+    /// Adds a written response to the index. What the index has no more, ends in the log, too: nothing else would end it there,
+    /// as what is dropped later is looked for in the index.
+    fn index(
+        &mut self,
+        (id, place, turn): (Id, Place, u64),
+        key: &[u8],
+        url_len: usize,
+        stored: &Stored,
+    ) -> io::Result<bool> {
+        let added = self.shared.index.insert(id, place, Some(turn), self.ring);
+        match added {
+            Added::Yes => {}
+            Added::No => self.dropped(key, url_len, stored)?,
+            Added::Instead(place) => {
+                let sequence = u64::from(self.ring.epoch(place.slot)) << 32 | u64::from(place.offset);
+                if let Ok(Some((other, _))) = read(self.ring, place, sequence) {
+                    self.dropped(&other.key, other.url_len, &other.stored)?;
+                }
+            }
+        }
+        Ok(added != Added::No)
+    }
+
+    fn dropped(&mut self, key: &[u8], url_len: usize, stored: &Stored) -> io::Result<()> {
+        let dropped = Dropped { key: key.into(), url_len, varying: stored.varying().into() };
+        self.append(Kind::Dropped, &dropped.write(), &[]).map(|_| ())
     }
 
     /// Writes a record; its place in the log and in the file. `None` if it is larger than a segment.
@@ -147,6 +179,7 @@ impl<'s> Writer<'s> {
         let slot = self.ring.layout.slot(epoch);
         if self.ring.epoch(slot) != 0 {
             self.take_out(slot)?;
+            self.forget_purges();
         }
         let frame = Frame::of(Kind::Segment, u64::from(epoch) << 32, &[], &[]);
         self.ring.write(slot, 0, &frame.map(|frame| frame.bytes()).unwrap_or_default())?;
@@ -169,13 +202,16 @@ impl<'s> Writer<'s> {
         }
         // The first ones are enough, and leave room for others.
         let mut room = segment / 4;
-        for (id, place, stamp) in self.take_out(slot)? {
-            let fits =
-                u64::from(place.length) <= room && self.offset + u64::from(place.length) + 2 * FRAME as u64 <= segment;
-            if fits && let Some(length) = self.write_again((slot, epoch), id, place, stamp)? {
-                room = room.saturating_sub(length);
+        for (id, place, turn) in self.take_out(slot)? {
+            let length = u64::from(place.length);
+            let fits = length <= room && self.offset + length + 2 * FRAME as u64 <= segment;
+            let written = if fits { self.write_again((slot, epoch), id, place, turn)? } else { None };
+            match written {
+                Some(length) => room = room.saturating_sub(length),
+                None => _ = self.shared.index.shard(id.url).give_up(&id, turn),
             }
         }
+        self.forget_purges();
         Ok(())
     }
 
@@ -183,37 +219,49 @@ impl<'s> Writer<'s> {
     /// dropped from now on is no longer in the index, and so does not get into the log.
     fn take_out(&self, slot: u16) -> io::Result<Vec<(Id, Place, u64)>> {
         self.ring.set_epoch(slot, 0);
+        self.ring.write(slot, 0, &[0; FRAME])?;
         let mut used = Vec::new();
         self.shared.index.each(|shard| shard.take_segment(slot, &mut used));
-        self.ring.write(slot, 0, &[0; FRAME])?;
-        let oldest = self.ring.segments().first().copied().unwrap_or_default();
-        self.shared.purges.forget_before(u64::from(oldest) << 32);
         Ok(used)
     }
 
+    /// Forgets purges of segments that were taken out. Only once nothing of them is written again or sent: it may be purged.
+    fn forget_purges(&self) {
+        let oldest = self.ring.segments().first().copied().unwrap_or_default();
+        self.shared.purges.forget_before(u64::from(oldest) << 32);
+    }
+
     /// Writes a response of a reclaimed segment again; its length. `None` if it is purged or broken.
-    fn write_again(&mut self, from: (u16, u32), id: Id, place: Place, stamp: u64) -> io::Result<Option<u64>> {
+    fn write_again(&mut self, from: (u16, u32), id: Id, place: Place, turn: u64) -> io::Result<Option<u64>> {
         let sequence = u64::from(from.1) << 32 | u64::from(place.offset);
-        let Some((record, body)) = read(self.ring, place, sequence) else {
+        let Ok(Some((record, body))) = read(self.ring, place, sequence) else {
             self.shared.counts.errors.add(1);
             return Ok(None);
         };
         let Effect::Holds(stale_from) = self.shared.purges.effect(&record, sequence) else { return Ok(None) };
         let head = ResponseRecord::write(&record.key, record.url_len, &record.stored, stale_from, record.hits);
         let Some((_, place)) = self.append(Kind::Response, &head, &body)? else { return Ok(None) };
-        self.shared.index.insert(id, place, Some(stamp), self.ring);
+        self.index((id, place, turn), &record.key, record.url_len, &record.stored)?;
         self.shared.counts.rewrites.add(1);
         Ok(Some(place.length.into()))
     }
 }
 
 /// Reads a response that was written at a place of the log. `None` if it is not there any more, or not whole.
-pub fn read(ring: &Ring, place: Place, sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
+///
+/// # Errors
+/// The disk fails: what is there may be whole nevertheless.
+pub fn read(ring: &Ring, place: Place, sequence: u64) -> io::Result<Option<(ResponseRecord, Vec<u8>)>> {
     let mut bytes = vec![0; place.length as usize];
-    ring.read(place.slot, place.offset.into(), &mut bytes).ok()?;
+    ring.read(place.slot, place.offset.into(), &mut bytes)?;
+    Ok(whole(&bytes, sequence))
+}
+
+/// Response in the bytes of a record, if they are as they were written.
+fn whole(bytes: &[u8], sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
     let (frame, rest) = bytes.split_first_chunk()?;
     let frame = Frame::read(frame).ok()?;
-    if frame.number != sequence || frame.kind != Kind::Response || frame.record_len() != u64::from(place.length) {
+    if frame.number != sequence || frame.kind != Kind::Response || frame.record_len() != bytes.len() as u64 {
         return None;
     }
     let (head, body) = rest.split_at_checked(frame.head_len as usize)?;

@@ -3,7 +3,7 @@
 use super::object::Head;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Point in the order of purges. A fetch takes it before its request is sent, see [`super::Store::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,20 +118,20 @@ pub(super) struct Purges {
     last: AtomicU64,
     /// Sequence number of the newest purge of the log.
     newest: AtomicU64,
-    log: RwLock<Log>,
+    log: Arc<RwLock<Log>>,
     purges_max: usize,
 }
 
 /// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
 /// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
 #[derive(Debug)]
-pub struct Held<'s> {
-    purges: &'s Purges,
+pub struct Held {
+    log: Arc<RwLock<Log>>,
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
-        let mut log = self.purges.write();
+        let mut log = self.log.write().unwrap_or_else(PoisonError::into_inner);
         log.holds -= 1;
         if log.holds == 0 {
             log.forget_swept();
@@ -141,13 +141,13 @@ impl Drop for Held<'_> {
 
 impl Purges {
     pub fn new(purges_max: usize) -> Purges {
-        Purges { last: AtomicU64::new(0), newest: AtomicU64::new(0), log: RwLock::default(), purges_max }
+        Purges { last: AtomicU64::new(0), newest: AtomicU64::new(0), log: Arc::default(), purges_max }
     }
 
     /// Holds purges from now on.
-    pub fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> Held {
         self.write().holds += 1;
-        Held { purges: self }
+        Held { log: self.log.clone() }
     }
 
     /// Newest purge of any kind: fetches that begin now are not meant by it.

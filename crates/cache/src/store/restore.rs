@@ -15,7 +15,7 @@ const RECENT_MAX: u32 = 7;
 
 impl<H: Head> Store<H> {
     /// Holds purges from now on.
-    pub fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> Held {
         self.purges.hold()
     }
 

@@ -14,7 +14,7 @@ use super::{Entry, SharedCache};
 use evenkeel_balance::Instant;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Broken, Kind, PurgeRecord, ResponseRecord, Scope};
-use evenkeel_cache::store::{Cursor, Inserted, Item, KeyRef, Restored, Sequence};
+use evenkeel_cache::store::{Cursor, Held, Inserted, Item, KeyRef, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
 use evenkeel_net::pages;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -135,13 +135,14 @@ fn connect(
     stream.set_write_timeout(Some(STALL_MAX))?;
     let (link, read, mut written) = (Link::new(side), stream.try_clone()?, stream.try_clone()?);
     let cache = (context.cache)();
-    // Before the other process can be told of a purge: what it sends was there before that.
-    let began = cache.store.begin();
+    // Before the other process can be told of a purge: what it sends was there before that. Held, since those that are
+    // carried out would count as meant for all that comes later.
+    let (held, began) = ((side == Side::Takes).then(|| cache.store.hold()), cache.store.begin());
     cache.partner.set(link.clone());
     let (reader, writer) = ((link.clone(), context.clone()), (link.clone(), context.clone()));
     let receive = move || {
         let (link, context) = reader;
-        let receiver = Receiver { link: &link, context: &context, cache: &cache, began, taken: Taken::default() };
+        let receiver = Receiver { link: &link, context: &context, cache: &cache, began, held, taken: Taken::default() };
         receiver.run(BufReader::new(&read), done);
         end(&link, &read);
     };
@@ -270,14 +271,14 @@ struct Receiver<'l> {
     cache: &'l Arc<SharedCache>,
     /// Point in the order of purges before the first response came.
     began: Sequence,
+    /// Until all of them have come, if this process takes some.
+    held: Option<Held>,
     taken: Taken,
 }
 
 impl Receiver<'_> {
     /// Receives until the connection ends.
     fn run(mut self, mut from: impl Read, done: impl FnOnce(Taken)) {
-        // Otherwise those that are carried out would count as meant for all that comes later.
-        let mut held = Some(self.cache.store.hold());
         let mut done = Some(done);
         let cut = loop {
             let (frame, head) = match stream::read(&mut from) {
@@ -285,7 +286,6 @@ impl Receiver<'_> {
                 Err(Failed::Broken(broken)) => break Cut::Broken(broken),
                 Err(Failed::Closed) => break Cut::Closed,
             };
-            let is_taking = self.link.side == Side::Takes && held.is_some();
             match frame.kind {
                 Kind::Clock => (self.context.cache)().not_before((self.context.now)(), Moment(frame.number)),
                 Kind::Purge => match PurgeRecord::read(&head) {
@@ -302,7 +302,7 @@ impl Receiver<'_> {
                     Err(broken) => break Cut::Broken(broken),
                 },
                 Kind::Done => self.link.confirm(frame.number),
-                Kind::Response if is_taking => {
+                Kind::Response if self.held.is_some() => {
                     let (record, body) = match (
                         ResponseRecord::read(&head),
                         stream::read_body(&mut from, &frame, self.cache.plan.object_max),
@@ -313,8 +313,8 @@ impl Receiver<'_> {
                     };
                     self.store(record, body);
                 }
-                Kind::End if is_taking => {
-                    held = None;
+                Kind::End if self.held.is_some() => {
+                    self.held = None;
                     if let Some(done) = done.take() {
                         done(self.taken);
                     }
