@@ -11,11 +11,11 @@ use crate::event_loop::budget::{charge_bytes, poll_proceed};
 use evenkeel_wire::proxy_protocol::Addresses;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use socket2::{SockRef, TcpKeepalive};
 use std::cell::{Cell, OnceCell};
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -177,6 +177,16 @@ impl Stream {
     #[inline]
     pub fn poll_write_before(&self, cx: &mut Context<'_>, bytes: &[u8], last: bool) -> Poll<io::Result<usize>> {
         self.poll_send(cx, bytes, if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL })
+    }
+
+    /// Writes part of these slices, one after the other, and returns the number of bytes written.
+    ///
+    /// # Errors
+    /// Errors of `sendmsg(2)`.
+    pub fn poll_write_slices(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        self.poll_io_write(cx, |fd| {
+            rustix::net::sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+        })
     }
 
     /// True if the event loop knows that the peer sends nothing after what waits to be read.

@@ -36,7 +36,7 @@ fn guides() -> impl Iterator<Item = Page> {
 
 #[test]
 fn every_command_block_runs_as_written() {
-    if !evenkeel_peers::installed(&["bash", "curl", "jq", "python3", "ss"]) {
+    if !evenkeel_peers::installed(&["bash", "curl", "htpasswd", "jq", "python3", "ss"]) {
         return;
     }
     let mut ran = 0;

@@ -2,7 +2,9 @@
 //! received or has to send. Owned by one worker.
 
 use super::arrived::Arrived;
+use super::output::Output;
 use super::stream::StreamHandle;
+use bytes::{Buf as _, Bytes};
 use evenkeel_balance::slab::{Key, SlotTable};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::WakerSlot;
@@ -39,8 +41,7 @@ pub(super) struct State {
     by_id: Vec<(StreamId, Key)>,
     /// Streams that may have something to send.
     pub ready: Vec<Key>,
-    /// Bytes of the engine's output that were written already.
-    pub written: usize,
+    pub output: Output,
     /// Waker of the task that reads and writes.
     pub driver: Option<WakerSlot>,
     pub is_woken: bool,
@@ -73,7 +74,7 @@ pub(super) struct Stream {
     pub trailers: Option<Table>,
     /// True once the peer has sent END_STREAM.
     pub is_received: bool,
-    pub pending: Buf,
+    pub pending: Pending,
     pub last: Last,
     /// True once END_STREAM was sent.
     pub is_sent: bool,
@@ -108,7 +109,37 @@ impl Stream {
 
     /// True if the stream has data, trailers or its end to send.
     pub fn has_more(&self) -> bool {
-        !self.pending.is_empty() || !matches!(self.last, Last::Open)
+        !self.pending.filled().is_empty() || !matches!(self.last, Last::Open)
+    }
+}
+
+/// Data of a stream that is not framed yet.
+pub(super) enum Pending {
+    Own(Buf),
+    /// Part of a body that others may send too.
+    Shared(Bytes),
+}
+
+impl Pending {
+    pub fn filled(&self) -> &[u8] {
+        match self {
+            Pending::Own(buf) => buf.filled(),
+            Pending::Shared(bytes) => bytes,
+        }
+    }
+
+    /// Removes bytes from the front.
+    pub fn consume(&mut self, n: usize) {
+        match self {
+            Pending::Own(buf) => buf.consume(n),
+            Pending::Shared(bytes) => bytes.advance(n),
+        }
+    }
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending::Own(Buf::none())
     }
 }
 
@@ -145,7 +176,7 @@ impl Session {
             streams: SlotTable::new(),
             by_id: Vec::new(),
             ready: Vec::new(),
-            written: 0,
+            output: Output::new(&transport),
             driver: None,
             is_woken: false,
             is_over: false,
@@ -283,7 +314,7 @@ impl State {
         }
         // Data received before can still be taken.
         stream.lost = Some(lost);
-        stream.pending = Buf::none();
+        stream.pending = Pending::default();
         self.wake(key);
     }
 
@@ -330,6 +361,6 @@ impl State {
 
     /// Bytes of output that are not written yet.
     pub fn backlog(&mut self) -> usize {
-        self.engine.output().len() - self.written
+        self.output.len(self.engine.output().len())
     }
 }

@@ -1,8 +1,9 @@
 //! Handle of a stream, for its task: takes received parts and sends parts, one at a time. Dropping it resets the
 //! stream, unless the message to the peer is complete.
 
-use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
+use super::session::{BACKLOG_MAX, Last, Lost, Pending, Session, State};
 use crate::body::part::{Gone, Part};
+use bytes::Bytes;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::event_loop::WakerSlot;
 use evenkeel_wire::h2::{ErrorCode, Head, Malformed};
@@ -107,7 +108,7 @@ impl StreamHandle {
             if stream.lost.is_some() {
                 return Some(Err(Gone));
             }
-            if has_room && stream.pending.is_empty() {
+            if has_room && stream.pending.filled().is_empty() {
                 return Some(Ok(()));
             }
             stream.wants_room = true;
@@ -120,7 +121,7 @@ impl StreamHandle {
     pub fn is_held_back(&self) -> bool {
         self.session.change(|state| {
             let stream = state.stream(self.key);
-            let (id, left) = (stream.id, stream.pending.len());
+            let (id, left) = (stream.id, stream.pending.filled().len());
             left > 0 && (state.backlog() >= BACKLOG_MAX || state.engine.capacity(id) < left)
         })
     }
@@ -149,7 +150,7 @@ impl StreamHandle {
             match part {
                 // Framed at the connection's turn: by then the end may be known, and needs no frame of its own.
                 Part::Data(buf) => {
-                    stream.pending = buf;
+                    stream.pending = Pending::Own(buf);
                     return state.make_ready(self.key);
                 }
                 Part::Trailers(trailers) => stream.last = Last::Trailers(trailers),
@@ -168,6 +169,17 @@ impl StreamHandle {
         });
     }
 
+    /// Sends data that others may send too, without a copy for this stream. Needs room: see [`poll_room`](Self::poll_room).
+    pub fn send_shared(&self, bytes: Bytes) {
+        self.session.change(|state| {
+            let stream = state.stream(self.key);
+            if stream.lost.is_none() {
+                stream.pending = Pending::Shared(bytes);
+                state.make_ready(self.key);
+            }
+        });
+    }
+
     /// Sets the urgency: 0 is the most urgent, 7 the least, 3 the default (RFC 9218).
     pub fn set_urgency(&self, urgency: u8) {
         self.session.change(|state| state.stream(self.key).urgency = urgency.min(7));
@@ -177,7 +189,8 @@ impl StreamHandle {
     pub fn poll_sent(&self, cx: &Context<'_>) -> Poll<()> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
-            let (id, left, is_over) = (stream.id, stream.pending.len(), stream.is_sent || stream.lost.is_some());
+            let (id, left, is_over) =
+                (stream.id, stream.pending.filled().len(), stream.is_sent || stream.lost.is_some());
             if is_over || left == 0 || state.engine.capacity(id) >= left {
                 return Some(());
             }

@@ -1,7 +1,7 @@
 //! Turn of a connection's task: writes all pending output at once, then reads, and distributes received data to the
 //! streams. The tasks that this wakes run before its next turn, so that their output leaves together.
 
-use super::session::{BACKLOG_MAX, Last, Lost, Session, State};
+use super::session::{BACKLOG_MAX, Last, Lost, Pending, Session, State};
 use super::stream::StreamHandle;
 use evenkeel_balance::slab::Key;
 use evenkeel_net::buffer::Buf;
@@ -10,7 +10,7 @@ use evenkeel_wire::h2::{Connection, ConnectionError, ErrorCode, Event, Flood, He
 use evenkeel_wire::http1::INTERIM_MAX;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// Bytes read in a turn, before streams and other connections have theirs: a peer that floods this side must not make
 /// them wait.
@@ -256,19 +256,11 @@ impl Session {
             self.change(State::flush);
             let mut state = self.state.borrow_mut();
             let state = &mut *state;
-            let output = state.engine.output();
-            if output.is_empty() {
+            if state.backlog() == 0 {
                 return Poll::Ready(Ok(()));
             }
-            while state.written < output.len() {
-                match self.transport.poll_write(cx, &output[state.written..]) {
-                    Poll::Ready(Ok(n)) => state.written += n,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            state.written = 0;
-            output.clear();
+            let output = state.engine.output();
+            ready!(state.output.poll_write(cx, &self.transport, output))?;
             if state.ready.is_empty() {
                 give_room_back(output);
             }
@@ -439,23 +431,33 @@ impl State {
     /// Frames a stream's data, then its end or trailers, as far as the windows allow.
     pub fn flush_stream(&mut self, key: Key) {
         self.writer();
-        let State { engine, streams, .. } = self;
+        let State { engine, streams, output, .. } = self;
         let stream = streams.at_mut(key.slot());
         if stream.lost.is_some() || stream.is_sent {
             return;
         }
         let id = stream.id;
-        while !stream.pending.is_empty() {
-            let n = engine.capacity(id).min(stream.pending.len());
+        while !stream.pending.filled().is_empty() {
+            let n = engine.capacity(id).min(stream.pending.filled().len());
             if n == 0 {
                 return;
             }
-            let ends = n == stream.pending.len() && matches!(stream.last, Last::End);
-            engine.send_data(id, &stream.pending.filled()[..n], ends);
-            stream.pending.consume(n);
+            let ends = n == stream.pending.filled().len() && matches!(stream.last, Last::End);
+            match &mut stream.pending {
+                Pending::Shared(bytes) if output.takes_shared(n) => {
+                    let part = bytes.split_to(n);
+                    if engine.send_data_front(id, n, ends) {
+                        output.push(engine.output().len(), part);
+                    }
+                }
+                pending => {
+                    engine.send_data(id, &pending.filled()[..n], ends);
+                    pending.consume(n);
+                }
+            }
             stream.is_sent |= ends;
         }
-        stream.pending = Buf::none();
+        stream.pending = Pending::default();
         if !stream.is_sent {
             match std::mem::take(&mut stream.last) {
                 Last::Open => {}

@@ -151,27 +151,27 @@ impl OwnBody {
         self.chain.is_none().then_some(&self.left)
     }
 
+    /// Next piece of a body without filters; `None` at its end, and for one with filters.
+    pub fn next_piece(&mut self) -> Option<Bytes> {
+        let len = self.whole()?.len().min(CAPACITY);
+        (len > 0).then(|| self.left.split_to(len))
+    }
+
     /// Returns the next part; must not be called after the end.
     ///
     /// # Errors
     /// The body does not pass its filters.
     pub fn next_part(&mut self) -> Result<Part, Unfit> {
+        let Some(chain) = &mut self.chain else { return Ok(Part::End) };
         loop {
-            let Some(chain) = &mut self.chain else { return Ok(self.next_piece()) };
             if let Some(part) = chain.pull()? {
                 return Ok(part);
             }
-            let piece = self.next_piece();
-            if let Some(chain) = &mut self.chain {
-                chain.push(piece);
-            }
-        }
-    }
-
-    fn next_piece(&mut self) -> Part {
-        match self.left.len().min(CAPACITY) {
-            0 => Part::End,
-            len => Part::Data(Buf::holding(&self.left.split_to(len))),
+            let len = self.left.len().min(CAPACITY);
+            chain.push(match len {
+                0 => Part::End,
+                _ => Part::Data(Buf::holding(&self.left.split_to(len))),
+            });
         }
     }
 }

@@ -60,21 +60,25 @@ impl H1 {
     /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
     async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
         let patience = patience_for(record, Some(body.len()));
+        let pipe = self.pipe_for(record, body);
         let mut parts = head.chunks(CAPACITY).peekable();
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let mut buf = Buf::holding(part);
-            if parts.peek().is_none() && record.bandwidth.is_none() {
+            let is_last = parts.peek().is_none();
+            if is_last && pipe.is_none() && record.bandwidth.is_none() {
                 sent = buf.extend_some(body);
             }
             record.count_out(buf.len());
-            if !self.is_taken(record, patience, self.transport.write_all(&mut buf)).await {
+            // Before pages, the kernel holds the head back to send both together.
+            let is_held = is_last && pipe.is_some();
+            if !self.is_taken(record, patience, self.transport.write(&mut buf, is_held)).await {
                 return false;
             }
         }
-        if let Some(pipe) = self.pipe_for(record, &body[sent..]) {
+        if let Some(pipe) = pipe {
             // Boxed: most responses need no room for it.
-            match Box::pin(self.write_pages(record, patience, pipe, &body[sent..])).await {
+            match Box::pin(self.write_pages(record, patience, pipe, body)).await {
                 Some(n) => sent += n,
                 None => return false,
             }

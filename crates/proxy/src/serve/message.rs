@@ -16,6 +16,7 @@ use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use crate::serve::{paced, patience_for, until_gone};
+use bytes::Bytes;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::Buf;
@@ -27,9 +28,14 @@ use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
+use std::future::poll_fn;
+use std::pin::pin;
 
 /// A request as a message. Responses of this proxy are sent in parts, too.
 pub trait Messages: Downstream + ClientParts {
+    /// Sends data that others may send too. Needs room, as [`ClientParts::send`] does.
+    fn send_shared(&self, bytes: Bytes);
+
     /// Cuts the response off so that the client notices (RST_STREAM).
     fn reset(&self);
 
@@ -225,20 +231,27 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         return;
     }
     let (timer, patience) = (down.timer(), patience_for(record, body.whole().map(|whole| whole.len())));
-    loop {
-        if body.whole().is_none() {
-            // Other tasks get their turn between the parts that filters take time for.
-            budget::proceed().await;
-        }
-        let Ok(part) = body.next_part() else { return down.reset() };
-        let Part::Data(buf) = part else { return down.send(Part::End) };
-        paced(record, buf.len()).await;
+    let room = async |len| {
+        paced(record, len).await;
         timer.set(timer.tick_after(patience));
-        let room = timer.limit(std::pin::pin!(std::future::poll_fn(|cx| down.poll_room(cx)))).await;
-        if !matches!(room, Ok(Ok(()))) {
+        let has_room = matches!(timer.limit(pin!(poll_fn(|cx| down.poll_room(cx)))).await, Ok(Ok(())));
+        record.count_out(if has_room { len } else { 0 });
+        has_room
+    };
+    while let Some(piece) = body.next_piece() {
+        if !room(piece.len()).await {
             return down.reset();
         }
-        record.count_out(buf.len());
+        down.send_shared(piece);
+    }
+    loop {
+        // Other tasks get their turn between the parts that filters take time for.
+        budget::proceed().await;
+        let Ok(part) = body.next_part() else { return down.reset() };
+        let Part::Data(buf) = part else { return down.send(Part::End) };
+        if !room(buf.len()).await {
+            return down.reset();
+        }
         down.send(Part::Data(buf));
     }
 }

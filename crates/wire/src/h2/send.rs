@@ -106,17 +106,26 @@ impl Connection {
 
     /// Sends data, no more than [`capacity`](Self::capacity). `ends`: nothing follows.
     pub fn send_data(&mut self, stream: StreamId, payload: &[u8], ends: bool) {
-        let Some(state) = self.streams.get(stream).filter(|state| state.sends) else { return };
-        state.room -= payload.len() as i64;
-        self.room -= payload.len() as i64;
+        if self.send_data_front(stream, payload.len(), ends) {
+            self.out.extend_from_slice(payload);
+        }
+    }
+
+    /// Sends the front of a frame of data, whose payload of this length the caller writes behind it. False if the stream sends
+    /// nothing, so that nothing is to be written.
+    pub fn send_data_front(&mut self, stream: StreamId, len: usize, ends: bool) -> bool {
+        let Some(state) = self.streams.get(stream).filter(|state| state.sends) else { return false };
+        state.room -= len as i64;
+        self.room -= len as i64;
         let flags = if ends { flag::END_STREAM } else { 0 };
-        frame::write(kind::DATA, flags, stream, payload, &mut self.out);
+        frame::Front { len, kind: kind::DATA, flags, stream }.write(&mut self.out);
         // A peer that receives data has reason to open its windows, and to ping.
         self.budgets.earn(Flood::WindowUpdates, 1);
         self.budgets.earn(Flood::Pings, 1);
         if ends {
             self.sent_all(stream);
         }
+        true
     }
 
     /// Sends trailers, which end this side of the stream.

@@ -12,6 +12,7 @@ use crate::peer::{Identity, Peer};
 use crate::record::Record;
 use crate::serve::message::{self, Messages, Spoken};
 use crate::serve::open::Open;
+use bytes::Bytes;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
@@ -174,6 +175,10 @@ impl ClientParts for H2 {
 }
 
 impl Messages for H2 {
+    fn send_shared(&self, bytes: Bytes) {
+        self.stream.send_shared(bytes);
+    }
+
     fn reset(&self) {
         self.stream.reset(ErrorCode::InternalError);
     }
