@@ -20,20 +20,32 @@ pub fn read(value: &[u8]) -> Option<Moment> {
     let (format, is_short) = FORMATS.iter().find(|(format, _)| is_in(rest, format.as_bytes()))?;
     let name = |day: &'static str| if *is_short { &day[..3] } else { day };
     DAYS.into_iter().find(|day| weekday.eq_ignore_ascii_case(name(day).as_bytes()))?;
-    let number = |mark: u8| {
-        let digits = format.bytes().zip(rest).filter(|(known, digit)| *known == mark && digit.is_ascii_digit());
-        digits.fold(0, |sum: u64, (_, digit)| sum * 10 + u64::from(digit - b'0'))
-    };
-    let letters: Vec<u8> = format.bytes().zip(rest).filter(|(known, _)| *known == b'N').map(|(_, b)| *b).collect();
+    let (mut day, mut letters, mut year, mut time) = (0, [0; 3], 0, [0; 3]);
+    let mut next_letter = letters.iter_mut();
+    for (known, byte) in format.bytes().zip(rest) {
+        let number = match known {
+            b'D' | b'_' => &mut day,
+            b'Y' => &mut year,
+            b'h' => &mut time[0],
+            b'm' => &mut time[1],
+            b's' => &mut time[2],
+            b'N' => {
+                *next_letter.next()? = *byte;
+                continue;
+            }
+            _ => continue,
+        };
+        // A day of one digit has a space before it.
+        *number = 10 * *number + if *byte == b' ' { 0 } else { u64::from(byte - b'0') };
+    }
     let month = MONTHS.iter().position(|month| letters.eq_ignore_ascii_case(month.as_bytes()))?;
-    let day = number(b'D') + 10 * number(b'_');
-    let year = match number(b'Y') {
+    let year = match year {
         // Two digits are of the years next to now (RFC 9110 section 5.6.7), which this century is for long.
         year @ 0..70 if !is_short => 2000 + year,
         year if !is_short => 1900 + year,
         year => year,
     };
-    let (hours, minutes, seconds) = (number(b'h'), number(b'm'), number(b's'));
+    let [hours, minutes, seconds] = time;
     let is_valid =
         year >= 1970 && (1..=length(year, month)).contains(&day) && hours < 24 && minutes < 60 && seconds <= 60;
     let leaps = |year: u64| year / 4 - year / 100 + year / 400;
