@@ -1,20 +1,20 @@
-//! Traffic with purges and reloads against a real process: no answer is older than a purge that has returned, none fails, a
-//! reload keeps what is stored, and memory stays within its bound.
+//! Traffic with purges, reloads and upgrades against a real process: no answer is older than a purge that has returned, none
+//! fails, a reload and an upgrade keep what is stored, and memory stays within its bound.
 //!
 //! An ordinary run takes seconds. `EVENKEEL_CACHE_SECONDS=3600 cargo test -p evenkeel --test all caching::traffic --
-//! --nocapture` runs for an hour, reloads each minute and prints a line each minute; `EVENKEEL_CACHE_RATE` is the number of
-//! operations per second.
+//! --nocapture` runs for an hour, reloads or upgrades each minute and prints a line each minute; `EVENKEEL_CACHE_RATE` is the
+//! number of operations per second.
 
 #![expect(clippy::disallowed_macros, reason = "figures of a run, printed for those who ask for them")]
 
 use super::Setup;
-use crate::support::{address, ask, eventually, get, head};
-use rustix::process::Signal;
+use crate::support::{Adopted, address, ask, eventually, get, head};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const URLS: usize = 3000;
@@ -39,8 +39,8 @@ struct Site {
 struct Plan {
     operations: usize,
     rate: usize,
-    /// Operations between two reloads.
-    reload_every: usize,
+    /// Operations between two reloads or upgrades.
+    change_every: usize,
     is_long: bool,
 }
 
@@ -52,6 +52,7 @@ struct Counts {
     purges: AtomicU64,
     purged: AtomicU64,
     reloads: AtomicU64,
+    upgrades: AtomicU64,
     rss_kib_max: AtomicU64,
 }
 
@@ -59,8 +60,8 @@ fn plan() -> Plan {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     let rate = number("EVENKEEL_CACHE_RATE").unwrap_or(500);
     match number("EVENKEEL_CACHE_SECONDS") {
-        Some(seconds) => Plan { operations: seconds * rate, rate, reload_every: 60 * rate, is_long: true },
-        None => Plan { operations: 3000, rate, reload_every: 1000, is_long: false },
+        Some(seconds) => Plan { operations: seconds * rate, rate, change_every: 60 * rate, is_long: true },
+        None => Plan { operations: 3000, rate, change_every: 1000, is_long: false },
     }
 }
 
@@ -133,17 +134,23 @@ struct Traffic {
     plan: Plan,
     counts: Counts,
     began: Instant,
-    /// Memory of the process before the first request.
+    /// Process that serves.
+    pid: AtomicI32,
+    /// Memory of the first process before the first request.
     rss_kib: u64,
 }
 
 impl Traffic {
-    /// Runs one client: requests over one connection, and purges.
-    fn client(&self, mut seed: u64) {
+    fn connect(&self) -> BufReader<TcpStream> {
         let stream = TcpStream::connect(&self.setup.listen).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("sockets have timeouts");
         stream.set_nodelay(true).expect("sockets have options");
-        let mut stream = BufReader::new(stream);
+        BufReader::new(stream)
+    }
+
+    /// Runs one client: requests over one connection until that is closed, and purges.
+    fn client(&self, mut seed: u64) {
+        let mut stream = self.connect();
         loop {
             let number = self.counts.next.fetch_add(1, SeqCst);
             if number >= self.plan.operations {
@@ -154,7 +161,7 @@ impl Traffic {
             std::thread::sleep(at.saturating_sub(self.began.elapsed()));
             match number {
                 0 => {}
-                _ if number.is_multiple_of(self.plan.reload_every) => self.change(),
+                _ if number.is_multiple_of(self.plan.change_every) => self.change(&mut stream),
                 _ if number.is_multiple_of(self.plan.rate) => self.measure(number),
                 _ => {}
             }
@@ -169,8 +176,15 @@ impl Traffic {
     fn get(&self, stream: &mut BufReader<TcpStream>, url: usize) {
         let least = self.site.least[url].load(SeqCst);
         let request = format!("GET {} HTTP/1.1\r\nHost: test\r\n\r\n", path(url));
-        stream.get_mut().write_all(request.as_bytes()).expect("the connection stays");
-        let head = head(stream).expect("an answer to each request").to_lowercase();
+        let ask = |stream: &mut BufReader<TcpStream>| {
+            stream.get_mut().write_all(request.as_bytes()).ok().and_then(|()| head(stream))
+        };
+        let answer = ask(stream).or_else(|| {
+            // A process that ends closes connections without a request. This one crossed it.
+            *stream = self.connect();
+            ask(stream)
+        });
+        let head = answer.expect("an answer to each request").to_lowercase();
         assert!(head.starts_with("http/1.1 200 "), "{head}");
         let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
         let mut got = vec![0; length.expect("a length")];
@@ -181,6 +195,9 @@ impl Traffic {
         assert!(version >= least, "{url}: version {version}, and {least} was purged before: {head}");
         self.counts.gets.fetch_add(1, SeqCst);
         self.counts.hits.fetch_add(u64::from(head.contains("; hit")), SeqCst);
+        if head.contains("connection: close") {
+            *stream = self.connect();
+        }
     }
 
     /// Changes content, and purges it: from the end of the purge on, every answer has to be as new.
@@ -221,17 +238,48 @@ impl Traffic {
         self.counts.purged.fetch_add(done["objects"].as_u64().expect("a count"), SeqCst);
     }
 
-    /// Reloads while all others go on. Upgrades have tests of their own, as clients then need new connections.
-    fn change(&self) {
-        let before = self.state();
-        let reloads = self.counts.reloads.fetch_add(1, SeqCst) + 1;
-        self.setup.write(if reloads.is_multiple_of(2) { "random" } else { "leastconn" });
-        self.setup.running.signal(Signal::HUP);
-        let said = format!("generation {reloads}; changed: pool shop");
-        eventually("a reload", || self.setup.running.said().contains(&said).then_some(()));
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid.load(SeqCst)).expect("a process id is not 0")
+    }
+
+    /// Reloads or upgrades while all others go on, in turn.
+    fn change(&self, stream: &mut BufReader<TcpStream>) {
+        let (reloads, upgrades) = (self.counts.reloads.load(SeqCst), self.counts.upgrades.load(SeqCst));
+        if reloads > upgrades { self.upgrade(stream) } else { self.reload(reloads) }
+    }
+
+    fn reload(&self, reloads: u64) {
+        let (before, said) = (self.state(), self.setup.running.said().len());
+        self.setup.write(if reloads.is_multiple_of(2) { "leastconn" } else { "random" });
+        kill_process(self.pid(), Signal::HUP).expect("it runs");
+        eventually("a reload", || self.setup.running.said()[said..].contains("changed: pool shop").then_some(()));
         let after = self.state();
         // A new store would have begun to count anew, and been empty.
         assert!(after["inserted"].as_u64() >= before["inserted"].as_u64(), "{before} {after}");
+        self.counts.reloads.fetch_add(1, SeqCst);
+    }
+
+    fn upgrade(&self, stream: &mut BufReader<TcpStream>) {
+        let (before, said) = (self.state(), self.setup.running.said().len());
+        let old = self.pid();
+        kill_process(old, Signal::USR2).expect("it runs");
+        let new = eventually("the other process", || self.setup.running.successor().filter(|new| *new != old));
+        self.pid.store(new.as_raw_pid(), SeqCst);
+        // The process before waits for one more request on each connection. Those of the other clients come.
+        *stream = self.connect();
+        let took = eventually("a handover", || {
+            let said = &self.setup.running.said()[said..];
+            let count = said.split_once("the cache took over ")?.1.split_once(" response")?.0;
+            count.replace(',', "").parse().ok()
+        });
+        // Purges go on meanwhile, now and then of everything.
+        let (objects, took): (u64, u64) = (before["objects"].as_u64().expect("a count"), took);
+        assert!(took > 0 || objects == 0, "{took} of {objects}: {}", &self.setup.running.said()[said..]);
+        println!("an upgrade: {took} of {objects} responses were taken over");
+        // The first one is a child of the test, and so stays as a zombie.
+        let runs = || status(old).is_some_and(|status| !status.contains("State:\tZ"));
+        eventually("an end of the process before", || (!runs()).then_some(()));
+        self.counts.upgrades.fetch_add(1, SeqCst);
     }
 
     fn state(&self) -> Value {
@@ -242,7 +290,7 @@ impl Traffic {
 
     /// Memory that the process has allocated and touched.
     fn rss_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.setup.running.pid())).expect("it runs");
+        let status = status(self.pid()).expect("it runs");
         let rss =
             status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next()?.parse().ok());
         rss.expect("Linux has it")
@@ -259,18 +307,24 @@ impl Traffic {
             let of = |count: &AtomicU64| count.load(SeqCst);
             assert!(state["bytes"].as_u64() <= state["capacity"].as_u64(), "{state}");
             println!(
-                "{seconds} s: {} requests, {} hits, {} purges of {} responses, {} reloads; {} objects, {} KiB stored, {} evicted; RSS {rss} KiB",
+                "{seconds} s: {} requests, {} hits, {} purges of {} responses, {} reloads, {} upgrades; {} objects, {} KiB stored, {} evicted; RSS {rss} KiB",
                 of(&counts.gets),
                 of(&counts.hits),
                 of(&counts.purges),
                 of(&counts.purged),
                 of(&counts.reloads),
+                of(&counts.upgrades),
                 state["objects"],
                 state["bytes"].as_u64().unwrap_or(0) >> 10,
                 state["evicted"]["entries"],
             );
         }
     }
+}
+
+/// What the kernel says of a process, as long as it has one.
+fn status(pid: Pid) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()
 }
 
 #[test]
@@ -283,8 +337,9 @@ fn no_answer_is_older_than_a_purge_and_none_fails() {
         &endpoint,
         &format!("cache = true\n[cache]\nmemory = '{MEMORY_MIB}MiB'\nobject_max = '64KiB'"),
     );
-    let mut traffic =
-        Traffic { site, setup, plan: plan(), counts: Counts::default(), began: Instant::now(), rss_kib: 0 };
+    let pid = AtomicI32::new(setup.running.pid() as i32);
+    let (plan, counts) = (plan(), Counts::default());
+    let mut traffic = Traffic { site, setup, plan, counts, began: Instant::now(), pid, rss_kib: 0 };
     traffic.rss_kib = traffic.rss_kib();
     println!("RSS before: {} KiB", traffic.rss_kib);
     std::thread::scope(|scope| {
@@ -295,9 +350,10 @@ fn no_answer_is_older_than_a_purge_and_none_fails() {
             });
         });
     });
-    let Counts { gets, hits, purges, purged, reloads, rss_kib_max, .. } = &traffic.counts;
-    for (what, count) in [("gets", gets), ("hits", hits), ("purges", purges), ("purged", purged), ("reloads", reloads)]
-    {
+    let _ended = Adopted(traffic.pid());
+    let Counts { gets, hits, purges, purged, reloads, upgrades, rss_kib_max, .. } = &traffic.counts;
+    let counts = [gets, hits, purges, purged, reloads, upgrades];
+    for (what, count) in ["gets", "hits", "purges", "purged", "reloads", "upgrades"].into_iter().zip(counts) {
         assert!(count.load(SeqCst) > 0, "{what}");
     }
     assert!(rss_kib_max.load(SeqCst) > 0);
