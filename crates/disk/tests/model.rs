@@ -290,7 +290,8 @@ fn what_is_dropped_after_the_file_came_round_does_not_come_back() {
     close(&disk);
 }
 
-/// Of many variants of a key the oldest go, and what is later than the clock is left out: dropped then, neither comes back.
+/// The oldest of many variants of a key are not found any more, and neither is what is later than the clock. If that is dropped
+/// then, a later search does not find it either.
 #[test]
 fn what_was_dropped_while_it_was_not_found_does_not_come_back() {
     let folder = Folder::new();

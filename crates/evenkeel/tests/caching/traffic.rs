@@ -134,7 +134,7 @@ struct Traffic {
     plan: Plan,
     counts: Counts,
     began: Instant,
-    /// Process that serves.
+    /// The process that accepts: the newest one.
     pid: AtomicI32,
     /// Memory of the first process before the first request.
     rss_kib: u64,
@@ -322,7 +322,7 @@ impl Traffic {
     }
 }
 
-/// What the kernel says of a process, as long as it has one.
+/// `/proc/PID/status`; `None` if there is no such process.
 fn status(pid: Pid) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()
 }

@@ -74,7 +74,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
-    ("proxy/http2", &["turn", "session stream", "arrived"]),
+    ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
     ("proxy/pipeline", &["response", "route"]),
     ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
     ("proxy/serve", &["connection", "h2", "h1_answer", "h1 h1_parts", "message", "websocket", "open"]),

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-/// Fewest bytes that are not copied: a slice of its own costs the kernel about as much as a copy of this size.
+/// Fewest bytes of a body that are not copied: with less than a page, two more slices are not worth it.
 const SHARED_MIN: usize = 4096;
 
-/// Most slices of a write.
+/// Most slices of one `sendmsg(2)`: two for each frame of the backlog, and some more.
 const SLICES_MAX: usize = 32;
 
 /// Output that is not in the engine's buffer, and how much of that is written.
@@ -22,7 +22,7 @@ pub struct Output {
     written: usize,
     /// Parts of bodies, each with its place in the engine's buffer.
     shared: VecDeque<(usize, Bytes)>,
-    /// Bytes of them.
+    /// Sum of their lengths, in bytes.
     shared_len: usize,
 }
 

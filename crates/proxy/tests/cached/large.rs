@@ -2,6 +2,7 @@
 
 use super::basics::{cached, with};
 use super::operators::purge;
+use crate::support::h2_client::{Frame, H2Client, RST_STREAM, SETTINGS};
 use crate::support::{Client, Endpoint};
 use evenkeel_view::cache::Purge;
 
@@ -54,4 +55,31 @@ fn parts_of_a_large_response_are_cut_where_they_should_be() {
         assert!(response.body_text() == all[from..=to], "{from} to {to}");
     }
     assert_eq!(endpoint.seen().len(), 1);
+}
+
+#[test]
+fn streams_of_a_connection_get_each_its_own_body_while_another_is_reset() {
+    let endpoint = Endpoint::answering(|request| {
+        let path = request.head.split(' ').nth(1).expect("it has a target").to_owned();
+        with("200 OK", "Cache-Control: max-age=60\r\n", &body(&path)[..LARGE / 8])
+    });
+    let proxy = cached(endpoint.addr, "true");
+    for path in ["/a", "/b"] {
+        assert_eq!(proxy.client().get(path).status(), 200);
+    }
+    let mut client = H2Client::connect(proxy.addr());
+    // More than the sockets hold: parts of bodies wait between their frames.
+    client.send(&Frame::new(SETTINGS, 0, 0, [0, 4, 0, 0xff, 0xff, 0xff]));
+    client.give(0, 1 << 24);
+    let paths = ["/a", "/b", "/a", "/b", "/a", "/b", "/a", "/b"];
+    let streams: Vec<u32> = (1..).step_by(2).take(paths.len()).collect();
+    for (stream, path) in streams.iter().zip(paths) {
+        client.get(*stream, path);
+    }
+    client.get(99, "/a");
+    client.send(&Frame::new(RST_STREAM, 0, 99, 8_u32.to_be_bytes()));
+    assert_eq!(purge(&proxy, &Purge { all: true, ..Purge::default() }).objects, 2);
+    for (answer, path) in client.answers(&streams).into_iter().zip(paths) {
+        assert!(answer.body_text() == body(path)[..LARGE / 8], "{path}: {}", answer.shown());
+    }
 }
