@@ -3,6 +3,7 @@
 use crate::purges::Effect;
 use crate::shared::Shared;
 use crate::writer::read;
+use bytes::Bytes;
 use evenkeel_cache::store::{KeyRef, Object, Restored, Sequence};
 use evenkeel_cache::stored::Stored;
 use std::collections::{HashMap, VecDeque};
@@ -21,6 +22,7 @@ const WAITING_MAX: usize = 1024;
 /// Reads that are under way. Threads begin with the first one.
 pub struct Reads {
     shared: Arc<Shared>,
+    share: fn(Vec<u8>) -> Bytes,
     state: Mutex<State>,
     work: Condvar,
 }
@@ -68,8 +70,8 @@ pub struct Read {
 }
 
 impl Reads {
-    pub fn new(shared: Arc<Shared>) -> Arc<Reads> {
-        Arc::new(Reads { shared, state: Mutex::default(), work: Condvar::new() })
+    pub fn new(shared: Arc<Shared>, share: fn(Vec<u8>) -> Bytes) -> Arc<Reads> {
+        Arc::new(Reads { shared, share, state: Mutex::default(), work: Condvar::new() })
     }
 
     /// Reads the variants of a key. `None` if too many reads wait.
@@ -166,7 +168,7 @@ impl Reads {
             let effect = purges.effect(&record, sequence);
             // Purges of a segment are forgotten after its number is taken away.
             if let (true, true, Effect::Holds(stale_from)) = (is_same, is_there(), effect) {
-                let object = Arc::new(Object::new(record.stored, body.into()));
+                let object = Arc::new(Object::new(record.stored, (self.share)(body)));
                 responses.push(Restored { object, stale_from, hits: record.hits });
             }
         }

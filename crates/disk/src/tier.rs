@@ -9,6 +9,7 @@ use crate::reads::{Read, Reads};
 use crate::scan::Scan;
 use crate::shared::{Shared, Stage};
 use crate::writer::Writer;
+use bytes::Bytes;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, PurgeRecord, Scope};
 use evenkeel_cache::store::{Cursor, Evictions, Fate, Item, KeyRef, Sequence, Store, Target};
@@ -40,10 +41,14 @@ pub struct Hidden {
 
 impl Disk {
     /// Opens the tier, on a thread of its own: it is there once the file is locked and searched. `now` is asked for the present
-    /// moment.
-    pub fn open(options: Options, now: impl Fn() -> Moment + Send + Sync + 'static) -> Disk {
+    /// moment, and `share` makes the body of a response from what was read.
+    pub fn open(
+        options: Options,
+        now: impl Fn() -> Moment + Send + Sync + 'static,
+        share: fn(Vec<u8>) -> Bytes,
+    ) -> Disk {
         let shared = Shared::new(Layout::of(&options).entries_max(), options.queue_max);
-        let (reads, options) = (Reads::new(shared.clone()), Arc::new(options));
+        let (reads, options) = (Reads::new(shared.clone(), share), Arc::new(options));
         let disk = Disk { shared: shared.clone(), reads, options: options.clone() };
         let run = move || run(&shared, &options, now);
         if let Err(error) = thread::Builder::new().name("cache-write".into()).spawn(run) {

@@ -49,7 +49,7 @@ fn one_process_owns_the_file_and_the_next_one_gets_it_with_its_purges() {
     put(&first, "/a", "de", "red", vec![1; 10]);
     put(&first, "/b", "de", "red", vec![2; 10]);
     settle(&first);
-    let second = Disk::open(folder.options(SIZE, 4 << 10), || crate::support::NOW);
+    let second = Disk::open(folder.options(SIZE, 4 << 10), || crate::support::NOW, bytes::Bytes::from);
     assert_eq!(second.stage(), Stage::Waiting);
     assert_eq!(body(&second, "/a"), None);
     // Purges and responses that come meanwhile are not forgotten.

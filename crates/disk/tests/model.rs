@@ -2,6 +2,7 @@
 //! file was closed and opened, after a crash that has lost the end of it, and with a flipped bit.
 
 use crate::support::{DEADLINE, Folder, NOW, close, key, purge, put, read, settle, stored};
+use bytes::Bytes;
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::Scope;
 use evenkeel_cache::store::{Fate, Target};
@@ -308,7 +309,7 @@ fn what_was_dropped_while_it_was_not_found_does_not_come_back() {
     put(&disk, "/b", "de", "red", body(1, 10));
     close(&disk);
     // The clock was ahead when that was stored.
-    let disk = Disk::open(folder.options(16 << 20, BODY_MAX as u64), || Moment(NOW.0 - 1));
+    let disk = Disk::open(folder.options(16 << 20, BODY_MAX as u64), || Moment(NOW.0 - 1), Bytes::from);
     assert!(disk.is_settled(DEADLINE));
     assert_eq!(disk.counts().objects, 0);
     disk.forget((&key("/b")).into(), stored("/b", "de", "red").varying());

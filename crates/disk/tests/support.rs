@@ -1,5 +1,6 @@
 //! Stored responses and files for tests.
 
+use bytes::Bytes;
 use evenkeel_cache::key::{Key, KeyRules, Place};
 use evenkeel_cache::lookup::Lookup;
 use evenkeel_cache::moment::Moment;
@@ -44,7 +45,7 @@ impl Folder {
 
     /// Opens the tier, and waits until it can be used or has failed.
     pub fn open(&self, size: u64, object_max: u64) -> Disk {
-        let disk = Disk::open(self.options(size, object_max), || NOW);
+        let disk = Disk::open(self.options(size, object_max), || NOW, Bytes::from);
         assert!(disk.is_settled(DEADLINE));
         disk
     }

@@ -45,7 +45,7 @@ impl Pages {
     /// Copies a body into new pages; `None` if there are too many, or no memory for them.
     fn filled(body: &[u8]) -> Option<Pages> {
         let len = body.len();
-        if MAPPED.read().unwrap_or_else(PoisonError::into_inner).len() >= COUNT_MAX {
+        if count() >= COUNT_MAX {
             return None;
         }
         let (all, how) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -82,6 +82,11 @@ impl Drop for Pages {
 pub fn shared(body: Vec<u8>) -> Bytes {
     let pages = (body.len() >= PAGES_MIN).then(|| Pages::filled(&body)).flatten();
     pages.map_or_else(|| body.into_boxed_slice().into(), Bytes::from_owner)
+}
+
+/// Bodies that have pages of their own, of 16,384 at most.
+pub fn count() -> usize {
+    MAPPED.read().unwrap_or_else(PoisonError::into_inner).len()
 }
 
 /// True if these bytes are in pages of their own, which sockets may refer to.

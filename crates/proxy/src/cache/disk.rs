@@ -4,6 +4,7 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_config::Plan;
 use evenkeel_disk::{Disk, Loaded, Options, Read, Stage, Ticket};
 use evenkeel_net::event_loop::alarm::timeout;
+use evenkeel_net::pages;
 use evenkeel_view::words::unix_ms;
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +34,7 @@ pub fn options(plan: &Plan) -> Option<Options> {
 
 /// Opens a disk, which takes its moments from the wall clock.
 pub fn open(options: Options) -> Disk {
-    Disk::open(options, || Moment(unix_ms(SystemTime::now())))
+    Disk::open(options, || Moment(unix_ms(SystemTime::now())), pages::shared)
 }
 
 /// Waits for a read, for a limited time.

@@ -7,6 +7,7 @@ use evenkeel_cache::refusal::Refusal;
 use evenkeel_compress::coding::Coding;
 use evenkeel_disk::{Disk, Stage};
 use evenkeel_net::counter::Counter;
+use evenkeel_net::pages;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -59,6 +60,12 @@ impl Shown<'_> {
                 "evenkeel_cache_fetches_behind",
                 "Fetches behind requests: of stale responses, and of whole ones for requests for a part",
                 behind,
+            ),
+            (
+                "evenkeel_cache_paged_bodies",
+                "Bodies of 64 KiB and more in pages of their own, which HTTP/1.1 without TLS sends without a copy: 16,384 at most, others \
+                 are copied",
+                pages::count() as u64,
             ),
         ] {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
