@@ -36,6 +36,6 @@ pub use failure::Failure;
 pub use file::check;
 pub use layout::Options;
 pub use queue::Ticket;
-pub use reads::{Loaded, Read};
+pub use reads::{Loaded, READ_MAX, Read};
 pub use shared::Stage;
 pub use tier::{Disk, Hidden};

@@ -12,6 +12,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest time that a request waits for a read, before it goes to the endpoint: ten times what a busy hard disk takes. A disk
+/// that takes longer is not asked again until a read has ended.
+pub const READ_MAX: Duration = Duration::from_secs(1);
 
 /// Most threads that read. A disk has more than one read under way, and CPUs are left to the workers.
 const THREADS_MAX: usize = 2;
@@ -34,6 +39,8 @@ struct State {
     waiting: VecDeque<Arc<Job>>,
     threads: usize,
     idle: usize,
+    /// Begin of the read of each thread.
+    running: [Option<Instant>; THREADS_MAX],
     has_ended: bool,
 }
 
@@ -44,6 +51,7 @@ struct Job {
     hashes: (u64, u16),
     /// Point in the order of purges of the memory at which it began.
     began: Sequence,
+    asked: Instant,
     progress: Mutex<Progress>,
 }
 
@@ -74,22 +82,26 @@ impl Reads {
         Arc::new(Reads { shared, share, state: Mutex::default(), work: Condvar::new() })
     }
 
-    /// Reads the variants of a key. `None` if too many reads wait.
+    /// Reads the variants of a key. `None` if too many reads wait, or the disk does not answer.
     pub fn begin(self: &Arc<Reads>, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
         let id = self.shared.index.id(&key, b"");
         let hashes = (id.url, id.rest);
         let mut state = self.state();
         if let Some(job) = state.jobs.get(&hashes) {
             // Keys with the same hashes are rare enough for the second one to go to the endpoint.
-            let is_same = *job.key == *key.bytes();
-            return is_same.then(|| Read { job: job.clone(), noted: None });
+            if *job.key == *key.bytes() && job.asked.elapsed() < READ_MAX {
+                return Some(Read { job: job.clone(), noted: None });
+            }
+            self.shared.counts.reads_dropped.add(1);
+            return None;
         }
-        if state.has_ended || state.waiting.len() >= WAITING_MAX || !self.has_thread(&mut state) {
+        let is_full = state.waiting.len() >= WAITING_MAX || state.is_stuck();
+        if state.has_ended || is_full || !self.has_thread(&mut state) {
             self.shared.counts.reads_dropped.add(1);
             return None;
         }
         let (key, url_len) = (key.bytes().into(), key.url().len());
-        let job = Arc::new(Job { key, url_len, hashes, began, progress: Mutex::default() });
+        let job = Arc::new(Job { key, url_len, hashes, began, asked: Instant::now(), progress: Mutex::default() });
         state.jobs.insert(hashes, job.clone());
         state.waiting.push_back(job.clone());
         drop(state);
@@ -111,8 +123,9 @@ impl Reads {
     fn has_thread(self: &Arc<Reads>, state: &mut State) -> bool {
         if state.waiting.len() >= state.idle && state.threads < THREADS_MAX {
             let reads = self.clone();
-            let name = format!("cache-read-{}", state.threads);
-            match thread::Builder::new().name(name).spawn(move || reads.serve()) {
+            let thread = state.threads;
+            let name = format!("cache-read-{thread}");
+            match thread::Builder::new().name(name).spawn(move || reads.serve(thread)) {
                 Ok(_) => state.threads += 1,
                 Err(error) => tracing::error!("cannot start a thread that reads stored responses: {error}"),
             }
@@ -120,20 +133,26 @@ impl Reads {
         state.threads > 0
     }
 
-    fn serve(&self) {
-        while let Some(job) = self.next() {
+    fn serve(&self, thread: usize) {
+        while let Some(job) = self.next(thread) {
             let responses = self.read(&job);
-            self.state().jobs.remove(&job.hashes);
+            let mut state = self.state();
+            state.jobs.remove(&job.hashes);
+            state.running[thread] = None;
+            drop(state);
             job.end(Loaded { responses: responses.into(), began: job.began });
         }
     }
 
-    fn next(&self) -> Option<Arc<Job>> {
+    fn next(&self, thread: usize) -> Option<Arc<Job>> {
         let mut state = self.state();
         loop {
             match state.waiting.pop_front() {
                 // A request waits for it: it, the table and this one have it.
-                Some(job) if Arc::strong_count(&job) > 2 => return Some(job),
+                Some(job) if Arc::strong_count(&job) > 2 => {
+                    state.running[thread] = Some(Instant::now());
+                    return Some(job);
+                }
                 Some(job) => _ = state.jobs.remove(&job.hashes),
                 None if state.has_ended => return None,
                 None => {
@@ -175,6 +194,13 @@ impl Reads {
         counts.hits.add(u64::from(!responses.is_empty()));
         responses.reverse();
         responses
+    }
+}
+
+impl State {
+    /// True if every thread waits for the disk longer than any request does.
+    fn is_stuck(&self) -> bool {
+        self.idle == 0 && self.running.iter().all(|since| since.is_some_and(|since| since.elapsed() >= READ_MAX))
     }
 }
 

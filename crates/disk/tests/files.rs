@@ -1,11 +1,14 @@
 //! Files that are locked, missing, broken, or too small.
 
-use crate::support::{DEADLINE, Folder, close, key, purge, put, read, settle};
+use crate::support::{DEADLINE, Folder, NOW, close, key, purge, put, read, settle};
+use bytes::Bytes;
 use evenkeel_cache::record::{FRAME, Frame, Kind, Scope};
 use evenkeel_cache::store::{Fate, Target};
 use evenkeel_disk::{Disk, Stage, check};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::sync::Mutex;
+use std::time::Instant;
 
 const SIZE: u64 = 1 << 20;
 
@@ -49,7 +52,7 @@ fn one_process_owns_the_file_and_the_next_one_gets_it_with_its_purges() {
     put(&first, "/a", "de", "red", vec![1; 10]);
     put(&first, "/b", "de", "red", vec![2; 10]);
     settle(&first);
-    let second = Disk::open(folder.options(SIZE, 4 << 10), || crate::support::NOW, bytes::Bytes::from);
+    let second = Disk::open(folder.options(SIZE, 4 << 10), || NOW, Bytes::from);
     assert_eq!(second.stage(), Stage::Waiting);
     assert_eq!(body(&second, "/a"), None);
     // Purges and responses that come meanwhile are not forgotten.
@@ -266,5 +269,45 @@ fn a_thousand_requests_for_a_key_are_one_read() {
     assert_eq!(loaded.len(), 1000);
     assert!(loaded.iter().all(|loaded| loaded.responses[0].object.body().len() == 60_000));
     assert!(disk.counts().reads < 100, "{:?}", disk.counts());
+    close(&disk);
+}
+
+/// Held as long as no read is to end.
+static GATE: Mutex<()> = Mutex::new(());
+
+fn behind_the_gate(body: Vec<u8>) -> Bytes {
+    let _passed = GATE.lock().expect("no panic while held");
+    body.into()
+}
+
+#[test]
+fn a_disk_that_does_not_answer_is_not_asked_until_it_does() {
+    let folder = Folder::new();
+    let disk = Disk::open(folder.options(SIZE, 4 << 10), || NOW, behind_the_gate);
+    assert!(disk.is_settled(DEADLINE));
+    for path in ["/a", "/b", "/c"] {
+        put(&disk, path, "de", "red", vec![1; 1000]);
+    }
+    settle(&disk);
+    let store = evenkeel_cache::store::Store::<evenkeel_cache::stored::Stored>::new(&Default::default());
+    let begin = |path: &str| disk.read((&key(path)).into(), store.begin());
+    let gate = GATE.lock().expect("no panic while held");
+    let under_way = ["/a", "/b"].map(|path| begin(path).expect("a read"));
+    for path in ["/a", "/c"] {
+        let began = Instant::now();
+        while begin(path).is_some() {
+            assert!(began.elapsed() < DEADLINE, "{path} is asked for");
+            std::thread::yield_now();
+        }
+    }
+    drop(gate);
+    for read in under_way {
+        assert_eq!(crate::support::wait(read).responses.len(), 1);
+    }
+    assert!(disk.counts().reads_dropped > 0);
+    let began = Instant::now();
+    while read(&disk, "/c").is_empty() {
+        assert!(began.elapsed() < DEADLINE, "the disk answers again");
+    }
     close(&disk);
 }

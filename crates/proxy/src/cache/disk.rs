@@ -2,14 +2,11 @@
 
 use evenkeel_cache::moment::Moment;
 use evenkeel_config::Plan;
-use evenkeel_disk::{Disk, Loaded, Options, Read, Stage, Ticket};
+use evenkeel_disk::{Disk, Loaded, Options, READ_MAX, Read, Stage, Ticket};
 use evenkeel_net::event_loop::alarm::timeout;
 use evenkeel_net::pages;
 use evenkeel_view::words::unix_ms;
 use std::time::{Duration, SystemTime};
-
-/// Longest time that a request waits for the disk, before it goes to the endpoint: ten times what a busy hard disk takes.
-const READ_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. The larger one is half a
 /// second of a slow disk.

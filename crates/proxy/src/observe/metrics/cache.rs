@@ -173,7 +173,11 @@ impl Shown<'_> {
                 "Responses not written, as too many waited or the index was full",
                 counts.dropped,
             ),
-            ("evenkeel_cache_disk_reads_dropped", "Reads not made, as too many waited", counts.reads_dropped),
+            (
+                "evenkeel_cache_disk_reads_dropped",
+                "Reads not made, as too many waited or the disk did not answer",
+                counts.reads_dropped,
+            ),
             (
                 "evenkeel_cache_disk_errors",
                 "Calls of the disk that have failed, and responses that were not as they were written",
