@@ -324,6 +324,13 @@ impl Traffic {
     }
 }
 
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        // Also after a failure.
+        drop(Adopted(self.pid()));
+    }
+}
+
 /// `/proc/PID/status`; `None` if there is no such process.
 fn status(pid: Pid) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()
@@ -352,7 +359,6 @@ fn no_answer_is_older_than_a_purge_and_none_fails() {
             });
         });
     });
-    let _ended = Adopted(traffic.pid());
     let Counts { gets, hits, purges, purged, reloads, upgrades, rss_kib_max, .. } = &traffic.counts;
     let counts = [gets, hits, purges, purged, reloads, upgrades];
     for (what, count) in ["gets", "hits", "purges", "purged", "reloads", "upgrades"].into_iter().zip(counts) {
