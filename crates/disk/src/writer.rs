@@ -200,11 +200,11 @@ impl<'s> Writer<'s> {
         if epoch == 0 {
             return Ok(());
         }
-        // The first ones are enough, and leave room for others.
-        let mut room = segment / 4;
+        // The first ones are enough, and leave room for others. In the next segment they would be written over what is read.
+        let (mut room, own) = (segment / 4, self.epoch);
         for (id, place, turn) in self.take_out(slot)? {
             let length = u64::from(place.length);
-            let fits = length <= room && self.offset + length + 2 * FRAME as u64 <= segment;
+            let fits = length <= room && self.offset + length + 2 * FRAME as u64 <= segment && self.epoch == own;
             let written = if fits { self.write_again((slot, epoch), id, place, turn)? } else { None };
             match written {
                 Some(length) => room = room.saturating_sub(length),
