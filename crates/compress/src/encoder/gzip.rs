@@ -10,6 +10,9 @@ const WINDOW_BITS: u8 = 15;
 /// Window of 4 KiB, of a body that is sent in small pieces over a long time.
 const SMALL_WINDOW_BITS: u8 = 12;
 
+/// Fewest bytes of room for a flush. In less, zlib cannot tell that a flush is over, and writes its mark again with each call.
+const FLUSH_ROOM: usize = 7;
+
 /// Most idle compressors that a thread keeps.
 const KEPT_MAX: usize = 8;
 
@@ -23,6 +26,8 @@ pub struct Gzip {
     room: Room,
     /// `None` only during `drop`.
     inner: Option<Compress>,
+    /// Bytes of a flush for which there was no room.
+    left: Vec<u8>,
 }
 
 impl Gzip {
@@ -34,10 +39,35 @@ impl Gzip {
         let idle = if room == Room::Usual { IDLE.with_borrow_mut(idle) } else { None };
         let window = if room == Room::Small { SMALL_WINDOW_BITS } else { WINDOW_BITS };
         let new = || Compress::new_gzip(Compression::new(u32::from(level)), window);
-        Gzip { level, room, inner: Some(idle.unwrap_or_else(new)) }
+        Gzip { level, room, inner: Some(idle.unwrap_or_else(new)), left: Vec::new() }
     }
 
     pub fn step(&mut self, from: &[u8], to: &mut [u8], op: Op) -> Result<Step, Failed> {
+        let taken = match op {
+            Op::Flush if self.left.is_empty() && to.len() < FLUSH_ROOM => self.flush_aside(from)?,
+            _ if self.left.is_empty() => return self.compress(from, to, op),
+            _ => 0,
+        };
+        let written = self.left.len().min(to.len());
+        to[..written].copy_from_slice(&self.left[..written]);
+        self.left.drain(..written);
+        Ok(Step { taken, written, is_done: op == Op::Flush && taken == from.len() && self.left.is_empty() })
+    }
+
+    /// Flushes into a buffer of its own. Returns the number of bytes taken: all.
+    fn flush_aside(&mut self, from: &[u8]) -> Result<usize, Failed> {
+        let (mut taken, mut room) = (0, [0; 1024]);
+        loop {
+            let step = self.compress(&from[taken..], &mut room, Op::Flush)?;
+            taken += step.taken;
+            self.left.extend_from_slice(&room[..step.written]);
+            if step.is_done {
+                return Ok(taken);
+            }
+        }
+    }
+
+    fn compress(&mut self, from: &[u8], to: &mut [u8], op: Op) -> Result<Step, Failed> {
         let inner = self.inner.as_mut().ok_or(Failed)?;
         let flush = match op {
             Op::Go => FlushCompress::None,

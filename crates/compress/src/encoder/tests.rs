@@ -129,3 +129,20 @@ fn a_compressor_that_was_left_in_the_middle_begins_anew() {
         }
     }
 }
+
+#[test]
+fn a_flush_ends_in_any_room() {
+    let all = body(3000, 7);
+    for (coding, room) in Coding::ALL.into_iter().flat_map(|coding| (1..10).map(move |room| (coding, room))) {
+        let (mut encoder, mut out) = (Encoder::new(coding, *coding.levels().start(), Room::Usual), Vec::new());
+        for piece in all.chunks(1000) {
+            give(&mut encoder, piece, Op::Go, room, &mut out);
+            give(&mut encoder, &[], Op::Flush, room, &mut out);
+        }
+        assert!(decoded(coding, &out, all.len()) == all, "{coding:?} with room of {room}");
+        give(&mut encoder, b"more", Op::Flush, room, &mut out);
+        give(&mut encoder, &[], Op::End, room, &mut out);
+        let whole = [&all[..], b"more"].concat();
+        assert!(decoded(coding, &out, whole.len()) == whole, "{coding:?} with room of {room}");
+    }
+}
