@@ -60,7 +60,7 @@ const USED: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     Yes,
-    /// Instead of another response of its URL, which was at this place and is no longer found.
+    /// The oldest response of its URL had to go for it, and was at this place.
     Instead(Place),
     /// A later purge or response supersedes it, or the shard is full.
     No,

@@ -16,12 +16,13 @@ pub struct Scan<'s> {
     pub ring: &'s Ring,
     pub index: &'s Index,
     pub purges: &'s Purges,
-    /// Responses later than this are dropped: the clock was ahead when they were stored.
+    /// Responses later than this are left out: the clock was ahead when they were stored, or is behind now.
     pub now: Moment,
-    pub dropped: &'s dyn Fn(Dropped),
     /// Numbers of the segments to search, the oldest first.
     pub segments: Vec<u32>,
     pub found: u64,
+    /// True if responses were left out.
+    pub leaves_out: bool,
     pub broken: u64,
     /// First record behind what cannot be read. Only if a later record states that all before it was on the disk for good,
     /// that may have been a purge, and not just something that a crash has lost.
@@ -104,8 +105,7 @@ impl Scan<'_> {
                 let Ok(record) = ResponseRecord::read(head) else { return self.broken += 1 };
                 let id = self.index.id(&KeyRef::new(&record.key, record.url_len), record.stored.varying());
                 if record.stored.terms.received > self.now {
-                    let varying = record.stored.varying().into();
-                    (self.dropped)(Dropped { key: record.key, url_len: record.url_len, varying });
+                    self.leaves_out = true;
                 } else if self.index.insert(id, place, None, self.ring) != Added::No {
                     self.found += 1;
                 }

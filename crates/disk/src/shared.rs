@@ -5,9 +5,7 @@ use crate::failure::Failure;
 use crate::file::Ring;
 use crate::index::Index;
 use crate::purges::Purges;
-use crate::queue::{Ordered, Queue, Ticket, Work};
-use evenkeel_cache::moment::Moment;
-use evenkeel_cache::record::{Dropped, PurgeRecord};
+use crate::queue::{Queue, Work};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -37,6 +35,8 @@ pub struct Shared {
     pub ring: OnceLock<Ring>,
     /// True while responses can be found.
     pub is_open: AtomicBool,
+    /// True if the file has responses that the search has left out of the index.
+    pub has_left_out: AtomicBool,
     stage: Mutex<Stage>,
     changed: Condvar,
     /// True if the disk has failed, and has what purges can no longer reach.
@@ -52,6 +52,7 @@ impl Shared {
             counts: Counters::default(),
             ring: OnceLock::new(),
             is_open: AtomicBool::new(false),
+            has_left_out: AtomicBool::new(false),
             stage: Mutex::new(Stage::Waiting),
             changed: Condvar::new(),
             has_relics: AtomicBool::new(false),
@@ -109,22 +110,6 @@ impl Shared {
             });
             tickets.for_each(|ticket| ticket.end(self.erased(failure)));
         }
-    }
-
-    /// Ends a response in the log, so that no later search finds it.
-    pub fn end_in_log(&self, dropped: Dropped) {
-        if self.queue.order(Work::Dropped(dropped)) == Ordered::Full {
-            self.overflowed(None);
-        }
-    }
-
-    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
-    pub fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
-        self.index.each(|shard| shard.clear());
-        let is_ordered = self.queue.purge_all(PurgeRecord::all(Moment(0)), ticket);
-        // Once more: what began to wait meanwhile is no longer in the queue.
-        self.index.each(|shard| shard.clear());
-        is_ordered
     }
 
     /// Result of a purge while the tier is off.

@@ -121,9 +121,11 @@ impl Disk {
         // Before the index: what the search finds meanwhile is not added, and stays in the file.
         let is_open = self.shared.is_open.load(Ordering::SeqCst);
         let was_there = self.shared.index.shard(id.url).forget(&id);
-        if was_there || !is_open {
-            let varying = varying.into();
-            self.shared.end_in_log(Dropped { key: key.bytes().into(), url_len: key.url().len(), varying });
+        if was_there || !is_open || self.shared.has_left_out.load(Ordering::SeqCst) {
+            let dropped = Dropped { key: key.bytes().into(), url_len: key.url().len(), varying: varying.into() };
+            if self.shared.queue.order(Work::Dropped(dropped)) == Ordered::Full {
+                self.overflowed(None);
+            }
         }
     }
 
@@ -133,7 +135,7 @@ impl Disk {
         self.purge_index(purge);
         let number = if is_in_index(purge) { None } else { self.shared.purges.add(purge) };
         if number.is_none() && !is_in_index(purge) {
-            self.shared.overflowed(None);
+            self.overflowed(None);
         }
         Hidden { number }
     }
@@ -145,7 +147,7 @@ impl Disk {
         let ordered = self.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone())));
         let has_ended = match ordered {
             Ordered::Taken => false,
-            Ordered::Full => !self.shared.overflowed(Some(ticket.clone())),
+            Ordered::Full => !self.overflowed(Some(ticket.clone())),
             Ordered::Ended => true,
         };
         if has_ended {
@@ -195,6 +197,15 @@ impl Disk {
             _ => {}
         }
     }
+
+    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
+    fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
+        self.shared.index.each(|shard| shard.clear());
+        let is_ordered = self.shared.queue.purge_all(PurgeRecord::all(Moment(0)), ticket);
+        // The queue has lost responses that began to wait between these two steps.
+        self.shared.index.each(|shard| shard.clear());
+        is_ordered
+    }
 }
 
 /// True if a purge takes responses out of the index, so that it need not be remembered.
@@ -241,10 +252,10 @@ fn run(shared: &Arc<Shared>, options: &Options, now: impl Fn() -> Moment + Send 
 fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
     let began = Instant::now();
     let Shared { index, purges, .. } = shared;
-    let dropped = |dropped| shared.end_in_log(dropped);
     let mut scan =
-        Scan { ring, index, purges, now, dropped: &dropped, segments, found: 0, broken: 0, behind_broken: None };
+        Scan { ring, index, purges, now, segments, found: 0, leaves_out: false, broken: 0, behind_broken: None };
     let searched = scan.run(|| shared.queue.is_closed());
+    shared.has_left_out.store(scan.leaves_out, Ordering::SeqCst);
     shared.counts.errors.add(scan.broken);
     match searched {
         // Behind what was not searched there may be purges.

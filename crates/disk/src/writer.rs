@@ -215,8 +215,8 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Takes a segment out of the index and of the file; what was used of it. A later search must not find it: what is
-    /// dropped from now on is no longer in the index, and so does not get into the log.
+    /// Takes a segment out of the index and of the file; what was used of it. A later search must not find it: drops are logged
+    /// only for what the index has.
     fn take_out(&self, slot: u16) -> io::Result<Vec<(Id, Place, u64)>> {
         self.ring.set_epoch(slot, 0);
         self.ring.write(slot, 0, &[0; FRAME])?;

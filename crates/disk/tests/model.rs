@@ -318,3 +318,18 @@ fn what_was_dropped_while_it_was_not_found_does_not_come_back() {
     assert_eq!(disk.counts().objects, 0);
     close(&disk);
 }
+
+/// A clock that is behind at a start costs nothing of what is stored.
+#[test]
+fn what_is_later_than_the_clock_is_found_once_the_clock_is_right() {
+    let folder = Folder::new();
+    let disk = folder.open(SIZE, BODY_MAX as u64);
+    put(&disk, "/a", "de", "red", body(1, 10));
+    close(&disk);
+    let behind = Disk::open(folder.options(SIZE, BODY_MAX as u64), || Moment(0), Bytes::from);
+    assert!(behind.is_settled(DEADLINE) && read(&behind, "/a").is_empty());
+    close(&behind);
+    let disk = folder.open(SIZE, BODY_MAX as u64);
+    assert_eq!(read(&disk, "/a"), [("de".to_owned(), body(1, 10), false)]);
+    close(&disk);
+}

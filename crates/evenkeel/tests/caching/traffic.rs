@@ -331,7 +331,7 @@ impl Drop for Traffic {
     }
 }
 
-/// `/proc/PID/status`; `None` if there is no such process.
+/// Content of `/proc/PID/status`. `None` if the process is gone.
 fn status(pid: Pid) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()
 }
