@@ -84,7 +84,8 @@ pub struct Exchange<'c> {
     pub(crate) trace: Option<Box<Trace>>,
     /// True if each endpoint gets its own host instead of the client's.
     pub(crate) sends_host_of_endpoint: bool,
-    /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated.
+    /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated, and
+    /// for an open stream of a stated length of 0.
     pub(crate) framing: Stated,
     /// The page that sent the request, as a route with `cors` sees it.
     pub(super) page: Page,

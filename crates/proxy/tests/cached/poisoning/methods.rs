@@ -78,6 +78,22 @@ fn content_over_http2_counts_whatever_its_stated_length() {
     }
 }
 
+/// Content that is to come is not seen before the response is there.
+#[test]
+fn an_open_stream_of_length_zero_neither_fills_nor_uses_the_cache() {
+    let world = World::new(Version::H1, reflects, "cache = true");
+    let mut client = H2Client::connect(world.proxy.addr());
+    let fields =
+        [(":method", "GET"), (":scheme", "http"), (":path", "/p"), (":authority", "a"), ("content-length", "0")];
+    for stream in [1, 3] {
+        client.head(stream, &fields, false);
+        let state = client.answer(stream).field("cache-status").unwrap_or_default();
+        assert!(state.contains("fwd=bypass"), "{state}");
+        client.send(&Frame::new(DATA, END_STREAM, stream, ""));
+        assert_eq!(world.ask(Version::H1, &get("")).is_hit(), stream == 3);
+    }
+}
+
 #[test]
 fn a_head_does_not_answer_a_get_and_a_get_may_answer_a_head() {
     fn by_method(request: &Message) -> Vec<u8> {
