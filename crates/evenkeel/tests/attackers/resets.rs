@@ -3,6 +3,7 @@
 
 use crate::http2::{CANCEL, RST_STREAM, Shared, begin, counted, frame, request};
 use crate::scene::{Attack, Innocent, Scene, stay_unharmed};
+use crate::support::eventually;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -29,21 +30,34 @@ fn scene(name: &str) -> Scene {
 #[test]
 fn rapid_resets_harm_no_other_client() {
     let scene = scene("rapid-resets");
+    // A connection as long as evenkeel keeps it open, and at most a thousand writes.
+    let burst = |goes_on: &dyn Fn() -> bool| {
+        let mut client = TcpStream::connect(&scene.listen).expect("it accepts");
+        let mut sent = client.write_all(&begin());
+        let mut streams = (1..).step_by(2);
+        for _ in 0..1000 {
+            if sent.is_err() || !goes_on() {
+                break;
+            }
+            let both = |id| [request(id, "/silent/x"), frame(RST_STREAM, 0, id, &CANCEL)].concat();
+            let some: Vec<u8> = streams.by_ref().take(100).flat_map(both).collect();
+            sent = client.write_all(&some);
+        }
+    };
     let attack = |attack: &Attack| {
         while !attack.is_over() {
-            let mut client = TcpStream::connect(&scene.listen).expect("it accepts");
-            let mut sent = client.write_all(&begin());
-            let mut streams = (1..).step_by(2);
-            while sent.is_ok() && !attack.is_over() {
-                let both = |id| [request(id, "/silent/x"), frame(RST_STREAM, 0, id, &CANCEL)].concat();
-                let some: Vec<u8> = streams.by_ref().take(100).flat_map(both).collect();
-                sent = client.write_all(&some);
+            burst(&|| {
                 attack.hit();
-            }
+                !attack.is_over()
+            });
         }
     };
     stay_unharmed("rapid resets", scene.innocents(), 4, attack);
-    assert!(counted(&scene, "evenkeel_http2_floods_total", "kind=\"resets\"") > 0);
+    // A machine with much else to do may not have got more than the allowed rate until now.
+    eventually("a flood that is counted", || {
+        burst(&|| true);
+        (counted(&scene, "evenkeel_http2_floods_total", "kind=\"resets\"") > 0).then_some(())
+    });
 }
 
 /// 400 cancels a second: more than the innocent clients' requests, which succeed as if there were none.
