@@ -13,7 +13,7 @@ use crate::measurement::report::{LoadReport, Refused};
 use crate::measurement::reported::{Heard, Others, Reported};
 use crate::measurement::request::{End, Outcome};
 use crate::measurement::ticket::Hold;
-use crate::structures::atomics::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::structures::atomics::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use crate::structures::row::{CHUNK, Row};
 use crate::structures::time::Instant;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ const ROUND: u64 = 1 << 32;
 pub struct Counts {
     chunks: Vec<Arc<Chunk>>,
     totals: Arc<[Padded]>,
+    /// Sum of what runs outside this process at all slots.
+    external_total: Arc<AtomicU32>,
     heard: Arc<Heard>,
     workers: u32,
     /// Settings of what else is recorded about requests.
@@ -40,6 +42,10 @@ pub struct Counts {
 #[derive(Debug)]
 struct Chunk {
     shards: Box<[Row<AtomicU32>]>,
+    /// False until anything runs outside this process, so that picks need not read the row below.
+    has_external: AtomicBool,
+    /// Connections that the kernel forwards by itself.
+    external: Row<AtomicU32>,
     /// Requests that count towards a limit. Written only for endpoints that have one.
     held: Row<AtomicU32>,
     observed: Observed,
@@ -56,7 +62,8 @@ impl Counts {
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
-        Counts { chunks: Vec::new(), totals, heard: Arc::default(), workers, watch: Watch::default() }
+        let external_total = Arc::new(AtomicU32::new(0));
+        Counts { chunks: Vec::new(), totals, external_total, heard: Arc::default(), workers, watch: Watch::default() }
     }
 
     /// Returns the same counts, which also record what `watch` asks for.
@@ -71,12 +78,13 @@ impl Counts {
             let shards = self.totals.iter().map(|_| Row::new()).collect();
             let observed = Observed::new(self.totals.len());
             let reported = Reported::new();
-            grown.chunks.push(Arc::new(Chunk { shards, held: Row::new(), observed, reported }));
+            let (has_external, external) = (AtomicBool::new(false), Row::new());
+            grown.chunks.push(Arc::new(Chunk { shards, has_external, external, held: Row::new(), observed, reported }));
         }
         grown
     }
 
-    /// Requests in flight at `slot`, over all workers of this process.
+    /// Requests in flight at `slot`, over all workers of this process, and connections that the kernel forwards to it.
     ///
     /// Relaxed: each count is exact for its writer. A sibling's may be some nanoseconds old, as any count would be by
     /// the time it is used.
@@ -84,16 +92,28 @@ impl Counts {
     pub fn in_flight(&self, slot: Slot) -> u32 {
         let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return 0 };
         let at = slot.index() % CHUNK;
-        match &*chunk.shards {
+        let here = match &*chunk.shards {
             [of_all] => of_all.0[at].load(Relaxed),
             shards => summed(shards, at),
+        };
+        if chunk.has_external.load(Relaxed) { here.wrapping_add(chunk.external.0[at].load(Relaxed)) } else { here }
+    }
+
+    /// Sets the connections that the kernel forwards to `slot` by itself. One thread at a time may call this.
+    pub(crate) fn set_external(&self, slot: Slot, in_flight: u32) {
+        let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return };
+        let before = chunk.external.0[slot.index() % CHUNK].swap(in_flight, Relaxed);
+        self.external_total.fetch_add(in_flight.wrapping_sub(before), Relaxed);
+        if in_flight > 0 {
+            chunk.has_external.store(true, Relaxed);
         }
     }
 
     /// Requests in flight in the whole pool, over all workers.
     #[inline]
     pub fn in_flight_total(&self) -> u32 {
-        self.totals.iter().fold(0, |sum, t| sum.wrapping_add(t.0.load(Relaxed)))
+        let external = self.external_total.load(Relaxed);
+        self.totals.iter().fold(external, |sum, t| sum.wrapping_add(t.0.load(Relaxed)))
     }
 
     /// Returns the observations of the row that contains `slot`, and the index of the slot in it. The slot must belong
@@ -394,6 +414,17 @@ mod tests {
         });
         assert_eq!((0..3).map(|i| counts.in_flight(Slot(i))).collect::<Vec<_>>(), [8000, 8000, 8000]);
         assert_eq!(counts.in_flight_total(), 24_000);
+    }
+
+    #[test]
+    fn connections_of_the_kernel_are_in_flight_too() {
+        let counts = Counts::new(2).grown_to(3);
+        counts.set_external(Slot(1), 7);
+        counts.set_external(Slot(2), 3);
+        counts.set_external(Slot(1), 5);
+        counts.set_external(Slot(900), 5);
+        assert_eq!((0..3).map(|i| counts.in_flight(Slot(i))).collect::<Vec<_>>(), [0, 5, 3]);
+        assert_eq!(counts.in_flight_total(), 8);
     }
 
     #[test]

@@ -179,6 +179,11 @@ impl Pool {
         self.counts.in_flight(slot)
     }
 
+    /// Sets the connections that the kernel forwards to an endpoint by itself; they count as requests in flight.
+    pub fn set_external(&mut self, slot: Slot, in_flight: u32) {
+        self.counts.set_external(slot, in_flight);
+    }
+
     /// Returns the view that workers see now.
     pub fn view(&self) -> Arc<View> {
         self.published.current()
