@@ -6,7 +6,7 @@
 
 use crate::load::{Outcome, parse_values};
 use crate::machine::Machine;
-use crate::plan::{Acme, Admin, CacheMemory, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry};
+use crate::plan::{Acme, Admin, CacheMemory, Kernel, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry};
 use std::sync::Arc;
 
 /// A plan under construction. Nothing is checked before [`build`](Self::build).
@@ -34,6 +34,7 @@ pub struct Builder {
     resolver: Resolver,
     acme: Acme,
     cache: CacheMemory,
+    kernel: Kernel,
     listeners: Vec<Arc<Listener>>,
     routes: Vec<Route>,
     pools: Vec<Arc<Pool>>,
@@ -49,8 +50,8 @@ impl Plan {
 /// Starts from an existing plan.
 impl From<Plan> for Builder {
     fn from(plan: Plan) -> Builder {
-        let Plan { runtime, admin, telemetry, resolver, acme, cache, listeners, routes, pools } = plan;
-        Builder { runtime, admin, telemetry, resolver, acme, cache, listeners, routes: routes.to_vec(), pools }
+        let Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes, pools } = plan;
+        Builder { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.to_vec(), pools }
     }
 }
 
@@ -78,6 +79,11 @@ impl Builder {
     /// Sets `[cache]`: memory for the responses that routes store.
     pub fn cache(self, cache: CacheMemory) -> Builder {
         Builder { cache, ..self }
+    }
+
+    /// Sets `[kernel]`: rules and programs in the kernel.
+    pub fn kernel(self, kernel: Kernel) -> Builder {
+        Builder { kernel, ..self }
     }
 
     /// Sets `[acme]`: the certificate authority.
@@ -113,8 +119,9 @@ impl Builder {
     }
 
     fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
-        let Builder { runtime, admin, telemetry, resolver, acme, cache, listeners, routes, pools } = self;
-        let plan = Plan { runtime, admin, telemetry, resolver, acme, cache, listeners, routes: routes.into(), pools };
+        let Builder { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes, pools } = self;
+        let plan =
+            Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.into(), pools };
         parse_values(name, &plan.to_toml_with_secrets(), machine)
     }
 }

@@ -92,6 +92,7 @@ codes! {
     Error   Loop              "EK0213" "an endpoint that leads back to evenkeel, in an endless loop"
     Error   Certificate       "EK0214" "an unusable certificate or key"
     Error   UnknownSet        "EK0215" "unknown set of filters"
+    Error   NoPlane           "EK0216" "a plane that this machine does not provide"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool can get traffic"
@@ -107,6 +108,7 @@ codes! {
     Warning NotCovered        "EK0312" "a host that no certificate of its listener covers"
     Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
     Warning MoreWarnings      "EK0314" "more warnings than are shown"
+    Warning NotAsked          "EK0315" "a plane that the checking user may not ask for"
 }
 
 #[cfg(test)]

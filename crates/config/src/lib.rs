@@ -16,7 +16,8 @@
 //! 7. `list`: files that list endpoints.
 //! 8. [`tables`]: other files, read with tables of their own.
 //! 9. [`changes()`]: differences between two plans.
-//! 10. [`printable`]: characters that logs and terminals must not get unescaped.
+//! 10. [`planes`]: what planes keep of algorithms and settings.
+//! 11. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -41,6 +42,7 @@ mod machine;
 mod masked;
 mod nearest;
 pub mod plan;
+pub mod planes;
 pub mod printable;
 mod quantity;
 mod reference;
@@ -63,8 +65,8 @@ pub use list::endpoint_list;
 pub use load::env::Env;
 pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;
-pub use load::{Outcome, check, check_from, load, load_from, parse_str};
-pub use machine::{CertificateFault, Certified, Found, Machine, ThisMachine, TlsFile};
+pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
+pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};

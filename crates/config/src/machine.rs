@@ -1,6 +1,7 @@
 //! The machine that `evenkeel check` inspects: paths, addresses and TLS files that a start would need. No
 //! listener address is bound.
 
+use crate::plan::{Plan, Plane};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -58,11 +59,27 @@ pub trait Machine {
         Ok(())
     }
 
+    /// Reasons for which the kernel does not forward for listeners of a plan. Empty unless the machine supports planes.
+    fn planes(&self, plan: &Plan) -> Vec<NoPlane> {
+        let _ = plan;
+        Vec::new()
+    }
+
     /// Inspects another TLS file.
     fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
         let _ = (kind, file);
         Vec::new()
     }
+}
+
+/// Plane that the machine does not provide, with advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPlane {
+    pub plane: Plane,
+    /// False if the user who checks may not know.
+    pub is_error: bool,
+    pub problem: String,
+    pub help: String,
 }
 
 /// Kind of a TLS file that is neither a certificate nor its key.

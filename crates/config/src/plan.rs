@@ -27,9 +27,11 @@ pub use crate::sections::filters::jwt::{Jwt, JwtAlgorithm};
 pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
 pub use crate::sections::filters::mirror::Mirror;
 pub use crate::sections::filters::rewrite::Rewrite;
+pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
-    Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, Listener, ListenerLimits, ListenerTls,
-    Mode, NameServer, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows, UnknownName, Zone,
+    Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, KernelFlows, Listener, ListenerLimits,
+    ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows,
+    UnknownName, Zone,
 };
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
@@ -67,6 +69,8 @@ pub struct Plan {
     pub acme: Acme,
     /// Memory for the responses that routes store.
     pub cache: CacheMemory,
+    /// Rules and programs in the kernel.
+    pub kernel: Kernel,
     /// Listeners in the order of the file, at least one. Shared like routes and pools, so copying a plan does
     /// not copy them.
     pub listeners: Vec<Arc<Listener>>,

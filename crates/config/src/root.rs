@@ -10,6 +10,7 @@ use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
 use crate::sections::cache::{self, CACHE, CacheMemory};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
+use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -68,6 +69,12 @@ pub(crate) static ROOT: Table = Table {
             "its defaults",
         ),
         table("cache", Kind::Table(&CACHE), "Memory and disk for the responses that routes store.", "its defaults"),
+        table(
+            "kernel",
+            Kind::Table(&KERNEL),
+            "Rules and programs in the kernel, for listeners that it forwards for.",
+            "its defaults",
+        ),
         table(
             "defaults",
             Kind::Table(&DEFAULTS),
@@ -134,12 +141,15 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let acme = Acme::of(&root.section("acme"));
     let cache = CacheMemory::of(&root.section("cache"));
     cache::check(&root.section("cache"), findings);
-    let plan = Plan { runtime, admin, telemetry, resolver, acme, cache, listeners, routes: routes.into(), pools };
+    let kernel = Kernel::of(&root.section("kernel"));
+    let plan =
+        Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.into(), pools };
     checks::acme(root, &plan, findings);
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
         checks::machine(root, machine, findings);
         checks::tls(root, machine, findings);
+        checks::planes(root, &plan, machine, findings);
     }
     plan
 }
@@ -169,6 +179,7 @@ impl Plan {
         self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
+        self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);
         for listener in &self.listeners {
             let header = format!("[listener.{}]", key(&listener.name));
             listener.lines(&Listener::unset()).section(&header, &mut out);

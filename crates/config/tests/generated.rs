@@ -2,7 +2,7 @@
 //! rewrites the pages.
 
 use crate::committed::same_as_committed;
-use evenkeel_config::{algorithms_reference, parse_str, reference, schema};
+use evenkeel_config::{algorithms_reference, parse_str, planes, reference, schema};
 use regex_lite::Regex;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -15,6 +15,7 @@ fn the_committed_pages_are_the_generated_ones() {
     same_as_committed(&[
         ("docs/reference/config.md".into(), reference()),
         ("docs/reference/algorithms.md".into(), algorithms_reference()),
+        ("docs/reference/planes.md".into(), planes::page::page()),
     ]);
 }
 

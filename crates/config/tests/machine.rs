@@ -146,6 +146,26 @@ fn a_secret_is_read_and_measured() {
 }
 
 #[test]
+fn an_address_that_only_passes_through_is_not_looked_for() {
+    let listener = |plane: &str| {
+        format!("[listener.vip]\nbind = ['192.0.2.10:80']\nmode = 'tcp'\npool = 'p'\nplane = '{plane}'\n[pool.p]\n")
+    };
+    let pools = "balance = { random = { draws = 1 } }\nendpoints = ['10.0.0.1:80']";
+    for (plane, keys, found) in [
+        ("nftables", pools, false),
+        ("ebpf", pools, false),
+        ("proxy", pools, true),
+        ("ipvs", "balance = 'leastconn'\nsource = 'client'\nendpoints = ['10.0.0.1:80']", true),
+    ] {
+        let file = File::new(&format!("vip-{plane}"), &format!("{}{keys}\n", listener(plane)));
+        let outcome = check(&file.0, &|_| None, &Fake::default());
+        let said = render_text(&outcome.diagnostics, false);
+        assert_eq!(said.contains("does not have the address 192.0.2.10"), found, "{plane}: {said}");
+        assert_eq!(outcome.plan.is_none(), found, "{plane}: {said}");
+    }
+}
+
+#[test]
 fn what_a_collector_needs_is_read() {
     let secrets = BTreeMap::from([("/t/good", Ok("Token: x")), ("/t/theirs", Err(ErrorKind::PermissionDenied))]);
     let machine = Fake { secrets, ..Fake::default() };

@@ -18,6 +18,7 @@ mod large;
 mod lists;
 mod machine;
 mod never_panics;
+mod planes;
 mod secrets;
 mod support;
 mod wrong;

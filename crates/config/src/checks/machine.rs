@@ -4,9 +4,9 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{AdminSocket, Formed, KeySource, network_list, user_list};
 use crate::machine::{Found, Machine};
-use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget};
+use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget, Plane};
 use crate::source::Span;
-use crate::table::{Field, Section};
+use crate::table::{Field, Named, Section};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -103,7 +103,10 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     }
     let http = admin.section("http");
     let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
-    let of_listeners = listeners.iter().flat_map(|named| named.section.formed_list("bind"));
+    // Packets to an address of another plane only have to pass this machine.
+    let needs_own =
+        |named: &&Named| [Plane::Proxy, Plane::Ipvs].map(Plane::name).contains(&named.section.word("plane"));
+    let of_listeners = listeners.iter().filter(needs_own).flat_map(|named| named.section.formed_list("bind"));
     for (formed, span) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed
             && let Err(error) = machine.has(addr.ip())

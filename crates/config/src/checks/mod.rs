@@ -6,6 +6,7 @@ mod collisions;
 mod disjoint;
 mod dns;
 mod endpoints;
+mod kernel;
 mod leads;
 mod loops;
 mod machine;
@@ -25,6 +26,7 @@ use leads::Leads;
 use std::sync::Arc;
 
 pub(crate) use acme::check as acme;
+pub(crate) use kernel::check_machine as planes;
 pub(crate) use loops::check as loops;
 pub(crate) use machine::check as machine;
 pub(crate) use tls::check as tls;
@@ -42,6 +44,7 @@ pub(crate) fn routes(
     let leads = Leads::new(&routes, listeners);
     tcp::check(root, listeners, &leads, pools, findings);
     udp::check(root, &leads, pools, findings);
+    kernel::check(root, listeners, &leads, pools, findings);
     reports::check(root, &leads, pools, findings);
     endpoints::check(root, &leads, pools, findings);
     dns::check_limits(root, &leads, pools, findings);

@@ -114,7 +114,13 @@ pub(super) fn check(
         if here(Mode::Tcp) {
             check_pool(pool, &named.section, findings);
         }
-        if pool.source == SpeakAs::Client && (here(Mode::Http) || here(Mode::Udp)) {
+        // The kernel keeps the address of clients of both transports.
+        let by_proxy = |mode: Mode| {
+            let is =
+                |name: &Arc<str>| listeners.iter().any(|l| l.name == *name && l.mode == mode && !l.plane.is_kernel());
+            leads.routes(&pool.name).iter().any(|r| r.listeners.iter().any(is))
+        };
+        if pool.source == SpeakAs::Client && (here(Mode::Http) || by_proxy(Mode::Udp)) {
             let message = format!(
                 "pool \"{}\" uses the client's address as its source, which works for TCP only, and serves other listeners too",
                 pool.name

@@ -10,6 +10,7 @@ use crate::diagnostic::{Diagnostic, Findings};
 use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::table::{Reader, is_secret, quote};
@@ -55,6 +56,14 @@ pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
 /// Checks a file from `files`, as [`check`] does for the disk.
 pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
     read_from(files, path, env).finish(Some(machine))
+}
+
+/// Lists what planes keep of the algorithms of their pools, also if that is an error. Empty if a file cannot be read.
+pub fn planes_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Vec<Line> {
+    let mut loader = read_from(files, path, env);
+    let joined = std::mem::take(&mut loader.joined).finish();
+    let root = Reader::new(&ROOT, &mut loader.findings, loader.complete).table(&ROOT, &joined, Span::whole(0));
+    if loader.complete { lines(&build(&root, None, &mut loader.findings)) } else { Vec::new() }
 }
 
 fn read_from<'a>(files: &'a dyn Files, path: &Path, env: Env<'a>) -> Loader<'a> {

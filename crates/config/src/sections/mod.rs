@@ -8,6 +8,7 @@ pub(crate) mod admin;
 pub(crate) mod cache;
 pub(crate) mod error_pages;
 pub(crate) mod filters;
+pub(crate) mod kernel;
 pub(crate) mod listener;
 pub(crate) mod matching;
 pub(crate) mod names;

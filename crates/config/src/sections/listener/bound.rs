@@ -18,6 +18,8 @@ pub(super) struct On {
     pub udp: bool,
     /// Answers load probes over UDP, in addition to requests.
     pub probes: bool,
+    /// The kernel takes packets to the address before any socket does.
+    pub by_kernel: bool,
 }
 
 impl Bound {
@@ -34,10 +36,11 @@ impl Bound {
                     let wide = if takes(*first, addr) { *first } else { addr };
                     let narrow = if wide == addr { *first } else { addr };
                     let message = format!("{addr} and {first} overlap: {wide} takes what comes to {narrow} too");
-                    (
-                        message,
-                        format!("leave {narrow} out, or give one of the two another port: Linux refuses the second"),
-                    )
+                    let why = match on.by_kernel || other.by_kernel {
+                        true => "the kernel would take the clients of both",
+                        false => "Linux refuses the second",
+                    };
+                    (message, format!("leave {narrow} out, or give one of the two another port: {why}"))
                 }
             };
             if (on.probes || other.probes) && !(on.tcp && other.tcp) {

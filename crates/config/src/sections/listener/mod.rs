@@ -4,7 +4,9 @@
 mod bound;
 mod errors;
 mod http2;
+mod kernel_flows;
 mod mode;
+mod plane;
 mod report_load;
 mod request_id;
 mod tls;
@@ -13,7 +15,9 @@ mod zone;
 
 pub use errors::Errors;
 pub use http2::Http2;
+pub use kernel_flows::KernelFlows;
 pub use mode::Mode;
+pub use plane::Plane;
 pub use report_load::ReportLoad;
 pub use request_id::RequestIdField;
 pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
@@ -29,6 +33,7 @@ use crate::form::{Cidr, Form, Formed};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use bound::{Bound, On};
 use http2::{H2C, HTTP2};
+use kernel_flows::KERNEL_FLOWS;
 use report_load::REPORT_LOAD;
 use request_id::REQUEST_ID;
 use std::net::SocketAddr;
@@ -61,6 +66,24 @@ table! {
             help: "Protocol of the clients: `http` balances requests, `tcp` balances connections of any protocol, \
                 `udp` balances flows of datagrams, and `dns` answers queries over UDP and TCP with addresses of \
                 healthy endpoints.",
+            why: "",
+        };
+        /// Mechanism that forwards. [`Plane::Proxy`] unless [`Mode::Tcp`] or [`Mode::Udp`].
+        plane: Plane = Key {
+            name: "plane",
+            kind: Kind::Choice(Plane::WORDS),
+            absent: Absent::Default("\"proxy\""),
+            help: "What forwards, with `mode = \"tcp\"` or `\"udp\"`. `proxy`: this process. `nftables`, `ebpf` and \
+                `ipvs`: the kernel, which follows the pool's health, weights, drain and slow start; `evenkeel check \
+                --planes` lists what each can keep. The addresses of `bind` need not be addresses of this machine then.",
+            why: "The proxy works everywhere, keeps every setting, and sees what happens.",
+        };
+        /// Flows that the kernel forwards; only with a plane of the kernel.
+        kernel: KernelFlows = Key {
+            name: "kernel",
+            kind: Kind::Table(&KERNEL_FLOWS),
+            absent: Absent::Means("its defaults"),
+            help: "Flows that the kernel forwards, with a `plane` other than `proxy`.",
             why: "",
         };
         /// Pool for everything that no route of this listener matches. `None` for DNS. The plan holds a route
@@ -326,13 +349,14 @@ pub(crate) fn listeners(
     }
     let mut bound = Bound::default();
     if let Some(bind) = admin.and_then(|admin| Some(admin.http.as_ref()?.bind)) {
-        let on = On { tcp: true, udp: false, probes: false };
+        let on = On { tcp: true, udp: false, probes: false, by_kernel: false };
         bound.add(bind, on, root.section("admin").section("http").span_of("bind"), findings);
     }
     let one = |named: &Named| {
         let listener = one(named, defaults);
         let (tcp, udp) = (listener.mode.is_on_tcp(), listener.mode.is_on_udp());
-        let on = On { tcp, udp, probes: listener.report_load.as_ref().is_some_and(|report| report.udp) };
+        let probes = listener.report_load.as_ref().is_some_and(|report| report.udp);
+        let on = On { tcp, udp, probes, by_kernel: listener.plane.is_kernel() };
         for (formed, span) in named.section.formed_list("bind") {
             let Formed::Bind(addr) = formed else { continue };
             bound.add(addr, on, span, findings);

@@ -1,0 +1,40 @@
+//! `kernel` of a listener: flows that the kernel forwards. See [`KernelFlows`].
+
+use crate::table::{Absent, DAY, Key, Kind, S, table};
+use std::time::Duration;
+
+table! {
+    pub(crate) static KERNEL_FLOWS = "kernel of [listener.NAME]",
+        "Flows that the kernel forwards, with a `plane` other than `proxy`.";
+
+    /// `kernel` of a listener.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct KernelFlows {
+        /// Time for which a client address keeps its endpoint; `None` = no affinity.
+        affinity: Option<Duration> = Key {
+            name: "affinity",
+            kind: Kind::Duration { min: S, max: DAY, off: true },
+            absent: Absent::Default("\"off\""),
+            help: "Keeps a client address at its endpoint until it has opened nothing new for this long.",
+            why: "Shares are uneven if many clients have one address.",
+        };
+        /// Time without a packet after which a TCP connection counts as ended, with [`Plane::Ebpf`](super::Plane::Ebpf).
+        idle: Duration = Key {
+            name: "idle",
+            kind: Kind::Duration { min: S, max: 7 * DAY, off: false },
+            absent: Absent::Default("\"1h\""),
+            help: "With `ebpf`: forgets a forwarded TCP connection after this long without a packet. Flows of datagrams \
+                have `udp.idle`; connections of `nftables` and `ipvs` have the timeouts of the kernel.",
+            why: "An idle connection that is forgotten fails at its next packet; keep-alive probes come earlier.",
+        };
+        /// True if weights follow measured flows, with [`Plane::Nftables`](super::Plane::Nftables).
+        feedback: bool = Key {
+            name: "feedback",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "With `nftables`: gives less to endpoints that have more open connections than their share, as a slow \
+                one has. Looks once a second.",
+            why: "Endpoints that keep connections open for long would get less although they are not slow.",
+        };
+    }
+}
