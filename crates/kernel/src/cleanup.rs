@@ -1,0 +1,18 @@
+//! Removal of what an evenkeel that does not run any more has left in the kernel.
+
+use crate::driver::Fault;
+use crate::drivers;
+use evenkeel_config::plan::{self, Plane as Mechanism};
+
+/// Removes everything under the name of these settings. Returns for each mechanism that has a driver a description of
+/// what was removed, `None` if there was nothing.
+pub fn cleanup(settings: &plan::Kernel) -> Vec<(Mechanism, Result<Option<String>, Fault>)> {
+    let one = |mechanism: Mechanism| -> Result<Option<String>, Fault> {
+        let Some(mut driver) = drivers::of(mechanism, settings) else { return Ok(None) };
+        let found = driver.found()?;
+        // Also what has no endpoints, which a driver may not find.
+        driver.remove()?;
+        Ok(found)
+    };
+    drivers::BUILT.iter().map(|mechanism| (*mechanism, one(*mechanism))).collect()
+}

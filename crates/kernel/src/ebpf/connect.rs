@@ -1,0 +1,176 @@
+//! Balancing at connect() for clients of this machine, `bpf/connect.c`: attached to a cgroup, and its flows.
+
+use super::maps::MAPS;
+use super::object::{self, Pins, Size};
+use super::recount::Counted;
+use super::sys::{self, Plain};
+use crate::driver::Fault;
+use aya::programs::Program;
+use aya::{Ebpf, include_bytes_aligned};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/connect.o");
+
+/// Maps that `bpf/connect.c` declares, beside those of `bpf/common.h`.
+const OWN: [&str; 2] = ["socket_flows", "datagram_flows"];
+
+/// Programs, and their types of attachment, `enum bpf_attach_type`. The end of a socket comes first, and connecting last:
+/// no flow is counted whose end would be missed.
+const PROGRAMS: [(&str, u32); 10] = [
+    ("sock_release", 34),
+    ("established", 3),
+    ("getpeername4", 29),
+    ("getpeername6", 30),
+    ("recvmsg4", 19),
+    ("recvmsg6", 20),
+    ("sendmsg4", 14),
+    ("sendmsg6", 15),
+    ("connect4", 10),
+    ("connect6", 11),
+];
+
+/// Virtual addresses to which an unconnected socket sends.
+const DATAGRAM_FLOWS: usize = 4;
+
+/// `struct socket_flow`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct SocketFlow {
+    vip: [u8; 16],
+    port: [u8; 2],
+    protocol: u8,
+    state: u8,
+    endpoint: u32,
+    started_ns: u64,
+}
+
+/// `struct datagram_flow`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct DatagramFlow {
+    vip: [u8; 16],
+    port: [u8; 2],
+    spare: u16,
+    endpoint: u32,
+    epoch: u32,
+    spare_word: u32,
+    last_ns: u64,
+    idle_ns: u64,
+}
+
+/// `struct datagram_flows`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct DatagramFlows {
+    flow: [DatagramFlow; DATAGRAM_FLOWS],
+}
+
+// SAFETY: bytes and numbers whose sizes add up to 32.
+unsafe impl Plain for SocketFlow {}
+// SAFETY: bytes and numbers whose sizes add up to 4 times 48.
+unsafe impl Plain for DatagramFlows {}
+
+const _: () = assert!(size_of::<SocketFlow>() == 32 && size_of::<DatagramFlows>() == 4 * 48);
+
+pub struct Connect {
+    socket_flows: OwnedFd,
+    datagram_flows: OwnedFd,
+    /// Held, though pins keep them too: a cgroup that is removed ends its links.
+    _links: Vec<OwnedFd>,
+}
+
+impl Connect {
+    /// Loads the programs and attaches them, or replaces those that an earlier process has left.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn attach(pins: &Pins, cgroup: Option<&Path>, sizes: &[Size], flows_max: u32) -> Result<Connect, Fault> {
+        let folder = match cgroup {
+            Some(folder) => folder.to_path_buf(),
+            None => root_cgroup().ok_or_else(|| Fault::new("find a cgroup", "no cgroup2 is mounted"))?,
+        };
+        let cgroup = File::open(&folder).map_err(|error| Fault::new(format!("open {}", folder.display()), error))?;
+        let names: Vec<&'static str> = MAPS.into_iter().chain(OWN).collect();
+        let mut object = object::load(OBJECT, &names, Some(pins), &all_sizes(sizes, flows_max))?;
+        let mut links = Vec::new();
+        for (name, kind) in PROGRAMS {
+            let program = load_program(&mut object, name)?;
+            links.push(object::attach(pins, name, program, &cgroup, kind)?);
+        }
+        let open =
+            |name: &str| sys::open(&pins.map(name)).map_err(|error| Fault::new(format!("open the map {name}"), error));
+        Ok(Connect { socket_flows: open(OWN[0])?, datagram_flows: open(OWN[1])?, _links: links })
+    }
+
+    /// Counts flows, and forgets those of datagrams that are idle: they are no longer counted.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn count(&self, counted: &mut Counted) -> Result<(), Fault> {
+        let fault = |error| Fault::new("read flows of sockets", error);
+        sys::for_each::<u64, SocketFlow>(&self.socket_flows, |_, flow| counted.add(flow.endpoint)).map_err(fault)?;
+        let now_ns = monotonic_ns();
+        let mut idle = Vec::new();
+        sys::for_each::<u64, DatagramFlows>(&self.datagram_flows, |&cookie, flows| {
+            let open = |flow: &&DatagramFlow| flow.endpoint != 0 && now_ns.saturating_sub(flow.last_ns) < flow.idle_ns;
+            let before = idle.len();
+            idle.push(cookie);
+            for flow in flows.flow.iter().filter(open) {
+                counted.add(flow.endpoint);
+                idle.truncate(before);
+            }
+        })
+        .map_err(fault)?;
+        for cookie in idle {
+            sys::delete(&self.datagram_flows, &cookie).map_err(fault)?;
+        }
+        Ok(())
+    }
+}
+
+fn all_sizes(sizes: &[Size], flows_max: u32) -> Vec<Size> {
+    // Few sockets send datagrams to a service without connecting: clients of DNS, mostly.
+    let own = [(OWN[0], flows_max), (OWN[1], (flows_max / 8).max(256))];
+    sizes.iter().copied().chain(own).collect()
+}
+
+fn load_program<'o>(object: &'o mut Ebpf, name: &str) -> Result<BorrowedFd<'o>, Fault> {
+    let step = || format!("load the program {name}");
+    let program = object.program_mut(name).ok_or_else(|| Fault::new(step(), "the object does not have it"))?;
+    let loaded = match program {
+        Program::CgroupSockAddr(program) => program.load(),
+        Program::CgroupSock(program) => program.load(),
+        Program::SockOps(program) => program.load(),
+        _ => return Err(Fault::new(step(), "its type is unknown")),
+    };
+    loaded.map_err(|error| Fault::new(step(), object::chain(&error)))?;
+    Ok(program.fd().map_err(|error| Fault::new(step(), object::chain(&error)))?.as_fd())
+}
+
+/// Loads everything without attaching it, to see whether this kernel accepts it.
+///
+/// # Errors
+/// The kernel does not.
+pub fn try_load() -> Result<(), Fault> {
+    let mut object = object::load(OBJECT, &[], None, &all_sizes(&super::maps::sizes(1024, 1024), 1024))?;
+    PROGRAMS.iter().try_for_each(|(name, _)| load_program(&mut object, name).map(drop))
+}
+
+/// Mount of cgroup2, wherever this machine has it.
+pub fn root_cgroup() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    // Spaces in a path are written as \040, and no distribution has such a path.
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let path = fields.next()?;
+        (fields.next()? == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+/// Clock of bpf_ktime_get_coarse_ns().
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
+}

@@ -1,0 +1,183 @@
+//! Objects of eBPF: programs and maps are loaded, pinned in a bpffs, attached, and found again by a later process.
+
+use super::sys;
+use crate::driver::Fault;
+use aya::{Ebpf, EbpfLoader};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Folder where systemd mounts a bpffs, too.
+const BPFFS: &str = "/sys/fs/bpf";
+/// Version of the layout of maps, LAYOUT of `common.h`.
+const LAYOUT: u32 = 1;
+
+/// Folder in a bpffs that keeps maps and links while no process has them.
+pub struct Pins {
+    folder: PathBuf,
+}
+
+impl Pins {
+    /// Folder of the balancer `name`, which may not be there.
+    pub fn new(name: &str) -> Pins {
+        Pins { folder: Path::new(BPFFS).join(format!("evenkeel-{name}")) }
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("map-{name}"))
+    }
+
+    pub fn link(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("link-{name}"))
+    }
+
+    /// Makes the folder, and mounts a bpffs if there is none.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn make(&self) -> Result<(), Fault> {
+        if !mounted() {
+            rustix::mount::mount("bpf", BPFFS, "bpf", rustix::mount::MountFlags::empty(), None)
+                .map_err(|error| Fault::new(format!("mount a bpffs at {BPFFS}"), error))?;
+        }
+        match fs::create_dir(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Fault::new(format!("make {}", self.folder.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Version of the layout that is pinned, if any.
+    fn layout(&self) -> Option<u32> {
+        let map = sys::open(&self.map("layout")).ok()?;
+        sys::lookup::<u32, u64>(map, &0).ok().flatten().map(|value| (value & 0xffff_ffff) as u32)
+    }
+
+    /// True if an earlier process has left maps that this one understands. Others are removed.
+    ///
+    /// # Errors
+    /// They cannot be removed.
+    pub fn left(&self) -> Result<bool, Fault> {
+        if !self.folder.exists() {
+            return Ok(false);
+        }
+        let found = self.layout();
+        if found == Some(LAYOUT) {
+            return Ok(true);
+        }
+        // Version 0 is of a process that ended while it made them.
+        if let Some(version) = found.filter(|&version| version > 0) {
+            tracing::warn!(
+                "eBPF: maps of the layout {version} are replaced by those of the layout {LAYOUT}; counts and affinity begin anew"
+            );
+        }
+        self.remove()?;
+        Ok(false)
+    }
+
+    /// Marks the maps as complete.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn complete(&self) -> Result<(), Fault> {
+        let fault = |error| Fault::new("write the version of the layout", error);
+        let map = sys::open(&self.map("layout")).map_err(fault)?;
+        sys::update(map, &0u32, &u64::from(LAYOUT)).map_err(fault)
+    }
+
+    /// Unpins everything. What no other process holds ends.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn remove(&self) -> Result<(), Fault> {
+        let fault = |error| Fault::new(format!("remove {}", self.folder.display()), error);
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries.map_err(fault)?,
+        };
+        // Links first: a program ends before its maps do.
+        let mut paths = Vec::new();
+        for entry in entries {
+            paths.push(entry.map_err(fault)?.path());
+        }
+        paths.sort();
+        for path in paths {
+            let is_link = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"link-"));
+            if is_link && let Ok(link) = sys::open(&path) {
+                sys::detach(&link).map_err(fault)?;
+            }
+            fs::remove_file(path).map_err(fault)?;
+        }
+        fs::remove_dir(&self.folder).map_err(fault)
+    }
+}
+
+/// True if a bpffs is mounted where it belongs.
+pub fn mounted() -> bool {
+    const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+    rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type as u64 == BPF_FS_MAGIC)
+}
+
+/// Name of a map, and the most entries that it can have.
+pub type Size = (&'static str, u32);
+
+/// Loads an object: its maps, or those of the same names that are pinned, and then its programs, which are not attached.
+/// Without `pins`, maps are private and small: a test of this kernel.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn load(object: &[u8], maps: &[&'static str], pins: Option<&Pins>, sizes: &[Size]) -> Result<Ebpf, Fault> {
+    let mut loader = EbpfLoader::new();
+    for &(name, size) in sizes {
+        loader.map_max_entries(name, size);
+    }
+    if let Some(pins) = pins {
+        for name in maps {
+            loader.map_pin_path(name, pins.map(name));
+        }
+    }
+    loader.load(object).map_err(|error| Fault::new("load maps of eBPF", chain(&error)))
+}
+
+/// Text of an error with all its causes, behind colons.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Some repeat their cause.
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Attaches a program to a cgroup, or gives it to the link that is pinned: flows see either program, and never none.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn attach(pins: &Pins, name: &str, program: impl AsFd, cgroup: impl AsFd, kind: u32) -> Result<OwnedFd, Fault> {
+    let path = pins.link(name);
+    if let Ok(link) = sys::open(&path) {
+        match sys::relink(&link, &program) {
+            Ok(()) => return Ok(link),
+            // Its cgroup is gone.
+            Err(error) if error.raw_os_error() == Some(libc::ENOLINK) => {
+                fs::remove_file(&path).map_err(|error| Fault::new(format!("remove {}", path.display()), error))?;
+            }
+            Err(error) => return Err(Fault::new(format!("replace the program {name}"), error)),
+        }
+    }
+    let link =
+        sys::link(program, cgroup, kind).map_err(|error| Fault::new(format!("attach the program {name}"), error))?;
+    sys::pin(&link, &path).map_err(|error| Fault::new(format!("pin {}", path.display()), error))?;
+    Ok(link)
+}

@@ -1,0 +1,30 @@
+//! Kernel planes of evenkeel: the kernel forwards, by rules and programs that follow the pools. Read the files in this
+//! order:
+//!
+//! 1. [`service`]: what a listener asks of the kernel; [`driver`]: interface to a mechanism of the kernel.
+//! 2. [`plane`]: the plane of the runtime; `worker`: the thread that follows the pools and has drivers change the
+//!    kernel; `blueprint`: from listeners and sets to services; `ids`: numbers of endpoints.
+//! 3. [`numbers`]: counts for the ledger, for metrics and for operators; [`explain`]: what the kernel has of a listener.
+//! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left.
+//! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`] and [`ipvs`]: others; [`netlink`]: messages to the kernel.
+
+mod blueprint;
+pub mod cleanup;
+mod conntrack;
+pub mod driver;
+pub mod drivers;
+pub mod ebpf;
+pub mod explain;
+mod ids;
+pub mod ipvs;
+pub mod netlink;
+pub mod nftables;
+pub mod numbers;
+pub mod plane;
+pub mod prerequisites;
+pub mod service;
+mod worker;
+
+pub use explain::Explainer;
+pub use plane::Kernel;
+pub use prerequisites::WithPlanes;

@@ -1,0 +1,382 @@
+//! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
+//! weights as ranges of numbers; [`ruleset`], the text of the rules; [`program`], which applies it; [`feedback`],
+//! weights by measured connections.
+
+mod feedback;
+pub(crate) mod program;
+mod ruleset;
+mod shares;
+
+use crate::conntrack::{Conntrack, Entry};
+use crate::driver::{Change, Driver, Fault, Lack, Reading, endpoints};
+use crate::service::{Member, Service, Source, Transport};
+use evenkeel_config::plan;
+use evenkeel_config::planes::algorithms::NFTABLES_HASH;
+use feedback::Feedback;
+use ruleset::{COMMENT, Family, MARK_MASK, Names, chain, families};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Times that a reading may take between two of them; a larger table is read less often.
+const READ_SHARE: u32 = 5;
+
+/// Entries of connection tracking to one endpoint from which its source ports run out: the kernel takes them from 1,024
+/// to 65,535, and tries some at random.
+const PORTS_LOW: u32 = 60_000;
+
+pub struct Nftables {
+    names: Names,
+    /// Services that the kernel has, by name.
+    services: BTreeMap<Arc<str>, Known>,
+    /// Endpoints that the kernel has, by number.
+    endpoints: HashMap<u32, Endpoint>,
+    conntrack: Conntrack,
+    /// True once the table is ours; before, the first change defines the whole.
+    is_defined: bool,
+    /// Time before which connections are not read again.
+    read_after: Instant,
+    /// Counts to return until the next reading is due.
+    readings: Vec<Reading>,
+}
+
+struct Known {
+    service: Service,
+    feedback: Feedback,
+}
+
+struct Endpoint {
+    addr: SocketAddr,
+    source: Source,
+    /// Number of services that have it.
+    services: u32,
+    /// True while nearly all source ports to it are in use.
+    is_short_of_ports: bool,
+}
+
+impl Nftables {
+    /// Creates the driver, without touching the kernel.
+    pub fn new(settings: &plan::Kernel) -> Nftables {
+        Nftables {
+            names: Names { table: settings.name.to_string(), mark: settings.mark << MARK_MASK.trailing_zeros() },
+            services: BTreeMap::new(),
+            endpoints: HashMap::new(),
+            conntrack: Conntrack::default(),
+            is_defined: false,
+            read_after: Instant::now(),
+            readings: Vec::new(),
+        }
+    }
+
+    /// Text that defines everything anew.
+    fn whole<'s>(&self, services: impl Iterator<Item = &'s Service> + Clone) -> String {
+        let mut out = String::new();
+        self.names.renew(&mut out);
+        self.names.frame(&mut out);
+        let mut seen = HashSet::new();
+        let members =
+            services.clone().flat_map(|service| service.members.iter().map(|member| (member, service.source)));
+        let endpoints: Vec<_> = members.filter(|(member, _)| seen.insert(member.id)).collect();
+        self.names.add_endpoints(&mut out, &endpoints);
+        for service in services {
+            self.names.set_service(&mut out, service, None, &self.weighted(service));
+        }
+        out
+    }
+
+    /// Members with the weights that measured connections suggest.
+    fn weighted(&self, service: &Service) -> Vec<Member> {
+        match self.services.get(&service.name).filter(|_| service.feedback) {
+            Some(known) => known.feedback.applied_to(&service.members),
+            None => service.members.to_vec(),
+        }
+    }
+
+    /// Text of a change, and the numbers of endpoints that are in no service afterwards.
+    fn changed(&self, change: &Change<'_>) -> (String, Vec<u32>) {
+        let mut out = String::new();
+        let mut uses: HashMap<u32, i64> = HashMap::new();
+        let replaced = change.set.iter().map(|service| &service.name).chain(&change.removed);
+        for known in replaced.filter_map(|name| self.services.get(name)) {
+            known.service.members.iter().for_each(|member| *uses.entry(member.id).or_default() -= 1);
+        }
+        for service in &change.set {
+            for member in service.members.iter() {
+                *uses.entry(member.id).or_default() += 1;
+            }
+        }
+        let mut new = HashSet::new();
+        let members =
+            change.set.iter().flat_map(|service| service.members.iter().map(|member| (member, service.source)));
+        let is_new = |member: &Member| !self.endpoints.contains_key(&member.id);
+        let added: Vec<_> = members.filter(|(member, _)| is_new(member) && new.insert(member.id)).collect();
+        self.names.add_endpoints(&mut out, &added);
+        for service in &change.set {
+            let before = self.services.get(&service.name).map(|known| &known.service);
+            self.names.set_service(&mut out, service, before, &self.weighted(service));
+        }
+        for known in change.removed.iter().filter_map(|name| self.services.get(name)) {
+            self.names.remove_service(&mut out, &known.service);
+        }
+        let mut gone = Vec::new();
+        for (id, uses) in uses {
+            let Some(endpoint) = self.endpoints.get(&id) else { continue };
+            if i64::from(endpoint.services) + uses <= 0 {
+                self.names.remove_endpoint(&mut out, id, endpoint.addr, endpoint.source);
+                gone.push(id);
+            }
+        }
+        (out, gone)
+    }
+
+    /// Notes that the kernel has a change.
+    fn note(&mut self, change: &Change<'_>) {
+        let replaced: Vec<&Arc<str>> = change.set.iter().map(|service| &service.name).chain(&change.removed).collect();
+        for name in replaced {
+            let Some(known) = self.services.get(name) else { continue };
+            for member in known.service.members.iter() {
+                if let Some(endpoint) = self.endpoints.get_mut(&member.id) {
+                    endpoint.services -= 1;
+                }
+            }
+        }
+        for service in &change.set {
+            for member in service.members.iter() {
+                let new = Endpoint { addr: member.addr, source: service.source, services: 0, is_short_of_ports: false };
+                self.endpoints.entry(member.id).or_insert(new).services += 1;
+            }
+            let known = Known { service: (*service).clone(), feedback: Feedback::default() };
+            let before = self.services.insert(service.name.clone(), known);
+            if let (Some(before), Some(known)) = (before, self.services.get_mut(&service.name)) {
+                known.feedback = before.feedback;
+            }
+        }
+        change.removed.iter().for_each(|name| _ = self.services.remove(name));
+        self.endpoints.retain(|_, endpoint| endpoint.services > 0);
+    }
+
+    /// Ends flows of datagrams that would stay at endpoints that cannot answer: those in `ids`, and those that were
+    /// never translated since a service had no endpoint when they began.
+    fn end_flows(&mut self, ids: &HashSet<u32>, filled: &[(SocketAddr, Transport)]) -> Result<(), Fault> {
+        if !ids.is_empty() {
+            let (mark, mask) = (self.names.mark, MARK_MASK);
+            let of_endpoint =
+                |entry: &Entry| entry.transport == Some(Transport::Udp) && ids.contains(&(entry.mark & !MARK_MASK));
+            self.conntrack.delete(Some((mark, mask)), of_endpoint)?;
+        }
+        if !filled.is_empty() {
+            let was_refused = |entry: &Entry| {
+                entry.transport == Some(Transport::Udp)
+                    && !entry.is_translated()
+                    && filled.contains(&(entry.to, Transport::Udp))
+            };
+            self.conntrack.delete(None, was_refused)?;
+        }
+        Ok(())
+    }
+}
+
+/// True if some member of the family of an address serves.
+fn is_served(service: &Service, addr: SocketAddr) -> bool {
+    service.serving().any(|member| Family::of(member.addr) == Family::of(addr))
+}
+
+impl Driver for Nftables {
+    fn name(&self) -> &'static str {
+        "nftables"
+    }
+
+    /// The kernel stops tracking connections with the last rule that needs it, and translated ones end.
+    fn carries_flows(&self) -> bool {
+        true
+    }
+
+    fn table_max(&self) -> u64 {
+        NFTABLES_HASH
+    }
+
+    fn lacks(&self, services: &[Service]) -> Vec<Lack> {
+        if !program::exists() {
+            return vec![Lack::new("plane \"nftables\" needs the program nft", "install the package nftables")];
+        }
+        if let Ok(Some(objects)) = program::list(&["table", "inet", &self.names.table])
+            && !objects.iter().any(is_our_table)
+        {
+            let problem = format!("there is a table \"{}\" of nftables that is not evenkeel's", self.names.table);
+            return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
+        }
+        let mut lacks = Vec::new();
+        if let Err(fault) = program::check(&self.whole(services.iter())) {
+            let help = match rustix::process::geteuid().is_root() {
+                true => "enable CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_NUMGEN in the kernel",
+                false => "run as root, or with the capability CAP_NET_ADMIN",
+            };
+            lacks.push(Lack::new(fault.to_string(), help));
+        }
+        lacks
+    }
+
+    fn adopt(&mut self) -> Result<Vec<(SocketAddr, u32)>, Fault> {
+        let mut known = Vec::new();
+        for map in ["endpoints4", "endpoints6"] {
+            let objects = program::list(&["map", "inet", &self.names.table, map])?.unwrap_or_default();
+            known.extend(objects.iter().flat_map(elements).filter_map(|element| endpoint(element, self.names.mark)));
+        }
+        Ok(known)
+    }
+
+    fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault> {
+        let (text, gone) =
+            if self.is_defined { self.changed(change) } else { (self.whole(change.set.iter().copied()), Vec::new()) };
+        let mut filled = Vec::new();
+        for service in change.set.iter().filter(|service| service.transport == Transport::Udp) {
+            let before = self.services.get(&service.name);
+            let was = |addr| before.is_some_and(|known| is_served(&known.service, addr));
+            let addrs = service.addrs.iter().filter(|addr| is_served(service, **addr) && !was(**addr));
+            filled.extend(addrs.map(|addr| (*addr, service.transport)));
+        }
+        program::apply(&text)?;
+        self.note(change);
+        self.is_defined = true;
+        self.read_after = Instant::now();
+        let down = change.set.iter().flat_map(|service| service.members.iter()).filter(|member| member.is_down());
+        let ids: HashSet<u32> = down.map(|member| member.id).chain(change.left.iter().copied()).chain(gone).collect();
+        // The rules are in place: a failure here is no reason to apply them again.
+        if let Err(fault) = self.end_flows(&ids, &filled) {
+            tracing::warn!(%fault, "flows of datagrams to endpoints that are down may continue");
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, readings: &mut dyn FnMut(Reading)) -> Result<(), Fault> {
+        let now = Instant::now();
+        if now >= self.read_after {
+            self.read_all()?;
+            self.read_after = now + (now.elapsed() * READ_SHARE).max(Duration::from_millis(500));
+        }
+        self.readings.iter().for_each(|reading| readings(*reading));
+        Ok(())
+    }
+
+    fn found(&mut self) -> Result<Option<String>, Fault> {
+        let Some(objects) = program::list(&["table", "inet", &self.names.table])? else { return Ok(None) };
+        if !objects.iter().any(is_our_table) {
+            return Ok(None);
+        }
+        let known = endpoints(self.adopt()?.len());
+        Ok(Some(format!("table inet {} with {known}", self.names.table)))
+    }
+
+    fn remove(&mut self) -> Result<(), Fault> {
+        let Some(objects) = program::list(&["table", "inet", &self.names.table])? else { return Ok(()) };
+        if objects.iter().any(is_our_table) {
+            program::apply(&format!("delete table inet {}\n", self.names.table))?;
+        }
+        (self.services, self.endpoints, self.is_defined) = (BTreeMap::new(), HashMap::new(), false);
+        Ok(())
+    }
+
+    fn explain(&mut self, service: &Service) -> Result<Vec<String>, Fault> {
+        let mut lines = Vec::new();
+        for family in families(service) {
+            for name in [chain(service, family), format!("{}k", chain(service, family))] {
+                let text = program::text(&["chain", "inet", &self.names.table, &name])?;
+                lines.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+impl Nftables {
+    /// Reads the counts of all endpoints, and restores rules that are gone.
+    fn read_all(&mut self) -> Result<(), Fault> {
+        let objects = program::list(&["counters", "table", "inet", &self.names.table])?.unwrap_or_default();
+        let counters: Vec<&Value> = objects.iter().filter_map(|object| object.get("counter")).collect();
+        if counters.is_empty() && !self.endpoints.is_empty() {
+            // A reload of the machine's own rules begins with a flush of all of them.
+            tracing::warn!(table = self.names.table, "the rules of nftables were gone, and are restored");
+            let text = self.whole(self.services.values().map(|known| &known.service));
+            return program::apply(&text);
+        }
+        let mut started: HashMap<u32, u64> = HashMap::new();
+        for counter in counters {
+            let id = counter.get("name").and_then(Value::as_str).and_then(|name| name.strip_prefix('e')?.parse().ok());
+            if let Some((id, packets)) = id.zip(counter.get("packets").and_then(Value::as_u64)) {
+                started.insert(id, packets);
+            }
+        }
+        let (mut active, mut known): (HashMap<u32, u32>, HashMap<u32, u32>) = Default::default();
+        self.conntrack.each(Some((self.names.mark, MARK_MASK)), |entry| {
+            let id = entry.mark & !MARK_MASK;
+            *known.entry(id).or_default() += 1;
+            *active.entry(id).or_default() += u32::from(entry.is_open());
+        })?;
+        self.warn_of_ports(&known);
+        let ids: HashSet<u32> = self.endpoints.keys().chain(active.keys()).copied().collect();
+        let reading = |id: u32| Reading {
+            id,
+            active: active.get(&id).copied().unwrap_or_default(),
+            started: started.get(&id).copied().unwrap_or_default(),
+            failed: 0,
+        };
+        self.readings = ids.into_iter().map(reading).collect();
+        self.feed_back(&active);
+        Ok(())
+    }
+
+    /// Logs endpoints to which nearly all source ports are in use, once each time.
+    fn warn_of_ports(&mut self, known: &HashMap<u32, u32>) {
+        for (id, endpoint) in &mut self.endpoints {
+            let is_short = endpoint.source == Source::Own && known.get(id).is_some_and(|entries| *entries >= PORTS_LOW);
+            if is_short && !endpoint.is_short_of_ports {
+                let text = "nearly all source ports to the endpoint are in use: new connections will fail; add endpoints \
+                    or addresses of this machine, or set source = \"client\" on the pool";
+                tracing::warn!(endpoint = %endpoint.addr, entries = known.get(id), "{text}");
+            }
+            endpoint.is_short_of_ports = is_short;
+        }
+    }
+
+    /// Adjusts the weights of services with `feedback`.
+    fn feed_back(&mut self, active: &HashMap<u32, u32>) {
+        let mut changed = Vec::new();
+        for (name, known) in self.services.iter_mut().filter(|(_, known)| known.service.feedback) {
+            if known.feedback.on_read(&known.service.members, active) {
+                changed.push(name.clone());
+            }
+        }
+        for name in changed {
+            let Some(known) = self.services.get(&name) else { continue };
+            let mut text = String::new();
+            let weighted = known.feedback.applied_to(&known.service.members);
+            self.names.set_service(&mut text, &known.service, Some(&known.service), &weighted);
+            if let Err(fault) = program::apply(&text) {
+                tracing::warn!(service = &*name, %fault, "weights do not follow measured connections");
+            }
+        }
+    }
+}
+
+/// True for the table if its comment is evenkeel's.
+fn is_our_table(object: &Value) -> bool {
+    // Older versions of nft do not list comments of tables as JSON; the maps identify it then.
+    let comment = object.get("table").and_then(|table| table.get("comment")).and_then(Value::as_str);
+    let is_map = |name: &str| object.get("map").and_then(|map| map.get("name")).and_then(Value::as_str) == Some(name);
+    comment == Some(COMMENT) || is_map("endpoints4")
+}
+
+/// Elements of a listed map, each a key and a value.
+fn elements(object: &Value) -> impl Iterator<Item = &Value> {
+    object.get("map").and_then(|map| map.get("elem")).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Endpoint of an element `[mark, { "concat": [address, port] }]`.
+fn endpoint(element: &Value, base: u32) -> Option<(SocketAddr, u32)> {
+    let mark = u32::try_from(element.get(0)?.as_u64()?).ok()?;
+    let place = element.get(1)?.get("concat")?;
+    let (ip, port): (IpAddr, u16) = (place.get(0)?.as_str()?.parse().ok()?, place.get(1)?.as_u64()?.try_into().ok()?);
+    (mark & MARK_MASK == base).then_some((SocketAddr::new(ip, port), mark & !MARK_MASK))
+}

@@ -1,0 +1,400 @@
+//! Thread of the kernel planes: it follows the sets of the pools, has drivers change the kernel, and reads counts back.
+
+use crate::blueprint::{Blueprint, Treated, numbered, treated};
+use crate::driver::{Change, Driver, Reading};
+use crate::explain::Answer;
+use crate::ids::Ids;
+use crate::numbers::{DriverStats, EndpointStats};
+use crate::service::Service;
+use evenkeel_balance::Slot;
+use evenkeel_balance::pool::View;
+use evenkeel_config::plan::{OnExit, Plane};
+use evenkeel_net::event_loop::alarm;
+use evenkeel_net::workers::{Command, ControlLink};
+use evenkeel_runtime::Control;
+use evenkeel_runtime::ledger::Members;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the sets of the pools.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Time between two readings of counts, and after a change that the kernel has refused.
+const READ_EVERY: Duration = Duration::from_secs(1);
+
+/// Update from the control side.
+pub enum Update {
+    /// Services of a new plan; all others end.
+    Plan(Box<Parts>),
+    /// Current endpoints of some pools, with their counts.
+    Endpoints(Vec<(Arc<str>, Arc<Members<EndpointStats>>)>),
+    /// Question for what the kernel has of a listener.
+    Explain { listener: Arc<str>, answer: Answer },
+}
+
+/// Everything that the thread needs of a plan.
+pub struct Parts {
+    pub blueprints: Vec<Blueprint>,
+    /// Drivers that the thread does not have yet.
+    pub drivers: Vec<(Plane, Box<dyn Driver>)>,
+    pub stats: BTreeMap<Plane, Arc<DriverStats>>,
+    pub pools: Vec<(Arc<str>, Arc<Members<EndpointStats>>)>,
+    pub on_exit: OnExit,
+}
+
+/// A driver with what it has in the kernel.
+struct Driven {
+    driver: Box<dyn Driver>,
+    stats: Arc<DriverStats>,
+    services: HashMap<Arc<str>, Service>,
+    /// Endpoints that left in a change that the kernel has refused.
+    left: Vec<u32>,
+    /// Time before which a change is not tried again.
+    retry_after: Option<Instant>,
+    is_readable: bool,
+    /// Open flows at the latest reading.
+    active: u64,
+}
+
+/// A pool that services use.
+struct Followed {
+    members: Arc<Members<EndpointStats>>,
+    /// View that the services were built from; `None` if they have to be built anew.
+    view: Option<Arc<View>>,
+    /// Endpoints with an address, each with its number.
+    treated: Vec<(u32, Treated)>,
+}
+
+struct Worker {
+    control: Control,
+    blueprints: Vec<Blueprint>,
+    drivers: BTreeMap<Plane, Driven>,
+    pools: HashMap<Arc<str>, Followed>,
+    ids: Ids,
+    /// Counts of endpoints by number.
+    stats: HashMap<u32, Arc<EndpointStats>>,
+    on_exit: OnExit,
+}
+
+/// Runs the thread until it is commanded to end.
+///
+/// # Errors
+/// None: what the kernel refuses is logged and tried again.
+pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> {
+    let ControlLink { mut updates, mut commands } = link;
+    let mut worker = Worker {
+        control,
+        blueprints: Vec::new(),
+        drivers: BTreeMap::new(),
+        pools: HashMap::new(),
+        ids: Ids::default(),
+        stats: HashMap::new(),
+        on_exit: OnExit::Remove,
+    };
+    let mut read_at = Instant::now();
+    while *commands.borrow_and_update() == Command::Run {
+        tokio::select! {
+            changed = commands.changed() => if changed.is_err() { break },
+            update = updates.recv() => match update {
+                Some((update, _applied)) => worker.update(update),
+                None => break,
+            },
+            () = alarm::sleep(LOOK_EVERY) => {
+                worker.look();
+                if read_at.elapsed() >= READ_EVERY {
+                    read_at = Instant::now();
+                    worker.read();
+                }
+            }
+        }
+    }
+    // Dropped, so that no thread waits for a plan to be applied.
+    drop(updates);
+    let command = *commands.borrow_and_update();
+    // A process that takes over has adopted everything.
+    if command == Command::Retire || worker.on_exit == OnExit::Keep {
+        return Ok(());
+    }
+    worker.end_services();
+    worker.read();
+    while *commands.borrow_and_update() == Command::Drain && worker.has_flows() {
+        tokio::select! {
+            changed = commands.changed() => if changed.is_err() { break },
+            () = alarm::sleep(LOOK_EVERY) => worker.read(),
+        }
+    }
+    worker.remove();
+    Ok(())
+}
+
+impl Worker {
+    fn update(&mut self, update: Update) {
+        match update {
+            Update::Plan(parts) => self.install(*parts),
+            Update::Endpoints(pools) => {
+                for (name, members) in pools {
+                    if let Some(followed) = self.pools.get_mut(&name) {
+                        (followed.members, followed.view) = (members, None);
+                    }
+                }
+            }
+            Update::Explain { listener, answer } => {
+                // The client that asked may have left.
+                let _ = answer.send(self.explain(&listener));
+                return;
+            }
+        }
+        self.look();
+    }
+
+    fn explain(&mut self, listener: &str) -> Result<Vec<String>, String> {
+        for driven in self.drivers.values_mut() {
+            if let Some(service) = driven.services.get(listener) {
+                return driven.driver.explain(service).map_err(|fault| fault.to_string());
+            }
+        }
+        Err(format!("the kernel has nothing of listener \"{listener}\""))
+    }
+
+    fn install(&mut self, parts: Parts) {
+        self.on_exit = parts.on_exit;
+        self.blueprints = parts.blueprints;
+        for (plane, mut driver) in parts.drivers {
+            match driver.adopt() {
+                Ok(known) => known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id)),
+                Err(fault) => {
+                    tracing::warn!(plane = plane.name(), %fault, "what an earlier process left is not taken over")
+                }
+            }
+            let driven = Driven {
+                driver,
+                stats: Arc::default(),
+                services: HashMap::new(),
+                left: Vec::new(),
+                retry_after: None,
+                is_readable: true,
+                active: 0,
+            };
+            self.drivers.insert(plane, driven);
+        }
+        for (plane, stats) in parts.stats {
+            if let Some(driven) = self.drivers.get_mut(&plane) {
+                driven.stats = stats;
+            }
+        }
+        let mut before = std::mem::take(&mut self.pools);
+        self.pools = parts
+            .pools
+            .into_iter()
+            .map(|(name, members)| {
+                let treated = before.remove(&name).map(|followed| followed.treated).unwrap_or_default();
+                (name, Followed { members, view: None, treated })
+            })
+            .collect();
+        {
+            let mut pools = self.control.pools();
+            for (name, followed) in before {
+                let Some(shared) = pools.get_mut(&name) else { continue };
+                followed.treated.iter().for_each(|(_, of)| shared.pool.set_external(of.slot, 0));
+            }
+        }
+        // Services of an unchanged pool may differ by other keys.
+        self.look_at(None);
+    }
+
+    /// Follows the pools whose sets have changed.
+    fn look(&mut self) {
+        let changed = self.refresh();
+        let is_due = |driven: &Driven| driven.retry_after.is_some_and(|after| Instant::now() >= after);
+        if self.drivers.values().any(is_due) {
+            self.look_at(None);
+        } else if !changed.is_empty() {
+            self.look_at(Some(&changed));
+        }
+    }
+
+    /// Reads the sets of the pools. Returns the names of those that have changed.
+    fn refresh(&mut self) -> HashSet<Arc<str>> {
+        let mut changed = HashSet::new();
+        let mut found = Vec::new();
+        {
+            let mut pools = self.control.pools();
+            for (name, followed) in &self.pools {
+                let Some(shared) = pools.get_mut(name) else { continue };
+                let view = shared.pool.view();
+                if followed.view.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &view)) {
+                    let treated = treated(shared, &view.set, &followed.members.endpoints);
+                    // Their slots are free once nothing is in flight there.
+                    let stays: HashSet<Slot> = treated.iter().map(|(_, of)| of.slot).collect();
+                    let left = followed.treated.iter().filter(|(_, of)| !stays.contains(&of.slot));
+                    left.for_each(|(_, of)| shared.pool.set_external(of.slot, 0));
+                    found.push((name.clone(), view, treated));
+                }
+            }
+        }
+        for (name, view, treated) in found {
+            let numbered = numbered(&mut self.ids, &name, treated);
+            let Some(followed) = self.pools.get_mut(&name) else { continue };
+            for (at, id, _) in &numbered {
+                if let Some(stats) = followed.members.workers.first().and_then(|of| of.get(*at)) {
+                    self.stats.insert(*id, stats.clone());
+                }
+            }
+            followed.treated = numbered.into_iter().map(|(_, id, of)| (id, of)).collect();
+            followed.view = Some(view);
+            changed.insert(name);
+        }
+        changed
+    }
+
+    /// Has the drivers change the services of these pools; `None` for all.
+    fn look_at(&mut self, pools: Option<&HashSet<Arc<str>>>) {
+        if pools.is_none() {
+            self.refresh();
+        }
+        let addrs: HashMap<&Arc<str>, HashSet<std::net::SocketAddr>> = self
+            .pools
+            .iter()
+            .map(|(name, followed)| (name, followed.treated.iter().map(|(_, of)| of.addr).collect()))
+            .collect();
+        let left = self.ids.retire(|(pool, addr)| addrs.get(pool).is_some_and(|all| all.contains(addr)));
+        left.iter().for_each(|id| _ = self.stats.remove(id));
+        for (plane, driven) in &mut self.drivers {
+            driven.left.extend(&left);
+            let of_plane: Vec<&Blueprint> = self.blueprints.iter().filter(|it| it.plane == *plane).collect();
+            let wanted = of_plane.iter().filter(|it| pools.is_none_or(|pools| pools.contains(&it.pool)));
+            let built: Vec<Service> = wanted
+                .filter_map(|it| {
+                    let followed = self.pools.get(&it.pool)?;
+                    Some(it.service(&followed.view.as_ref()?.set, &followed.treated, driven.driver.table_max()))
+                })
+                .collect();
+            let names: HashSet<&Arc<str>> = of_plane.iter().map(|it| it.name()).collect();
+            driven.apply(built, &names, *plane);
+        }
+    }
+
+    /// Removes drivers without services, once no flow needs what they have in the kernel.
+    fn drop_unused(&mut self) {
+        let is_unused = |plane: &Plane, driven: &Driven| {
+            !self.blueprints.iter().any(|it| it.plane == *plane) && !driven.needs_more_time()
+        };
+        let unused: Vec<Plane> =
+            self.drivers.iter().filter(|(plane, driven)| is_unused(plane, driven)).map(|(plane, _)| *plane).collect();
+        for plane in unused {
+            if let Some(mut driven) = self.drivers.remove(&plane)
+                && let Err(fault) = driven.driver.remove()
+            {
+                tracing::warn!(plane = plane.name(), %fault, "something is left in the kernel");
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut readings: HashMap<u32, Reading> = HashMap::new();
+        let mut is_whole = true;
+        for (plane, driven) in &mut self.drivers {
+            let mut active = 0;
+            let mut add = |reading: Reading| {
+                active += u64::from(reading.active);
+                let sum = readings.entry(reading.id).or_insert(Reading { id: reading.id, ..Reading::default() });
+                sum.active = sum.active.saturating_add(reading.active);
+                sum.started = sum.started.wrapping_add(reading.started);
+                sum.failed = sum.failed.wrapping_add(reading.failed);
+            };
+            let result = driven.driver.read(&mut add);
+            if let Err(fault) = &result {
+                driven.stats.failed.add(1);
+                if driven.is_readable {
+                    tracing::warn!(plane = plane.name(), %fault, "counts of the kernel are old");
+                }
+            }
+            driven.is_readable = result.is_ok();
+            driven.active = active;
+            is_whole &= driven.is_readable;
+        }
+        for (id, stats) in &self.stats {
+            stats.set(&readings.get(id).copied().unwrap_or(Reading { id: *id, ..Reading::default() }));
+        }
+        self.count_in_pools(&readings);
+        if is_whole {
+            self.ids.free(|id| readings.get(&id).is_none_or(|reading| reading.active == 0));
+        }
+        self.drop_unused();
+    }
+
+    /// Has the other planes count what the kernel forwards, so that their picks regard it.
+    fn count_in_pools(&self, readings: &HashMap<u32, Reading>) {
+        let mut pools = self.control.pools();
+        for (name, followed) in &self.pools {
+            let Some(shared) = pools.get_mut(name) else { continue };
+            for (id, of) in &followed.treated {
+                shared.pool.set_external(of.slot, readings.get(id).map_or(0, |reading| reading.active));
+            }
+        }
+    }
+
+    /// Ends all services, so that nothing new begins.
+    fn end_services(&mut self) {
+        self.blueprints.clear();
+        for (plane, driven) in &mut self.drivers {
+            driven.apply(Vec::new(), &HashSet::new(), *plane);
+        }
+    }
+
+    /// True if flows are open that would end with what a driver has in the kernel.
+    fn has_flows(&self) -> bool {
+        self.drivers.values().any(Driven::needs_more_time)
+    }
+
+    fn remove(&mut self) {
+        for (plane, driven) in &mut self.drivers {
+            if let Err(fault) = driven.driver.remove() {
+                let text = "something is left in the kernel; `evenkeel cleanup` removes it";
+                tracing::error!(plane = plane.name(), %fault, "{text}");
+            }
+        }
+    }
+}
+
+impl Driven {
+    /// True if flows are open that would end with what the driver has in the kernel.
+    fn needs_more_time(&self) -> bool {
+        self.driver.carries_flows() && self.active > 0
+    }
+
+    /// Applies the services that differ, and removes those whose names are not in `names`.
+    fn apply(&mut self, built: Vec<Service>, names: &HashSet<&Arc<str>>, plane: Plane) {
+        let set: Vec<&Service> =
+            built.iter().filter(|service| self.services.get(&service.name) != Some(service)).collect();
+        let removed: Vec<Arc<str>> = self.services.keys().filter(|name| !names.contains(name)).cloned().collect();
+        if set.is_empty() && removed.is_empty() && self.left.is_empty() && self.retry_after.is_none() {
+            return;
+        }
+        let change = Change { set, removed, left: std::mem::take(&mut self.left) };
+        match self.driver.apply(&change) {
+            Ok(()) => {
+                change.removed.iter().for_each(|name| _ = self.services.remove(name));
+                let set: Vec<Service> = change.set.iter().map(|service| (*service).clone()).collect();
+                self.services.extend(set.into_iter().map(|service| (service.name.clone(), service)));
+                self.stats.applied.add(1);
+                self.stats.in_sync.store(1, Relaxed);
+                if self.retry_after.take().is_some() {
+                    tracing::info!(plane = plane.name(), "the kernel has what the pools ask for again");
+                }
+            }
+            Err(fault) => {
+                if self.retry_after.is_none() {
+                    tracing::error!(plane = plane.name(), %fault, "the kernel keeps what it had, and is asked again");
+                }
+                self.left = change.left;
+                self.stats.failed.add(1);
+                self.stats.in_sync.store(0, Relaxed);
+                self.retry_after = Some(Instant::now() + READ_EVERY);
+            }
+        }
+    }
+}
