@@ -24,8 +24,8 @@ mod window;
 use arguments::{Arguments, Command, Verb};
 use clap::Parser;
 use commands::{
-    algorithms, cache, check, completing, configure, convert, demo, explain, manual, reference, replay, run, sim,
-    status, steer, tap, top,
+    algorithms, cache, check, cleanup, completing, configure, convert, demo, explain, manual, reference, replay, run,
+    sim, status, steer, tap, top,
 };
 use std::process::ExitCode;
 
@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Reload(reload) => configure::reload(&reload),
         Command::Reopen(reopen) => steer::reopen(&reopen),
         Command::Check(check) => check::check(&check),
+        Command::Cleanup(arguments) => cleanup::cleanup(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Shadow(arguments) => explain::shadow(&arguments),

@@ -27,6 +27,7 @@ use evenkeel_config::plan::{self, AdminSocket};
 use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
+use evenkeel_kernel::Kernel;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::{self, Claim};
 use evenkeel_net::workers::Command;
@@ -125,7 +126,9 @@ impl Serving {
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
         let (recorded, answers, route_files) = (proxy.take_recorded(), dns.numbers(), proxy.route_files());
         let tokens = proxy.tokens();
-        runtime.start(vec![Box::new(proxy), Box::new(dns)], &mut inherited)?;
+        let kernel = Kernel::new(&runtime);
+        let (in_kernel, explainer) = (kernel.numbers(), kernel.explainer());
+        runtime.start(vec![Box::new(proxy), Box::new(dns), Box::new(kernel)], &mut inherited)?;
         let events = runtime.control().events();
         if let Some(stream) = inherited.take_cache() {
             handed::take(&stream, &runtime.plan(), counted.clone(), runtime.control());
@@ -148,6 +151,8 @@ impl Serving {
         let _ = shown.certificates.set(store.shown());
         let _ = shown.issued.set(issuer.shown());
         let _ = shown.answers.set(answers);
+        let _ = shown.kernel.set(in_kernel);
+        let _ = shown.explainer.set(explainer);
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         events.tell(Kind::Process, (None, None), text, None);

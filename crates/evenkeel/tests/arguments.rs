@@ -32,6 +32,40 @@ fn check_says_everything_that_is_wrong_at_once() {
     assert_eq!((&found[0]["severity"], &found[0]["line"]), (&"error".into(), &4.into()), "{json}");
 }
 
+/// Keys of a listener that the kernel forwards for, by round robin unless another balance is named.
+const FORWARDED: &str = "[listener.db]\nbind = ['192.0.2.10:5432']\nmode = 'tcp'\nplane = 'nftables'\n\
+                         [pool.db]\nendpoints = ['10.0.2.1:5432']\n[listener.web]\nbind = ['127.0.0.1:8080']\n\
+                         [pool.web]\nendpoints = ['127.0.0.1:8081']\n[[route]]\npool = 'web'\n\
+                         [[route]]\nmatch = { listener = ['db'] }\npool = 'db'\n";
+
+#[test]
+fn check_lists_what_planes_keep() {
+    let folder = Folder::new("planes");
+    let file = folder.file("kept.toml", &FORWARDED.replace("[pool.db]", "[pool.db]\nbalance = 'round_robin'"));
+    let out = ends(&["check", &file, "--planes", "--elsewhere"], 0, &["ok: 2 listeners"]);
+    for part in ["nftables", "round_robin", "approximated", "proxy http", "PROXY TCP/UDP", "survives a crash"] {
+        assert!(out.contains(part), "no {part} in {out}");
+    }
+    let file = folder.file("refused.toml", &FORWARDED.replace("[pool.db]", "[pool.db]\nbalance = 'leastconn'"));
+    let says = ["EK0208", "refused", "rules cannot compare open connections; kept by ebpf, ipvs, proxy tcp/udp"];
+    ends(&["check", &file, "--planes", "--elsewhere"], 78, &says);
+    let json = ends(&["check", &file, "--planes", "--elsewhere", "--json"], 78, &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["diagnostics"][0]["code"], "EK0208", "{json}");
+    assert_eq!((&json["listeners"][0]["kept"], &json["listeners"][1]["kept"]), (&"refused".into(), &"exact".into()));
+    assert_eq!(json["listeners"][0]["kept_by"][0], "ebpf");
+    let first = &json["algorithms"][0];
+    assert_eq!((&first["algorithm"], &first["planes"]["nftables"]["kept"]), (&"random".into(), &"exact".into()));
+    assert!(json["settings"].as_array().is_some_and(|rows| rows.len() > 10) && json["costs"]["ebpf"].is_string());
+}
+
+#[test]
+fn cleanup_needs_a_good_file() {
+    let folder = Folder::new("cleanup");
+    ends(&["cleanup", "--config", &folder.file("bad.toml", BAD)], 78, &["unknown algorithm"]);
+    ends(&["cleanup", "--config", "nowhere.toml"], 78, &["cannot read nowhere.toml"]);
+}
+
 #[test]
 fn convert_prints_a_configuration_and_reports_the_rest() {
     let folder = Folder::new("convert");

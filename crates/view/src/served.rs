@@ -181,6 +181,20 @@ pub struct Certificate {
     pub renewed_ms: Option<u64>,
 }
 
+/// State of the kernel for a listener that it forwards for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InKernel {
+    pub listener: String,
+    /// Mechanism that forwards: `nftables`, `ebpf` or `ipvs`.
+    pub plane: String,
+    /// Pool whose endpoints get the connections.
+    pub pool: String,
+    /// Connections of the pool that are open, as the kernel counted them last.
+    pub connections: u64,
+    /// Rules, entries and counts, as the mechanism describes them.
+    pub lines: Vec<String>,
+}
+
 /// A zone that is answered for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Zone {

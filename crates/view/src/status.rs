@@ -38,16 +38,29 @@ pub struct Listener {
     pub name: String,
     /// Protocol: `http`, `tcp`, `udp` or `dns`.
     pub mode: String,
+    /// Mechanism that forwards: `proxy`, or `nftables`, `ebpf` or `ipvs` of the kernel.
+    #[serde(default)]
+    pub plane: String,
     /// Addresses that it listens on.
     pub addresses: Vec<String>,
-    /// Connections that are open.
+    /// Connections that are open; with a plane of the kernel, those of its pool.
     pub connections: u64,
-    /// Connections that were accepted so far.
+    /// Connections that were accepted so far; with a plane of the kernel, those of its pool.
     pub accepted: u64,
     /// Bytes received from clients so far.
     pub bytes_in: u64,
     /// Bytes sent to clients so far.
     pub bytes_out: u64,
+}
+
+impl Listener {
+    /// Mode, and plane unless that is the proxy: `http`, `tcp by nftables`.
+    pub fn kind(&self) -> String {
+        match &*self.plane {
+            "" | "proxy" => self.mode.clone(),
+            plane => format!("{} by {plane}", self.mode),
+        }
+    }
 }
 
 /// Pool with its algorithm and endpoints.

@@ -67,6 +67,7 @@ fn paths() -> OpenApiRouter<Process> {
         .routes(routes!(cache::purge))
         .routes(routes!(served::certificates))
         .routes(routes!(served::zones))
+        .routes(routes!(served::in_kernel))
         .routes(routes!(picks::explanations))
         .routes(routes!(picks::explanation))
         .routes(routes!(picks::next))

@@ -5,7 +5,7 @@ use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopW
 use evenkeel_view::config::{Config, Outcome, Revision, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
-use evenkeel_view::served::{Certificate, Route, Split, Zone};
+use evenkeel_view::served::{Certificate, InKernel, Route, Split, Zone};
 use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap::{Filter, Tapped};
 use evenkeel_view::{Described, Endpoint, Event, Patch, SplitPatch, Status};
@@ -95,6 +95,12 @@ pub trait Running: Send + Sync + 'static {
 
     /// Returns the zones in the order of the configuration.
     fn zones(&self) -> Vec<Zone>;
+
+    /// Returns what the kernel has of a listener that it forwards for.
+    ///
+    /// # Errors
+    /// The listener is unknown, the kernel does not forward for it, or does not say.
+    fn in_kernel(&self, listener: String) -> Later<Result<InKernel, Problem>>;
 
     /// Returns the requests that are kept with an explanation of their picks, the latest first: of all pools or of one, `limit` at most.
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>>;

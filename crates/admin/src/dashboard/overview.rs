@@ -131,7 +131,7 @@ fn listeners(status: &Status) -> Markup {
     let row = |listener: &Listener| {
         Row::from(vec![
             html! { (listener.name) },
-            html! { (listener.mode) },
+            html! { (listener.kind()) },
             html! { (listener.addresses.join(" ")) },
             html! { (grouped(listener.connections)) },
             html! { (grouped(listener.accepted)) },

@@ -165,6 +165,7 @@ pub struct Tap {
                         evenkeel explain                           requests whose picks are kept; telemetry.explain samples them\n  \
                         evenkeel explain 5f0c2d9e11aa0042          one of them, by the request_id of the access log\n  \
                         evenkeel explain --next shop               the next request of a pool\n  \
+                        evenkeel explain --listener db             what the kernel has of a listener: rules, entries, counts\n  \
                         evenkeel explain GET http://a.test/x       the route of such a request, why the others do not match, and \
                         the filter that would answer it or the pick of its pool")]
 pub struct Explain {
@@ -180,8 +181,8 @@ pub struct Explain {
     #[arg(short = 'H', long = "header", value_name = "FIELD", requires = "url")]
     pub fields: Vec<String>,
 
-    /// The listener at which the request comes in [default: the first for HTTP]
-    #[arg(long, value_name = "NAME", requires = "url")]
+    /// The listener at which the request comes in [default: the first for HTTP]; alone, a listener that the kernel forwards for
+    #[arg(long, value_name = "NAME", conflicts_with = "next")]
     pub listener: Option<String>,
 
     /// The address of the client [default: 127.0.0.1]

@@ -12,7 +12,7 @@ pub use asking::{At, Events, Explain, Ready, Shadow, Status, Tap, Top, Where};
 pub use caching::{Cache, CacheOrder, CachePurge, CacheShow, CacheTop, CacheVerb, How};
 pub use configs::{Apply, Config, ConfigDiff, ConfigPage, ConfigShow, History, Rollback};
 pub use offline::{Algorithms, Convert, Replay, Sim};
-pub use serving::{Check, Demo, Run};
+pub use serving::{Check, Cleanup, Demo, Run};
 pub use steering::{Chosen, Drain, Drained, Endpoint, Reload, Reopen, Split, Upgrade, Verb, Weight};
 pub use values::{Policies, admin_address, everywhere};
 
@@ -40,6 +40,7 @@ pub struct Arguments {
 pub enum Command {
     Run(Run),
     Check(Check),
+    Cleanup(Cleanup),
     Convert(Convert),
     Status(Status),
     Ready(Ready),

@@ -51,10 +51,12 @@ pub struct Run {
 #[derive(Debug, Args)]
 #[command(
     after_help = "It also reports what `run` would miss on this machine: folders of logs and sockets, files of secrets, addresses.\n\
-                  It binds no address, so it works beside a running evenkeel. Without FILE it takes ./evenkeel.toml, or else\n\
+                  It binds no address, so it works beside a running evenkeel. Planes of the kernel are asked, as root or with\n\
+                  CAP_NET_ADMIN. Without FILE it takes ./evenkeel.toml, or else\n\
                   /etc/evenkeel/evenkeel.toml.\n\n\
                   Examples:\n  \
                   evenkeel check evenkeel.toml\n  \
+                  evenkeel check evenkeel.toml --planes\n  \
                   envsubst < template.toml | evenkeel check - --elsewhere\n\n\
                   Exit codes: 0 no error; 78 errors."
 )]
@@ -71,9 +73,32 @@ pub struct Check {
     #[arg(long)]
     pub elsewhere: bool,
 
-    /// Print a JSON array of objects {code, severity, message, file, line, col, end, help, related}
+    /// Also print what the plane of each listener keeps of the algorithm of its pool, and all planes side by side
+    #[arg(long)]
+    pub planes: bool,
+
+    /// Print a JSON array of objects {code, severity, message, file, line, col, end, help, related}; with --planes an object with
+    /// it, as "diagnostics"
     #[arg(long)]
     pub json: bool,
+}
+
+/// Remove from the kernel what an evenkeel that does not run any more has left: rules, programs and their state
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Everything under the `name` of [kernel] goes, of each plane, whether or not the configuration still uses it. A\n\
+                  crash leaves it, and so does on_exit = \"keep\". It needs root, or CAP_NET_ADMIN. Open connections that go by it\n\
+                  may end. Without --config it takes ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
+                  Exit codes: 0 nothing is left; 1 an evenkeel runs with it, or the kernel refuses; 78 the configuration is wrong."
+)]
+pub struct Cleanup {
+    /// The configuration file, whose [kernel] names what is removed
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Also remove what a running evenkeel uses
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Compare the algorithms over ten uneven endpoints, one of which dies, in a minute

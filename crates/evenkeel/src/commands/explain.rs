@@ -6,6 +6,7 @@ use crate::arguments::{self, Explain};
 use crate::failure::Failure;
 use crate::output::print;
 use evenkeel_view::picks::{Armed, Candidate, Explained, Pick, WouldGo};
+use evenkeel_view::served::InKernel;
 use evenkeel_view::shadows::{PoolShadows, Shadow};
 use evenkeel_view::words::{escaped, unix_ms};
 use hyper::Method;
@@ -31,6 +32,9 @@ pub fn explain(arguments: &Explain) -> Result<(), Failure> {
             let from = from.map(|ip| ip.to_string());
             let body = json!({ "method": method, "url": url, "fields": fields, "listener": listener, "client": from });
             show(json, &client.ask(&Method::POST, "/v1/explain", Some(body.to_string()))?, would_go)
+        }
+        (None, None, None) if let Some(listener) = &arguments.listener => {
+            show(json, &client.get(&format!("/v1/listeners/{}/kernel", escaped(listener)))?, in_kernel)
         }
         (Some(id), None, None) => show(json, &client.get(&format!("/v1/explanations/{}", escaped(id)))?, explained),
         (None, _, None) => {
@@ -90,6 +94,14 @@ fn asked(one: &Explained) -> String {
 // Writing to a String cannot fail.
 macro_rules! line {
     ($out:ident, $($arg:tt)*) => {{ let _ = writeln!($out, $($arg)*); }};
+}
+
+fn in_kernel(shown: &InKernel) -> String {
+    let InKernel { listener, plane, pool, connections, lines } = shown;
+    let mut out = String::new();
+    line!(out, "listener {listener} ({plane}) -> pool {pool}: {connections} connections open");
+    lines.iter().for_each(|text| line!(out, "  {text}"));
+    out
 }
 
 fn listed(all: &[Explained]) -> String {

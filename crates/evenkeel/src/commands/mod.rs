@@ -3,6 +3,7 @@
 pub mod algorithms;
 pub mod cache;
 pub mod check;
+pub mod cleanup;
 pub mod client;
 pub mod completing;
 pub mod configure;

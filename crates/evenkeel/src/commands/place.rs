@@ -101,6 +101,15 @@ fn of_file(file: &Path) -> Result<At, Failure> {
     })
 }
 
+/// Returns the process of the evenkeel that runs with a file and answers, if there is one.
+pub fn runs(file: &Path) -> Option<u32> {
+    // A socket that the file names may be that of an evenkeel that was started with another file.
+    let found = || running().into_iter().find(|found| found.may_connect && runs_with(&found.path, file));
+    let at = of_file(file).ok().or_else(|| found().map(|found| At::Socket(found.path)))?;
+    let status: Status = Client::at(at).ok()?.get_within("/v1/status", PATIENCE).ok()?;
+    Some(status.pid)
+}
+
 /// True if the evenkeel at a socket was started with this file.
 fn runs_with(socket: &Path, file: &Path) -> bool {
     let Some(status) = status(socket) else { return false };

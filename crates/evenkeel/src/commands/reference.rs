@@ -11,6 +11,7 @@ use crate::window::native;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
 use evenkeel_dns::metrics as dns;
+use evenkeel_kernel::numbers as kernel;
 use evenkeel_proxy::{Numbers, metrics};
 use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
@@ -39,6 +40,7 @@ const SAMPLE: &str = "
 http = { bind = ['127.0.0.1:1'], tls = { self_signed = true } }
 tcp = { bind = ['127.0.0.1:2'], mode = 'tcp', pool = 'web' }
 udp = { bind = ['127.0.0.1:3'], mode = 'udp', pool = 'web' }
+kernel = { bind = ['192.0.2.1:7'], mode = 'tcp', plane = 'nftables', pool = 'kernel' }
 dns = { bind = ['127.0.0.1:4'], mode = 'dns', zone = { name = 'a.example', records = { www = { pool = 'web' } } } }
 [[route]]
 pool = 'web'
@@ -53,6 +55,9 @@ match = { listener = ['http'], path = '/grpc' }
 [[route]]
 split = { weights = { web = 95, grpc = 5 } }
 match = { listener = ['http'], path = '/split' }
+[pool.kernel]
+balance = 'round_robin'
+endpoints = ['127.0.0.1:8']
 [pool.grpc]
 protocol = 'h2'
 endpoints = ['127.0.0.1:6']
@@ -75,9 +80,15 @@ pub fn metrics() -> Result<(), Failure> {
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
     let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let in_kernel = watch::channel(Arc::new(kernel::Numbers::first(&generation))).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {
-        planes: vec![Box::new(shared), Box::new(metrics::Metrics::new(counted)), Box::new(dns::Metrics::new(answers))],
+        planes: vec![
+            Box::new(shared),
+            Box::new(metrics::Metrics::new(counted)),
+            Box::new(dns::Metrics::new(answers)),
+            Box::new(kernel::Metrics(in_kernel)),
+        ],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
         certificates: &certificates,

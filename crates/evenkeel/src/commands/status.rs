@@ -64,8 +64,8 @@ fn text(status: &Status) -> String {
     }
     for listener in &status.listeners {
         let addresses = listener.addresses.join(" ");
-        let (name, mode, open) = (&listener.name, &listener.mode, listener.connections);
-        let _ = writeln!(text, "listener {name} ({mode}) on {addresses}: {open} connections open");
+        let (name, kind, open) = (&listener.name, listener.kind(), listener.connections);
+        let _ = writeln!(text, "listener {name} ({kind}) on {addresses}: {open} connections open");
     }
     for split in &status.splits {
         let order = split

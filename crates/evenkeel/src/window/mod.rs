@@ -13,7 +13,7 @@ use crate::configured;
 use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
-use evenkeel_config::plan;
+use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
@@ -26,11 +26,11 @@ use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopW
 use evenkeel_view::config::{self, Outcome, Wish};
 use evenkeel_view::history::History;
 use evenkeel_view::picks::{Armed, Explained, WouldGo};
-use evenkeel_view::served::{Certificate, Route, Split, Zone};
+use evenkeel_view::served::{Certificate, InKernel, Route, Split, Zone};
 use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap;
 use evenkeel_view::words::unix_ms;
-use evenkeel_view::{Described, Endpoint, Event, Patch, Pool, SplitPatch, Status};
+use evenkeel_view::{Described, Endpoint, Event, Listener, Patch, Pool, SplitPatch, Status};
 use shown::Shown;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -68,6 +68,14 @@ impl Window {
             ledger.pool(&plan.name, endpoints).add_to(&mut pool, &self.shown.timeline);
         }
         pool
+    }
+
+    /// Replaces the counts of a listener that the kernel forwards for: the proxy has none.
+    fn count_in_kernel(&self, listener: &mut Listener) {
+        let numbers = self.shown.kernel.get().map(|numbers| numbers.borrow().clone());
+        if let Some((open, started)) = numbers.and_then(|numbers| numbers.of_listener(&listener.name)) {
+            (listener.connections, listener.accepted) = (open, started);
+        }
     }
 
     fn config_of(&self, now: &Numbers) -> config::Running {
@@ -113,6 +121,27 @@ impl Window {
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
         shown.ok_or_else(|| Problem::not_found(format!("the endpoint \"{endpoint}\" has just left")))
     }
+}
+
+/// Returns a listener that the kernel forwards for, without the state of the kernel.
+fn in_kernel(plan: &Plan, name: &str) -> Result<InKernel, Problem> {
+    let by_kernel = || plan.listeners.iter().filter(|listener| listener.plane.is_kernel()).take(20);
+    let Some(listener) = plan.listener(name) else {
+        let known: Vec<&str> = by_kernel().map(|listener| &*listener.name).collect();
+        let of = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(Problem::not_found(format!("unknown listener \"{name}\"; the kernel forwards for: {of}")));
+    };
+    if !listener.plane.is_kernel() {
+        let why = format!("listener \"{name}\" has plane = \"proxy\": POST /v1/explain describes its picks");
+        return Err(Problem::not_found(why));
+    }
+    let pool = plan.routes_on(name).find_map(|route| route.action.pool());
+    Ok(InKernel {
+        listener: name.to_owned(),
+        plane: listener.plane.name().to_owned(),
+        pool: pool.map(|pool| pool.to_string()).unwrap_or_default(),
+        ..InKernel::default()
+    })
 }
 
 /// Explains why an order for the split of a route was refused.
@@ -167,6 +196,7 @@ impl Running for Window {
             status.workers = now.workers.len() as u32;
             status.config = self.config_of(&now);
             status.listeners = now.shown_listeners();
+            status.listeners.iter_mut().for_each(|listener| self.count_in_kernel(listener));
             let pools = now.generation.pools();
             status.pools = pools.map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints))).collect();
             status.splits = now.generation.splits.all().into_iter().filter(|split| split.order.is_some()).collect();
@@ -266,6 +296,19 @@ impl Running for Window {
     fn zones(&self) -> Vec<Zone> {
         let numbers = self.shown.answers.get().map(|numbers| numbers.borrow().clone()).unwrap_or_default();
         self.running().map(|(now, _)| numbers.zones(now.plan(), &self.shown.timeline)).unwrap_or_default()
+    }
+
+    fn in_kernel(&self, listener: String) -> Later<Result<InKernel, Problem>> {
+        let explainer = self.shown.explainer.get().cloned();
+        let found = self.running().and_then(|(now, _)| in_kernel(now.plan(), &listener));
+        let numbers = self.shown.kernel.get().map(|numbers| numbers.borrow().clone());
+        Box::pin(async move {
+            let mut shown = found?;
+            let explainer = explainer.ok_or_else(|| Problem::refused("the process is starting"))?;
+            shown.lines = explainer.explain(listener.as_str().into()).await.map_err(Problem::refused)?;
+            shown.connections = numbers.and_then(|numbers| numbers.of_listener(&listener)).unwrap_or_default().0;
+            Ok(shown)
+        })
     }
 
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {

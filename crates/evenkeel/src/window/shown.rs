@@ -33,6 +33,10 @@ pub struct Shown {
     pub issued: OnceLock<Arc<evenkeel_acme::issuer::Shown>>,
     /// Numbers of the queries of resolvers.
     pub answers: OnceLock<watch::Receiver<Arc<evenkeel_dns::metrics::Numbers>>>,
+    /// Numbers of the planes of the kernel.
+    pub kernel: OnceLock<watch::Receiver<Arc<evenkeel_kernel::numbers::Numbers>>>,
+    /// Asks the kernel about listeners.
+    pub explainer: OnceLock<evenkeel_kernel::Explainer>,
     pub timeline: Timeline,
     /// Requests of routes with a cache over the last minutes.
     pub cached: OfLate,

@@ -75,6 +75,7 @@ impl Numbers {
             Listener {
                 name: plan.name.to_string(),
                 mode: plan.mode.name().into(),
+                plane: plan.plane.name().into(),
                 addresses: plan.bind.iter().map(ToString::to_string).collect(),
                 // Wrapping: connections may be counted up and down by different workers, and the counters are not read
                 // at one instant.

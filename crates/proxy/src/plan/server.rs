@@ -396,7 +396,7 @@ fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
 /// Addresses of a listener that this plane serves: all but those for DNS, which is a plane of its own.
 fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
     let protocol = protocol_of(listener.mode);
-    let ours = listener.mode != Mode::Dns;
+    let ours = listener.mode != Mode::Dns && !listener.plane.is_kernel();
     listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
 }
 

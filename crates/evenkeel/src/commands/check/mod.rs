@@ -1,10 +1,15 @@
 //! `evenkeel check`: everything that is wrong with a configuration, or what is in it. Also the file that commands take by
 //! themselves.
 
+mod planes;
+
 use crate::arguments::Check;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
-use evenkeel_config::{Disk, Files, Outcome, Plan, ThisMachine, check_from, load, load_from, render_text, to_json};
+use evenkeel_config::{
+    Disk, Files, Outcome, Plan, ThisMachine, check_from, load, load_from, planes_from, render_text, to_json,
+};
+use evenkeel_kernel::WithPlanes;
 use evenkeel_tls::WithTls;
 use evenkeel_tokens::WithKeys;
 use std::io::{self, Read};
@@ -19,15 +24,22 @@ pub const STDIN: &str = "(standard input)";
 /// Runs `evenkeel check`.
 pub fn check(arguments: &Check) -> Result<(), Failure> {
     let named = arguments.file.as_ref().or(arguments.config.as_ref());
-    let file = named.cloned().map_or_else(|| default_file().ok_or_else(no_file), Ok)?;
-    let Outcome { plan, diagnostics } = match file.as_os_str() == "-" {
-        true => outcome(&Stdin::read()?, Path::new(STDIN), arguments.elsewhere),
-        false => outcome(&Disk, &file, arguments.elsewhere),
+    let file = named.cloned().map_or_else(|| default_file().ok_or_else(no_file), Ok);
+    let file = file.map_err(|failure| failure.help("evenkeel check FILE; - reads standard input"))?;
+    let stdin = (file.as_os_str() == "-").then(Stdin::read).transpose()?;
+    let (files, path): (&dyn Files, &Path) = match &stdin {
+        Some(stdin) => (stdin, Path::new(STDIN)),
+        None => (&Disk, &file),
     };
-    if arguments.json {
-        print(&format!("{:#}\n", to_json(&diagnostics)))?;
-    } else {
-        eprint!("{}", render_text(&diagnostics, color()));
+    let Outcome { plan, diagnostics } = outcome(files, path, arguments.elsewhere);
+    let lines = arguments.planes.then(|| planes_from(files, path, &environment));
+    match (arguments.json, lines) {
+        (true, None) => print(&format!("{:#}\n", to_json(&diagnostics)))?,
+        (true, Some(lines)) => print(&format!("{:#}\n", planes::json(&lines, to_json(&diagnostics))))?,
+        (false, lines) => {
+            eprint!("{}", render_text(&diagnostics, color()));
+            lines.map_or(Ok(()), |lines| print(&planes::text(&lines)))?;
+        }
     }
     match plan {
         None => Err(Failure::config()),
@@ -40,7 +52,7 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
 fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
     match elsewhere {
         true => load_from(files, file, &environment),
-        false => check_from(files, file, &environment, &WithKeys(WithTls(ThisMachine))),
+        false => check_from(files, file, &environment, &WithPlanes(WithKeys(WithTls(ThisMachine)))),
     }
 }
 
@@ -72,10 +84,9 @@ pub fn default_file() -> Option<PathBuf> {
 }
 
 /// Failure of a command that found no file to take by itself.
-fn no_file() -> Failure {
+pub fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
     Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
-        .help("evenkeel check FILE; - reads standard input")
 }
 
 /// A file with its environment.
