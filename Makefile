@@ -17,7 +17,7 @@ MEGABYTES ?= 100
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test cross msrv package package-check reproduce conformance pictures bless docs site theory loom miri release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test test-ipvs cross msrv package package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ cross: ## Builds the program for aarch64, and runs the tests of decisions and of
 	$(CROSS) cargo build -p evenkeel --target aarch64-unknown-linux-gnu
 	$(CROSS) cargo test -p evenkeel-balance -p evenkeel-wire --target aarch64-unknown-linux-gnu -- --skip h2_connections --skip shares::
 
+test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a program (installs User-Mode Linux): half a minute
+	@scripts/setup.sh ipvs
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-kernel --test all -- --ignored --nocapture uml::
+
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv
 	cargo +$(MSRV) check --locked --workspace --target-dir target/msrv
@@ -98,6 +102,14 @@ miri: ## Looks for undefined behaviour in tasks, wakers and boxed futures (needs
 	@scripts/setup.sh miri
 	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --target-dir target/miri -p evenkeel-net --lib -- \
 		tasks reentrance remote_waker boxed
+
+bpf: ## Compiles the programs of eBPF anew: crates/kernel/bpf/*.o
+	@scripts/setup.sh bpf
+	crates/kernel/bpf/build.sh
+
+bpf-check: ## Compares the objects of eBPF with what their sources give
+	@scripts/setup.sh bpf
+	crates/kernel/bpf/build.sh check
 
 release: ## Builds the fastest binary, target/guided/evenkeel, by what it does under load: some 15 minutes
 	@scripts/setup.sh release

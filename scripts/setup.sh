@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `cross`, `msrv`, `package`, `package-check` and `site` for what only those
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 
@@ -274,13 +274,24 @@ package() {
     cargo_tool cargo-cyclonedx
 }
 
+# The compiler of the kernel's programs, whose objects are in the repository: building evenkeel does not need it.
+bpf() {
+    debian_packages clang-14:clang-14 llvm-strip-14:llvm-14 cc:build-essential
+}
+
 # Where packages are tried.
 package_check() {
     debian_packages lintian:lintian mmdebstrap:mmdebstrap rpm:rpm podman:podman runc:runc curl:curl
 }
 
+# A kernel with IPVS that is a program, and what loads its modules.
+ipvs() {
+    debian_packages linux.uml:user-mode-linux modprobe:kmod ip:iproute2 nft:nftables
+}
+
 case "${1:-}" in
-    demo | cross | msrv | package | package-check) compiler ;;
+    demo | ipvs | cross | msrv | package | package-check) compiler ;;
+    bpf) ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
 esac
@@ -305,10 +316,12 @@ case "${1:-}" in
         ;;
     conformance) conformance ;;
     site) site ;;
+    ipvs) ipvs ;;
     cross) cross ;;
     msrv) msrv ;;
     package) package ;;
     package-check) package_check ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, cross, msrv, package, package-check, site" ;;
+    bpf) bpf ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

@@ -23,10 +23,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "durations", "compression", "protection", "model", "ledger", "report",
     ]),
     ("config", &[
-        "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "machine", "plan",
+        "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
         "source", "wildcard",
     ]),
+    ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
         "metrics", "following", "providers", "sources", "ask", "context", "message", "polling", "out", "kept", "lock",
@@ -42,6 +43,14 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "commands greeting", "arguments", "output", "reach", "serve", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
     ]),
+    ("kernel", &[
+        "plane", "explain worker", "prerequisites", "cleanup", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
+        "driver", "service", "netlink",
+    ]),
+    ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
+    ("kernel/netlink", &["generic", "socket", "message", "attributes"]),
+    ("kernel/ebpf", &["connect", "forward", "recount", "maps", "object", "ranges", "tables", "layout", "sys"]),
+    ("kernel/ebpf/forward", &["sweep", "walk", "memory", "interfaces"]),
     ("lab", &[
         "experiments", "experiment", "setups", "balancers", "study", "load", "client", "worker", "endpoint", "bare",
         "strace", "certificates", "origin", "hosts", "machine", "procfs", "child", "scratch", "wire", "http", "stats", "rng",
