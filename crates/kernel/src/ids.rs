@@ -11,7 +11,8 @@ pub type Key = (Arc<str>, SocketAddr);
 /// Numbers in use, and those that are free.
 #[derive(Debug, Default)]
 pub struct Ids {
-    of: HashMap<Key, u32>,
+    /// By pool, so that a change costs what its pool has.
+    of: HashMap<Arc<str>, HashMap<SocketAddr, u32>>,
     /// Numbers of endpoints that an earlier process had, not yet claimed by a pool.
     adopted: HashMap<SocketAddr, Vec<u32>>,
     /// Numbers of endpoints that left, while flows to them may be open.
@@ -38,7 +39,7 @@ impl Ids {
 
     /// Returns the number of an endpoint, a new one if it has none; `None` if there are too many endpoints.
     pub fn of(&mut self, key: &Key) -> Option<u32> {
-        if let Some(id) = self.of.get(key) {
+        if let Some(id) = self.of.get(&key.0).and_then(|pool| pool.get(&key.1)) {
             return Some(*id);
         }
         let adopted = self.adopted.get_mut(&key.1).and_then(Vec::pop);
@@ -50,15 +51,25 @@ impl Ids {
             })
         })?;
         self.taken.insert(id);
-        self.of.insert(key.clone(), id);
+        self.of.entry(key.0.clone()).or_default().insert(key.1, id);
         Some(id)
     }
 
-    /// Retires the numbers of endpoints that are not `used`, and returns them: flows to them may still be open.
-    pub fn retire(&mut self, used: impl Fn(&Key) -> bool) -> Vec<u32> {
-        let mut left: Vec<u32> = self.of.iter().filter(|(key, _)| !used(key)).map(|(_, id)| *id).collect();
-        self.of.retain(|key, _| used(key));
-        left.extend(self.adopted.drain().flat_map(|(_, ids)| ids));
+    /// Retires the numbers of endpoints of a pool that are not `used`, and returns them: flows to them may still be open.
+    pub fn retire(&mut self, pool: &Arc<str>, used: impl Fn(SocketAddr) -> bool) -> Vec<u32> {
+        let Some(known) = self.of.get_mut(pool) else { return Vec::new() };
+        let left: Vec<u32> = known.extract_if(|addr, _| !used(*addr)).map(|(_, id)| id).collect();
+        if known.is_empty() {
+            self.of.remove(pool);
+        }
+        self.left.extend(&left);
+        left
+    }
+
+    /// Retires the numbers of all pools but those that are `kept`, and those that were adopted and not claimed.
+    pub fn retire_others(&mut self, kept: impl Fn(&Arc<str>) -> bool) -> Vec<u32> {
+        let pools = self.of.extract_if(|pool, _| !kept(pool)).flat_map(|(_, known)| known.into_values());
+        let left: Vec<u32> = pools.chain(self.adopted.drain().flat_map(|(_, ids)| ids)).collect();
         self.left.extend(&left);
         left
     }
@@ -92,12 +103,27 @@ mod tests {
     fn a_number_is_free_once_its_flows_have_ended() {
         let mut ids = Ids::default();
         let _ = [key(1), key(2)].map(|key| ids.of(&key));
-        assert_eq!(ids.retire(|key| key.1.port() == 2), [1]);
+        assert_eq!(ids.retire(&key(1).0, |addr| addr.port() == 2), [1]);
         assert_eq!(ids.of(&key(3)), Some(3));
         ids.free(|_| false);
         assert_eq!(ids.of(&key(4)), Some(4));
         ids.free(|id| id == 1);
         assert_eq!(ids.of(&key(5)), Some(1));
+    }
+
+    #[test]
+    fn pools_that_end_and_endpoints_of_before_give_their_numbers_back() {
+        let mut ids = Ids::default();
+        ids.adopt(key(9).1, 1);
+        let other: Key = ("other".into(), key(1).1);
+        assert_eq!([key(1), other].map(|key| ids.of(&key)), [Some(2), Some(3)]);
+        let mut left = ids.retire_others(|pool| **pool == *"web");
+        left.sort_unstable();
+        assert_eq!(left, [1, 3]);
+        ids.free(|_| true);
+        let mut free = [key(2), key(3)].map(|key| ids.of(&key));
+        free.sort_unstable();
+        assert_eq!(free, [Some(1), Some(3)]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use evenkeel_runtime::Control;
 use evenkeel_runtime::ledger::Members;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -71,6 +72,8 @@ struct Followed {
 struct Worker {
     control: Control,
     blueprints: Vec<Blueprint>,
+    /// Indexes of the blueprints of each pool.
+    by_pool: HashMap<Arc<str>, Vec<usize>>,
     drivers: BTreeMap<Plane, Driven>,
     pools: HashMap<Arc<str>, Followed>,
     ids: Ids,
@@ -88,6 +91,7 @@ pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> 
     let mut worker = Worker {
         control,
         blueprints: Vec::new(),
+        by_pool: HashMap::new(),
         drivers: BTreeMap::new(),
         pools: HashMap::new(),
         ids: Ids::default(),
@@ -162,6 +166,10 @@ impl Worker {
     fn install(&mut self, parts: Parts) {
         self.on_exit = parts.on_exit;
         self.blueprints = parts.blueprints;
+        self.by_pool.clear();
+        for (at, blueprint) in self.blueprints.iter().enumerate() {
+            self.by_pool.entry(blueprint.pool.clone()).or_default().push(at);
+        }
         for (plane, mut driver) in parts.drivers {
             match driver.adopt() {
                 Ok(known) => known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id)),
@@ -255,26 +263,45 @@ impl Worker {
         if pools.is_none() {
             self.refresh();
         }
-        let addrs: HashMap<&Arc<str>, HashSet<std::net::SocketAddr>> = self
-            .pools
-            .iter()
-            .map(|(name, followed)| (name, followed.treated.iter().map(|(_, of)| of.addr).collect()))
-            .collect();
-        let left = self.ids.retire(|(pool, addr)| addrs.get(pool).is_some_and(|all| all.contains(addr)));
+        let left = self.retire(pools);
         left.iter().for_each(|id| _ = self.stats.remove(id));
         for (plane, driven) in &mut self.drivers {
             driven.left.extend(&left);
-            let of_plane: Vec<&Blueprint> = self.blueprints.iter().filter(|it| it.plane == *plane).collect();
-            let wanted = of_plane.iter().filter(|it| pools.is_none_or(|pools| pools.contains(&it.pool)));
-            let built: Vec<Service> = wanted
-                .filter_map(|it| {
-                    let followed = self.pools.get(&it.pool)?;
-                    Some(it.service(&followed.view.as_ref()?.set, &followed.treated, driven.driver.table_max()))
-                })
-                .collect();
-            let names: HashSet<&Arc<str>> = of_plane.iter().map(|it| it.name()).collect();
-            driven.apply(built, &names, *plane);
+            let table_max = driven.driver.table_max();
+            let service = |it: &Blueprint| {
+                let followed = self.pools.get(&it.pool)?;
+                Some(it.service(&followed.view.as_ref()?.set, &followed.treated, table_max))
+            };
+            let is_of_plane = |it: &&Blueprint| it.plane == *plane;
+            match pools {
+                Some(pools) => {
+                    let at = pools.iter().filter_map(|pool| self.by_pool.get(pool)).flatten();
+                    let blueprints = at.map(|at| &self.blueprints[*at]).filter(is_of_plane);
+                    driven.apply(blueprints.filter_map(service).collect(), None, *plane);
+                }
+                None => {
+                    let blueprints: Vec<&Blueprint> = self.blueprints.iter().filter(is_of_plane).collect();
+                    let names = blueprints.iter().map(|it| it.name()).collect();
+                    let built = blueprints.iter().filter_map(|it| service(it)).collect();
+                    driven.apply(built, Some(&names), *plane);
+                }
+            }
         }
+    }
+
+    /// Retires the numbers of endpoints that have left these pools; `None` for all pools.
+    fn retire(&mut self, pools: Option<&HashSet<Arc<str>>>) -> Vec<u32> {
+        let mut left = match pools {
+            Some(_) => Vec::new(),
+            None => self.ids.retire_others(|pool| self.pools.contains_key(pool)),
+        };
+        for (name, followed) in &self.pools {
+            if pools.is_none_or(|pools| pools.contains(name)) {
+                let addrs: HashSet<SocketAddr> = followed.treated.iter().map(|(_, of)| of.addr).collect();
+                left.extend(self.ids.retire(name, |addr| addrs.contains(&addr)));
+            }
+        }
+        left
     }
 
     /// Removes drivers without services, once no flow needs what they have in the kernel.
@@ -341,7 +368,7 @@ impl Worker {
     fn end_services(&mut self) {
         self.blueprints.clear();
         for (plane, driven) in &mut self.drivers {
-            driven.apply(Vec::new(), &HashSet::new(), *plane);
+            driven.apply(Vec::new(), Some(&HashSet::new()), *plane);
         }
     }
 
@@ -366,11 +393,13 @@ impl Driven {
         self.driver.carries_flows() && self.active > 0
     }
 
-    /// Applies the services that differ, and removes those whose names are not in `names`.
-    fn apply(&mut self, built: Vec<Service>, names: &HashSet<&Arc<str>>, plane: Plane) {
+    /// Applies the services that differ, and removes those whose names are not in `names`; `None` = none ends.
+    fn apply(&mut self, built: Vec<Service>, names: Option<&HashSet<&Arc<str>>>, plane: Plane) {
         let set: Vec<&Service> =
             built.iter().filter(|service| self.services.get(&service.name) != Some(service)).collect();
-        let removed: Vec<Arc<str>> = self.services.keys().filter(|name| !names.contains(name)).cloned().collect();
+        let ended =
+            |names: &HashSet<&Arc<str>>| self.services.keys().filter(|name| !names.contains(name)).cloned().collect();
+        let removed: Vec<Arc<str>> = names.map(ended).unwrap_or_default();
         if set.is_empty() && removed.is_empty() && self.left.is_empty() && self.retry_after.is_none() {
             return;
         }
