@@ -10,6 +10,7 @@ use aya::{Ebpf, include_bytes_aligned};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/connect.o");
 
@@ -149,13 +150,24 @@ fn load_program<'o>(object: &'o mut Ebpf, name: &str) -> Result<BorrowedFd<'o>, 
     Ok(program.fd().map_err(|error| Fault::new(step(), object::chain(&error)))?.as_fd())
 }
 
-/// Loads everything without attaching it, to see whether this kernel accepts it.
+/// Programs whose choice is that of another one: verifying it takes the kernel most of a second.
+const ALIKE: [&str; 3] = ["connect6", "sendmsg4", "sendmsg6"];
+
+/// Loads programs without attaching them, once in the life of the process, to see whether this kernel accepts them.
 ///
 /// # Errors
 /// The kernel does not.
 pub fn try_load() -> Result<(), Fault> {
+    static ACCEPTED: OnceLock<()> = OnceLock::new();
+    if ACCEPTED.get().is_some() {
+        return Ok(());
+    }
     let mut object = object::load(OBJECT, &[], None, &all_sizes(&super::maps::sizes(1024, 1024), 1024))?;
-    PROGRAMS.iter().try_for_each(|(name, _)| load_program(&mut object, name).map(drop))
+    let names = PROGRAMS.iter().map(|(name, _)| name).filter(|name| !ALIKE.contains(name));
+    names.into_iter().try_for_each(|name| load_program(&mut object, name).map(drop))?;
+    // Another thread may have found the same.
+    let _ = ACCEPTED.set(());
+    Ok(())
 }
 
 /// Mount of cgroup2, wherever this machine has it.

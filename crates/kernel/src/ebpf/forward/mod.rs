@@ -284,8 +284,14 @@ fn load(folder: &Path, settings: &Settings, sizes: &[(&'static str, u32)]) -> Re
     }
     // Entries of both directions.
     let entries = settings.flows.saturating_mul(2).max(2);
+    // Source ports begin elsewhere after each start: endpoints may still wait for packets of former connections.
+    let mut secret = [0; 4];
+    rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Fault::new("choose where source ports begin", e))?;
+    let secret = u32::from_ne_bytes(secret);
     let mut loader = EbpfLoader::new();
     loader
+        .override_global("port_secret", &secret, true)
         .override_global("port_first", &first, true)
         .override_global("port_last", &last, true)
         .override_global("port_local_first", &local_first, true)
