@@ -19,6 +19,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nft", "nftables"),
     ("nginx", "nginx-light"),
     ("nsd", "nsd"),
+    ("nsenter", "util-linux"),
     ("openssl", "openssl"),
     ("perf", "linux-perf"),
     ("python3", "python3"),

@@ -86,6 +86,7 @@ fn listener(site: &Site, listener: &Listener) -> Able<Value> {
         Front::Udp | Front::Dns(_) => {
             return Err(Cannot("the lab has it neither pass on datagrams nor answer queries"));
         }
+        Front::Kernel(_) => return Err(Cannot("it has no plane in the kernel")),
         Front::Tcp => {
             let (pool, idle) = (listener.pool, seconds(site.setup.timeouts.idle));
             let proxy = json!({"stat_prefix": listener.name, "cluster": pool, "idle_timeout": idle});

@@ -1,8 +1,9 @@
 //! Setup as an evenkeel configuration.
 
 use super::kind::{Kind, Reload, Site, Text, time};
-use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Zone};
+use super::setup::{Algorithm, Back, Care, Front, Kernel, Lasts, Listener, Pool, Reuse, Route, Zone};
 use crate::error::{Error, Result};
+use crate::hosts;
 use crate::http;
 use rustix::process::Signal;
 
@@ -31,6 +32,7 @@ fn config(site: &Site) -> Text {
     if let Some(port) = setup.admin {
         text += &format!("[admin]\nhttp = {{ bind = \"127.0.0.1:{port}\" }}\n");
     }
+    text += &setup.listeners.iter().find_map(|of| kernel(of.front)).unwrap_or_default();
     if setup.logs {
         text += &format!("[telemetry]\naccess_log = {{ path = \"{}\", format = \"json\" }}\n", site.log().display());
     }
@@ -49,11 +51,22 @@ fn config(site: &Site) -> Text {
     Ok(text)
 }
 
+/// Section for a plane in the kernel; `None` for other fronts.
+fn kernel(front: Front) -> Option<String> {
+    let Front::Kernel(Kernel { attach, .. }) = front else { return None };
+    let attach = attach.map_or_else(String::new, |part| format!("attach = \"{part}\"\n"));
+    Some(format!("[kernel]\nname = \"{}\"\n{attach}", hosts::kernel_name()))
+}
+
 fn listener(site: &Site, listener: &Listener) -> Text {
     let Listener { name, bind, front, pool, reports_load } = listener;
     let mut text = format!("[listener.{name}]\nbind = [\"{bind}\"]\n");
     if let Front::Dns(zone) = front {
         return Ok(text + &self::zone(name, zone, pool.unwrap_or_default()));
+    }
+    if let Front::Kernel(Kernel { plane, feedback, .. }) = front {
+        text += &format!("mode = \"tcp\"\nplane = \"{plane}\"\n");
+        text += if *feedback { "kernel = { feedback = true }\n" } else { "" };
     }
     text += match front {
         Front::Tcp => "mode = \"tcp\"\n",

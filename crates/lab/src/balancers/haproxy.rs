@@ -123,6 +123,7 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
             Front::H2 => format!(" ssl crt {} alpn h2,http/1.1", site.certificate()?.both.display()),
             Front::Udp => return Err(Cannot("it passes on no datagrams")),
             Front::Dns(_) => return Err(Cannot("it answers no queries")),
+            Front::Kernel(_) => return Err(Cannot("it has no plane in the kernel")),
         };
         text += &format!("  bind {bind} backlog 4096{defer}{front}\n");
     }

@@ -29,7 +29,7 @@ use std::time::Duration;
 
 pub use kind::Reload;
 pub use nginx::STREAM_MODULE;
-pub use setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
+pub use setup::{Algorithm, Back, Care, Front, Kernel, Lasts, Listener, Pool, Reuse, Route, Setup, Timeouts, Zone};
 
 /// All kinds, in the order of tables.
 pub static KINDS: &[Kind] =
@@ -215,7 +215,9 @@ impl Running {
     /// With the end of its output if it does not in time.
     pub fn await_listening(&self, patience: Duration) -> Result<()> {
         self.process.await_ready(patience, |pid| {
-            for Listener { bind, front, .. } in &self.setup.listeners {
+            // In the kernel nothing listens.
+            let listeners = self.setup.listeners.iter().filter(|of| !matches!(of.front, Front::Kernel(_)));
+            for Listener { bind, front, .. } in listeners {
                 listens(pid, if *front == Front::Udp { "udp" } else { "tcp" }, bind.port())?;
             }
             if self.pids().is_empty() { Err(Error::Wrong("it has no worker".into())) } else { Ok(()) }

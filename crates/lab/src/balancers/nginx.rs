@@ -145,6 +145,7 @@ fn server(site: &Site, listeners: &[Listener]) -> Text {
             Front::Https => " ssl",
             Front::H2 => " ssl http2",
             Front::Dns(_) => return Err(Cannot("it answers no queries")),
+            Front::Kernel(_) => return Err(Cannot("it has no plane in the kernel")),
         };
         listens += &format!("    listen {bind}{protocol} backlog=4096{deferred};\n");
         again += &format!("    listen {bind}{protocol};\n");

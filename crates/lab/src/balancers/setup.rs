@@ -113,6 +113,19 @@ pub enum Front {
     Udp,
     /// DNS queries, answered with addresses of endpoints.
     Dns(Zone),
+    /// TCP connections that the kernel forwards to endpoints.
+    Kernel(Kernel),
+}
+
+/// Plane in the kernel, see evenkeel's `plane` and `[kernel]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Name of the plane, such as `nftables`.
+    pub plane: &'static str,
+    /// Part of `ebpf` that is in use; `None` for other planes.
+    pub attach: Option<&'static str>,
+    /// True if weights follow measured flows.
+    pub feedback: bool,
 }
 
 /// DNS zone with the endpoints at the name `www`.

@@ -5,17 +5,19 @@ mod cgroup;
 mod left;
 mod loopback;
 mod network;
+mod pins;
 
 use crate::error::Result;
 
 pub use cgroup::Group;
 pub use loopback::Loopback;
 pub use network::{Network, address, gateway, listens};
+pub use pins::{kernel_name, remove_pins};
 
-/// Removes control groups and namespaces that killed labs left behind.
+/// Removes control groups, namespaces and pins that killed labs left behind.
 ///
 /// # Errors
 /// They cannot be removed, for instance by this user.
 pub fn sweep() -> Result<()> {
-    cgroup::sweep().and(network::sweep())
+    cgroup::sweep().and(network::sweep()).and(pins::sweep())
 }

@@ -6,10 +6,15 @@ use super::left::{PREFIX, left_behind};
 use crate::child;
 use crate::error::{Error, Result, While};
 use crate::machine;
+use rustix::thread::LinkNameSpaceType;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
+
+/// Folder of named namespaces.
+const NAMESPACES: &str = "/run/netns";
 
 /// Maximum time for a change of the network.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,6 +69,32 @@ impl Network {
     /// Command prefix that runs a program on a host; 0 is the hub.
     pub fn at(&self, host: usize) -> Vec<String> {
         vec![self.ip.clone(), "netns".into(), "exec".into(), self.names[host].clone()]
+    }
+
+    /// Command prefix that runs a program in the network of a host, with the file systems of this machine: `ip netns
+    /// exec` hides the BPF file system.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub fn enter(&self, host: usize) -> Result<Vec<String>> {
+        Ok(vec![child::find("nsenter")?, format!("--net={NAMESPACES}/{}", self.names[host])])
+    }
+
+    /// Runs `work` on a thread of its own in the network of a host.
+    ///
+    /// # Errors
+    /// The namespace cannot be entered, or `work` fails.
+    pub fn within<T: Send>(&self, host: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let path = format!("{NAMESPACES}/{}", self.names[host]);
+        std::thread::scope(|scope| {
+            let run = move || {
+                let namespace = fs::File::open(&path).or_say(|| format!("cannot open {path}"))?;
+                rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                    .or_say(|| format!("cannot enter {path}"))?;
+                work()
+            };
+            scope.spawn(run).join().unwrap_or_else(|_| Err(Error::Wrong("the work on a host panicked".into())))
+        })
     }
 
     /// Limits the rate at which a host sends, in bytes per second; `None` removes the limit.
@@ -161,7 +192,7 @@ pub fn gateway(host: usize) -> String {
 /// # Errors
 /// A namespace cannot be removed.
 pub fn sweep() -> Result<()> {
-    for name in left_behind(Path::new("/run/netns")) {
+    for name in left_behind(Path::new(NAMESPACES)) {
         let removed = std::process::Command::new(child::find("ip")?).args(["netns", "del", &name]).status();
         removed.or_say(|| format!("cannot remove the network namespace {name}"))?;
     }

@@ -66,16 +66,36 @@ impl Used {
 
 /// CPU time of all processors since boot, without idle time.
 fn machine() -> Result<Duration> {
-    let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
-    let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat is not as proc(5) describes it".into()))?;
-    Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
+    busy().map(|busy| busy.all)
 }
 
-/// proc(5): `cpu user nice system idle iowait irq softirq ...`; without idle and iowait, which counts as idle.
-fn parse(text: &str) -> Option<u64> {
+/// CPU time of all processors since boot, by `/proc/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy {
+    /// All but idle time.
+    pub all: Duration,
+    /// Part of it that the kernel spent in soft interrupts, whatever process was running.
+    pub softirq: Duration,
+}
+
+/// Reads the CPU time of all processors since boot.
+///
+/// # Errors
+/// It cannot be read.
+pub fn busy() -> Result<Busy> {
+    let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
+    let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat is not as proc(5) describes it".into()))?;
+    let time = |ticks| Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)));
+    Ok(Busy { all: time(ticks.0), softirq: time(ticks.1) })
+}
+
+/// proc(5): `cpu user nice system idle iowait irq softirq ...`. Ticks without idle and iowait, which counts as idle, and
+/// those of soft interrupts.
+fn parse(text: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> =
         text.lines().next()?.split_ascii_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    Some(fields.get(..3)?.iter().sum::<u64>() + fields.get(5..7)?.iter().sum::<u64>())
+    let all = fields.get(..3)?.iter().sum::<u64>() + fields.get(5..7)?.iter().sum::<u64>();
+    Some((all, *fields.get(6)?))
 }
 
 #[cfg(test)]
@@ -84,7 +104,7 @@ mod tests {
 
     #[test]
     fn idle_time_is_not_used() {
-        assert_eq!(parse("cpu  10 1 5 1000 50 2 3 7 0 0\ncpu0 1 1 1"), Some(21));
+        assert_eq!(parse("cpu  10 1 5 1000 50 2 3 7 0 0\ncpu0 1 1 1"), Some((21, 3)));
         assert_eq!(parse("cpu 1 2"), None);
     }
 

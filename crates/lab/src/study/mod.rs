@@ -15,7 +15,7 @@ pub mod topology;
 
 pub use claim::{Claim, Finding, Says};
 pub use comparison::Comparison;
-pub use meter::{Meter, Used};
+pub use meter::{Meter, Used, busy};
 pub use options::Options;
 pub use plot::Plot;
 pub use prediction::Prediction;
@@ -52,6 +52,21 @@ pub struct Found {
     pub raw: Value,
     /// Runs with failed requests.
     pub failed: Failed,
+}
+
+impl Found {
+    /// Adds claims, tables, plots and runs of a further part.
+    pub fn add(&mut self, part: Found) {
+        self.findings.extend(part.findings);
+        self.tables.extend(part.tables);
+        self.plots.extend(part.plots);
+        match (&mut self.raw, part.raw) {
+            (Value::Object(runs), Value::Object(more)) => runs.extend(more),
+            (Value::Null, more) => self.raw = more,
+            _ => {}
+        }
+        self.failed = std::mem::take(&mut self.failed).and(part.failed);
+    }
 }
 
 /// Prints the results, and writes the files that the options ask for.

@@ -2,6 +2,7 @@
 //! the same requests directly, through HTTP proxies, and through TCP proxies.
 
 mod beside;
+mod kernel;
 mod measure;
 mod outcome;
 
@@ -18,7 +19,8 @@ use crate::load::{Answered, Load};
 use crate::machine::{self, Cores};
 use crate::origin::{self, Origin};
 use crate::scratch::Scratch;
-use crate::study::{self, Options, Rounds};
+use crate::study::grid;
+use crate::study::{self, Comparison, Found, Options, Rounds};
 use beside::Row;
 use clap::{Args, FromArgMatches};
 use measure::{Bench, CONNECTIONS};
@@ -44,10 +46,32 @@ The simulator cannot know what a request costs. From the CPU time of the first r
 computes how many requests a second these cores serve when neither waits for the other; that stands beside the rates of the further rounds.
 
 Managed balancers cannot run here: that of layer 4 is near to none at all in the publication, that of layer 7 begins at 30 % of its \
-capacity and reaches the whole in about ten minutes. Planes in the kernel are not part of evenkeel yet.",
-    args: Options::augment_args,
-    run: |matches| Options::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|o| run(&o)),
+capacity and reaches the whole in about ten minutes.
+
+Planes in the kernel run in network namespaces: a client, the balancer and four endpoints, NGINX with 4 kB, joined by cables. ab sends \
+from 50 clients. What connect() balances is sent from the balancer's own namespace, as is `direct`; all else comes through a cable, as does \
+`direct, routed`. Nothing is pinned. The CPU time of ab, of the balancer, of the endpoints and of the kernel's threads for soft interrupts \
+(ksoftirqd) is counted by process, with the soft interrupts that interrupt them. Beside it is the time of the whole machine by /proc/stat, \
+less what it used without load just before the run: the two differ by soft interrupts on an idle core, and by other programs. These \
+parts need root.
+
+With one endpoint of four at 40 Mbit/s it counts how many requests a second are left, and with one that refuses, its share of 40 \
+connects that are held. nftables with feedback looks once a second, so it is loaded for three seconds before.",
+    args: |command| Arguments::augment_args(command),
+    run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };
+
+#[derive(Args, Debug)]
+struct Arguments {
+    #[command(flatten)]
+    study: Options,
+    /// Parts to run: proxies, kernel, degraded. Defaults to all.
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+/// Parts, in the order of the help.
+static PARTS: [&str; 3] = ["proxies", "kernel", "degraded"];
 
 const PATH: &str = "/4k";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,11 +112,30 @@ struct Arm {
     kept: bool,
 }
 
-fn run(options: &Options) -> Result<()> {
+fn run(arguments: &Arguments) -> Result<()> {
+    let options = &arguments.study;
+    let parts = grid::choose(&PARTS, &arguments.only, |part| part)?;
+    let has = |part: &str| parts.iter().any(|of| **of == part);
     let (proxies, versions) = balancers::find(options, &["haproxy", "nginx"])?;
+    machine::allow_files(50_000);
+    // First, as the other part leaves a core to the balancer.
+    let mut of_kernel = Found::default();
+    if has("kernel") || has("degraded") {
+        kernel::measure((has("kernel"), has("degraded")), &proxies, options, &mut of_kernel)?;
+    }
+    let (mut found, beside) = match has("proxies") {
+        true => on_loopback(options, &proxies)?,
+        false => (outcome::none(), Comparison::default()),
+    };
+    found.versions = versions;
+    found.add(of_kernel);
+    study::present_beside(&found, &beside, options)
+}
+
+/// Measures what proxies cost on loopback, and directly.
+fn on_loopback(options: &Options, proxies: &[Balancer]) -> Result<(Found, Comparison)> {
     let evenkeel = &proxies[0];
     let cores = Cores::divide()?;
-    machine::allow_files(50_000);
     let certificates = Certificates::make()?;
     let there = |way: &Way| match way {
         Way::Proxy(name, _) => proxies.iter().any(|proxy| proxy.name == *name),
@@ -159,7 +202,7 @@ fn run(options: &Options) -> Result<()> {
         })
         .collect();
     let beside = beside::beside(&rows, evenkeel.program(), cores.load.len())?;
-    study::present_beside(&measured.found(versions), &beside, options)
+    Ok((measured.found(), beside))
 }
 
 /// Starts an evenkeel on a core that answers DNS queries with the addresses of the endpoints.
