@@ -57,6 +57,17 @@ pub fn ended_children() -> Result<Duration> {
     Ok(Duration::from_nanos(stat.ended_ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))))
 }
 
+/// CPU time of all processes of the machine so far, with those that have ended and were waited for, rounded to clock
+/// ticks for each.
+pub fn all_processes() -> Duration {
+    let Ok(all) = fs::read_dir("/proc") else { return Duration::ZERO };
+    let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // One that ends leaves its time to its parent.
+    let ticks: u64 =
+        pids.filter_map(|pid| parse_stat(&read(pid, "stat").ok()?)).map(|stat| stat.ticks + stat.ended_ticks).sum();
+    Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)))
+}
+
 /// CPU time so far of each thread of a process whose name has this prefix: the scheduler's count, exact to the last
 /// context switch.
 ///

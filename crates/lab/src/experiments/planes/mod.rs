@@ -52,8 +52,7 @@ Planes in the kernel run in network namespaces: a client, the balancer and four 
 from 50 clients. What connect() balances is sent from the balancer's own namespace, as is `direct`; all else comes through a cable, as does \
 `direct, routed`. Nothing is pinned. The CPU time of ab, of the balancer, of the endpoints and of the kernel's threads for soft interrupts \
 (ksoftirqd) is counted by process, with the soft interrupts that interrupt them. Beside it is the time of the whole machine by /proc/stat, \
-less what it used without load just before the run: the two differ by soft interrupts on an idle core, and by other programs. These \
-parts need root.
+less that of all other processes: the two differ by soft interrupts on an idle core or in other processes. These parts need root.
 
 With one endpoint of four at 40 Mbit/s it counts how many requests a second are left, and with one that refuses, its share of 40 \
 connects that are held. nftables with feedback looks once a second, so it is loaded for three seconds before.",

@@ -56,8 +56,6 @@ pub fn claims() -> impl Iterator<Item = Claim> {
     ORDER.iter().map(|(claim, ..)| *claim)
 }
 
-/// Time over which the machine is observed without load, before each run.
-const IDLE: Duration = Duration::from_millis(300);
 const CLOSE: &str = "a connection each";
 const KEPT: &str = "kept";
 
@@ -66,11 +64,13 @@ struct Run {
     /// Requests per second.
     rate: f64,
     requests: f64,
-    /// CPU time by group, and that of the machine, from which the share of other programs is not yet taken.
+    /// CPU time by group, and that of the machine, of which that of other programs is a part.
     used: Used,
     softirq: Duration,
-    /// CPU time that the machine would have used without the load: by what it used before the run.
-    idle: Duration,
+    /// CPU time of other programs.
+    others: Duration,
+    /// Duration of the load.
+    elapsed: Duration,
 }
 
 impl Run {
@@ -89,7 +89,7 @@ impl Run {
 
     /// CPU time of the machine, less that of other programs.
     fn machine(&self) -> f64 {
-        self.per_request(self.used.machine.saturating_sub(self.idle))
+        self.per_request(self.used.machine.saturating_sub(self.others))
     }
 }
 
@@ -129,6 +129,7 @@ pub fn measure(site: &Site, paths: &[&Path], options: &Options, found: &mut Foun
             "soft interrupts",
             "machine",
             "processes/machine",
+            "other programs, cores",
             "failed runs",
         ];
         let mut table = vec![header.map(str::to_owned).to_vec()];
@@ -146,6 +147,7 @@ pub fn measure(site: &Site, paths: &[&Path], options: &Options, found: &mut Foun
                 of(1, &|run| run.per_request(run.softirq)),
                 of(1, &Run::machine),
                 of(2, &|run| run.processes() / run.machine()),
+                of(2, &|run| run.others.as_secs_f64() / run.elapsed.as_secs_f64()),
                 rounds.failed_of(at),
             ]);
         }
@@ -161,7 +163,7 @@ pub fn measure(site: &Site, paths: &[&Path], options: &Options, found: &mut Foun
     let raw = |run: &Run| {
         json!({
             "rate": run.rate, "requests": run.requests, "cpu": run.used.json(),
-            "softirq": run.softirq.as_secs_f64(), "idle": run.idle.as_secs_f64(),
+            "softirq": run.softirq.as_secs_f64(), "others": run.others.as_secs_f64(), "elapsed": run.elapsed.as_secs_f64(),
         })
     };
     super::add(found, "kernel", rounds.json(raw), rounds.failed());
@@ -172,22 +174,22 @@ pub fn measure(site: &Site, paths: &[&Path], options: &Options, found: &mut Foun
 fn run(site: &Site, open: &Open, kept: bool, options: &Options) -> Result<Run> {
     let requests = if kept { 30_000 } else { 10_000 };
     let requests = if options.quick { requests / 10 } else { requests };
-    let (before, start) = (busy()?, Instant::now());
-    child::pause(IDLE)?;
-    let share = busy()?.all.saturating_sub(before.all).as_secs_f64() / start.elapsed().as_secs_f64();
-    let (threads, clients) = (ksoftirqd()?, procfs::ended_children()?);
+    let (threads, clients, all) = (ksoftirqd()?, procfs::ended_children()?, procfs::all_processes());
     let groups = vec![("balancer", open.balancer()), ("endpoints", site.endpoints())];
     let (soft, start, meter) = (busy()?.softirq, Instant::now(), Meter::start(groups)?);
     let answered = open.load(requests, CONNECTIONS, kept)?;
     let (mut used, elapsed, soft_end) = (meter.used()?, start.elapsed(), busy()?.softirq);
+    let all = procfs::all_processes().saturating_sub(all);
     used.groups.push(("client", procfs::ended_children()?.saturating_sub(clients)));
     used.groups.push(("ksoftirqd", ksoftirqd()?.since(&threads).time));
+    let ours: Duration = used.groups.iter().map(|(_, time)| *time).sum();
     Ok(Run {
         rate: answered.requests as f64 / answered.seconds,
         requests: answered.requests as f64,
         used,
         softirq: soft_end.saturating_sub(soft),
-        idle: elapsed.mul_f64(share),
+        others: all.saturating_sub(ours),
+        elapsed,
     })
 }
 

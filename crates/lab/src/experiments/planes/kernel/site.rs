@@ -14,6 +14,7 @@ use crate::scratch::Scratch;
 use rustix::process::Signal;
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 /// Number of endpoints.
@@ -26,14 +27,15 @@ const HUB: usize = 0;
 const CLIENT: usize = 1;
 /// Hosts of endpoints begin here.
 const FIRST: usize = 2;
-/// Port of endpoints.
-const PORT: u16 = 8080;
+/// Ports of endpoints: each run has one of its own. An endpoint remembers connections for a minute, and refuses another
+/// one with the same ports whose time stamps are not later, as those of another client or balancer need not be.
+const PORTS: RangeInclusive<u16> = 9001..=9500;
 /// Port of endpoints at which nothing listens.
-const CLOSED: u16 = 8081;
+const CLOSED: u16 = 9000;
 /// Address of the planes in the kernel; no host has it.
 const VIRTUAL: Ipv4Addr = Ipv4Addr::new(198, 18, 99, 99);
-/// First port of balancers. Each run has another one, so that no connection of an earlier run is known there.
-const FRONT: u16 = 20_000;
+/// Port of balancers.
+const FRONT: u16 = 8000;
 const FILE: &str = "4k";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum time for an answer before the load, which is asked for again.
@@ -140,11 +142,13 @@ impl<'s> Site<'s> {
             folder.write(FILE, origin::content(4 << 10))?;
             let lines = format!(
                 "  sendfile on;\n  tcp_nopush on;\n  keepalive_timeout 3600s;\n  open_file_cache max=16 inactive=1h;\n  \
-                 server {{\n    listen {}:{PORT} backlog=4096;\n    root {};\n    default_type text/plain;\n  }}\n",
-                address(host),
-                folder.path().display()
+                 server {{\n    listen {ip}:{first}-{last} backlog=4096;\n    root {};\n    default_type text/plain;\n  }}\n",
+                folder.path().display(),
+                ip = address(host),
+                first = PORTS.start(),
+                last = PORTS.end(),
             );
-            nginx.push(origin::start_nginx(network.enter(host)?, folder.path(), 1, &lines, PORT)?);
+            nginx.push(origin::start_nginx(network.enter(host)?, folder.path(), 1, &lines, *PORTS.end())?);
             folders.push(folder);
         }
         Ok(Site { nginx, network, balancers, _folders: folders, runs: Cell::new(0), _pins: Pins })
@@ -170,8 +174,9 @@ impl<'s> Site<'s> {
     /// The balancer does not start, or nothing is answered.
     pub fn open(&self, path: &Path, refusing: bool) -> Result<Open<'_, 's>> {
         let run = self.runs.replace(self.runs.get() + 1);
+        let port = PORTS.start() + run % PORTS.len() as u16;
         let mut endpoints: Vec<SocketAddr> =
-            (0..path.endpoints).map(|at| SocketAddr::from((address(FIRST + at), PORT))).collect();
+            (0..path.endpoints).map(|at| SocketAddr::from((address(FIRST + at), port))).collect();
         if let Some(last) = endpoints.last_mut().filter(|_| refusing) {
             last.set_port(CLOSED);
         }
@@ -184,7 +189,7 @@ impl<'s> Site<'s> {
                     Front::Kernel(_) => VIRTUAL,
                     _ => gateway(CLIENT).parse().map_err(|_| Error::Wrong("a gateway is not an address".into()))?,
                 };
-                let bind = SocketAddr::from((ip, FRONT + run));
+                let bind = SocketAddr::from((ip, FRONT));
                 // A plane of the kernel knows no outcomes, so it has no care to switch off.
                 let care = if matches!(front, Front::Kernel(_)) { Care::Usual } else { Care::None };
                 let setup = Setup {
