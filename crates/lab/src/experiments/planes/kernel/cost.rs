@@ -2,7 +2,6 @@
 
 use super::site::{CONNECTIONS, Open, Path, Site};
 use crate::balancers::{Algorithm, Front};
-use crate::child;
 use crate::error::Result;
 use crate::procfs::{self, Cpu};
 use crate::study::figures::{row, told};
