@@ -295,6 +295,22 @@ mod tests {
     }
 
     #[test]
+    fn only_evenkeel_has_planes_in_the_kernel() {
+        let kernel = |plane, attach, feedback| {
+            let setup = setup(Front::Kernel(Kernel { plane, attach, feedback }), Algorithm::OneDraw);
+            move |kind| written(kind, &setup)
+        };
+        let text = kernel("ebpf", Some("forward"), false)("evenkeel").expect("it has");
+        assert!(
+            text.contains("plane = \"ebpf\"") && text.contains("[kernel]") && text.contains("attach = \"forward\"")
+        );
+        let nftables = kernel("nftables", None, true);
+        let text = nftables("evenkeel").expect("it has");
+        assert!(text.contains("feedback = true") && !text.contains("attach"), "{text}");
+        assert!(["haproxy", "nginx", "envoy", "varnish", "bare"].iter().all(|kind| nftables(kind).is_err()));
+    }
+
+    #[test]
     fn each_configuration_names_every_endpoint_and_differs_by_algorithm() {
         for kind in ["evenkeel", "haproxy", "nginx", "envoy"] {
             let texts = Algorithm::ALL.map(|of| written(kind, &setup(Front::Http1, of)).expect("all have it"));

@@ -251,6 +251,8 @@ mod tests {
         show[2] = network.names[0].clone();
         assert!(child::output(&show, PATIENCE).expect("it can be asked").text.contains("pfifo"));
         network.sent_by(2).expect("a number");
+        let here = |ip| std::net::TcpListener::bind((ip, 0)).or_say(|| "cannot listen".into()).map(drop);
+        assert!(network.within(2, || here(address(2))).is_ok() && network.within(1, || here(address(2))).is_err());
         let names = network.names.clone();
         drop(network);
         assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()));

@@ -5,7 +5,6 @@ use crate::error::{Result, While};
 use std::fs;
 use std::path::Path;
 
-/// BPF file system.
 const PINS: &str = "/sys/fs/bpf";
 
 /// Name of what an evenkeel of this lab makes in the kernel.

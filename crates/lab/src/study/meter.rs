@@ -72,7 +72,7 @@ fn machine() -> Result<Duration> {
 /// CPU time of all processors since boot, by `/proc/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// All but idle time.
+    /// Time of all states but idle and waiting for disks.
     pub all: Duration,
     /// Part of it that the kernel spent in soft interrupts, whatever process was running.
     pub softirq: Duration,
@@ -81,7 +81,7 @@ pub struct Busy {
 /// Reads the CPU time of all processors since boot.
 ///
 /// # Errors
-/// It cannot be read.
+/// The system has no such file.
 pub fn busy() -> Result<Busy> {
     let text = std::fs::read_to_string("/proc/stat").or_say(|| "cannot read /proc/stat".into())?;
     let ticks = parse(&text).ok_or_else(|| Error::Wrong("/proc/stat is not as proc(5) describes it".into()))?;

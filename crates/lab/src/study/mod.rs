@@ -67,6 +67,15 @@ impl Found {
         }
         self.failed = std::mem::take(&mut self.failed).and(part.failed);
     }
+
+    /// Adds the runs of a part, as JSON below its name, with those that failed.
+    pub fn add_runs(&mut self, part: &str, runs: Value, failed: Failed) {
+        if self.raw.is_null() {
+            self.raw = json!({});
+        }
+        self.raw[part] = runs;
+        self.failed = std::mem::take(&mut self.failed).and(failed);
+    }
 }
 
 /// Prints the results, and writes the files that the options ask for.

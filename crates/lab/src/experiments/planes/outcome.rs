@@ -156,7 +156,7 @@ impl Measured<'_> {
     }
 }
 
-/// Report without figures.
+/// Report without figures, to which each part that runs adds its own.
 pub fn none() -> Found {
     Found {
         title: "On which plane should load be balanced?",

@@ -38,7 +38,12 @@ const SOURCE: &str = "a cloud provider's comparison";
 /// Claims on the ratio of two paths, a connection for each request: CPU time of the first over the second.
 const ORDER: [(Claim, &str, &str, f64); 6] = [
     (Claim { text: "iptables serves more than HAProxy: nftables costs less", source: SOURCE }, NFTABLES, TCP, 1.0),
-    (Claim { text: "No balancer serves more than one in the kernel", source: SOURCE }, ROUTED, NFTABLES, 1.0),
+    (
+        Claim { text: "Without a balancer more is served than through one in the kernel", source: SOURCE },
+        ROUTED,
+        NFTABLES,
+        1.0,
+    ),
     (Claim { text: "A balancer of layer 4 serves more than one of layer 7", source: SOURCE }, TCP, HTTP, 1.0),
     (
         Claim::ours("eBPF at connect costs as a direct connection to one endpoint, within 5 %"),
@@ -50,7 +55,6 @@ const ORDER: [(Claim, &str, &str, f64); 6] = [
     (Claim::ours("nftables costs at most 0.85 of HAProxy's TCP"), NFTABLES, TCP, 0.85),
 ];
 
-/// Claims on costs.
 pub fn claims() -> impl Iterator<Item = Claim> {
     ORDER.iter().map(|(claim, ..)| *claim)
 }
@@ -58,7 +62,6 @@ pub fn claims() -> impl Iterator<Item = Claim> {
 const CLOSE: &str = "a connection each";
 const KEPT: &str = "kept";
 
-/// Run of a path.
 struct Run {
     /// Requests per second.
     rate: f64,
@@ -68,7 +71,6 @@ struct Run {
     softirq: Duration,
     /// CPU time of other programs.
     others: Duration,
-    /// Duration of the load.
     elapsed: Duration,
 }
 
@@ -165,7 +167,7 @@ pub fn measure(site: &Site, paths: &[&Path], options: &Options, found: &mut Foun
             "softirq": run.softirq.as_secs_f64(), "others": run.others.as_secs_f64(), "elapsed": run.elapsed.as_secs_f64(),
         })
     };
-    super::add(found, "kernel", rounds.json(raw), rounds.failed());
+    found.add_runs("kernel", rounds.json(raw), rounds.failed());
     Ok(())
 }
 
@@ -203,4 +205,16 @@ fn ksoftirqd() -> Result<Cpu> {
 /// Ratio of two paths by round, as text.
 fn ratio(runs: &[f64], base: &[f64]) -> String {
     told(&runs.iter().zip(base).map(|(run, base)| run / base).collect::<Vec<_>>(), 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_compare_paths_of_the_table() {
+        let is_there = |name: &str| PATHS.iter().filter(|path| path.name == name).count() == 1;
+        assert!(PATHS.iter().all(|path| is_there(path.name)));
+        assert!(ORDER.iter().all(|(_, of, over, _)| is_there(of) && is_there(over)));
+    }
 }

@@ -1,4 +1,4 @@
-//! One endpoint of four with a slow link, and one at which nothing listens.
+//! Throughput with a slow link to an endpoint of four, and the share of an endpoint at which nothing listens.
 
 use super::site::{CONNECTIONS, Path, Site};
 use crate::balancers::{Algorithm, Front};
@@ -51,7 +51,6 @@ const REFUSED: [Claim; 2] = [
 const SLOW: f64 = 5e6;
 /// Load before the measurement of weights that follow it: nftables looks once a second.
 const LEARNING: Duration = Duration::from_secs(3);
-/// Number of held connects.
 const CONNECTS: usize = 40;
 
 /// Measures the slow link and adds the figures to those that were found.
@@ -94,7 +93,7 @@ pub fn slow(site: &Site, paths: &[&Path], options: &Options, found: &mut Found) 
     };
     let rows: Vec<_> = paths.iter().enumerate().map(of).collect();
     found.plots.push(Plot::of_rows("Throughput with one slow endpoint of four", "requests a second", &rows));
-    super::add(found, "slow", rounds.json(|rate| json!(rate)), rounds.failed());
+    found.add_runs("slow", rounds.json(|rate| json!(rate)), rounds.failed());
     Ok(())
 }
 
@@ -117,6 +116,18 @@ pub fn refusing(site: &Site, options: &Options, found: &mut Found) -> Result<()>
         table.push(vec![names[at].clone(), told(&runs, 3)]);
     }
     found.tables.push(("Nothing listens at one endpoint of four".to_owned(), table));
-    super::add(found, "refusing", rounds.json(|share| json!(share)), rounds.failed());
+    found.add_runs("refusing", rounds.json(|share| json!(share)), rounds.failed());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_on_paths_of_the_table() {
+        let is_there = |name: &str| PATHS.iter().filter(|path| path.name == name).count() == 1;
+        assert!(KEEPS.iter().chain(&LOSES).all(|(_, name)| is_there(name)));
+        assert!(is_there(RIVAL) && is_there(FEEDBACK) && REFUSED.len() == REFUSING.len());
+    }
 }

@@ -7,8 +7,7 @@ mod site;
 
 use crate::balancers::Balancer;
 use crate::error::{Error, Result};
-use crate::study::{Failed, Finding, Found, Options};
-use serde_json::{Value, json};
+use crate::study::{Finding, Found, Options};
 use site::{Path, Site};
 
 /// Reason why there are no figures.
@@ -44,13 +43,4 @@ pub fn measure(parts: (bool, bool), balancers: &[Balancer], options: &Options, f
 fn there<'p>(paths: &'p [Path], balancers: &[Balancer]) -> Vec<&'p Path> {
     let is_there = |path: &&Path| path.program().is_none_or(|name| balancers.iter().any(|of| of.name == name));
     paths.iter().filter(is_there).collect()
-}
-
-/// Adds the runs of a part, and those that failed.
-fn add(found: &mut Found, part: &str, raw: Value, failed: Failed) {
-    if found.raw.is_null() {
-        found.raw = json!({});
-    }
-    found.raw[part] = raw;
-    found.failed = std::mem::take(&mut found.failed).and(failed);
 }

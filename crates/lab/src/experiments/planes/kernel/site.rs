@@ -17,7 +17,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// Number of endpoints.
 pub const ENDPOINTS: usize = 4;
 /// Number of concurrent connections.
 pub const CONNECTIONS: u32 = 50;
@@ -34,17 +33,17 @@ const PORTS: RangeInclusive<u16> = 9001..=9500;
 const CLOSED: u16 = 9000;
 /// Address of the planes in the kernel; no host has it.
 const VIRTUAL: Ipv4Addr = Ipv4Addr::new(198, 18, 99, 99);
-/// Port of balancers.
 const FRONT: u16 = 8000;
 const FILE: &str = "4k";
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum time until a path is open: the kernel takes seconds to verify the programs of eBPF.
+const OPENING: Duration = Duration::from_secs(60);
 /// Maximum time for an answer before the load, which is asked for again.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Way of a connection to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// To the first endpoint.
     Direct,
     /// Through a balancer of this name.
     Through(&'static str, Front, Algorithm),
@@ -57,7 +56,6 @@ pub struct Path {
     pub way: Way,
     /// True if clients run on the balancer's host.
     pub is_local: bool,
-    /// Number of endpoints.
     pub endpoints: usize,
 }
 
@@ -66,12 +64,10 @@ impl Path {
         Path { name, way: Way::Direct, is_local, endpoints: 1 }
     }
 
-    /// Path through a proxy.
     pub const fn proxy(name: &'static str, program: &'static str, front: Front, algorithm: Algorithm) -> Path {
         Path { name, way: Way::Through(program, front, algorithm), is_local: false, endpoints: ENDPOINTS }
     }
 
-    /// Path by nftables.
     pub const fn nftables(name: &'static str, feedback: bool) -> Path {
         let front = Front::Kernel(Kernel { plane: "nftables", attach: None, feedback });
         Path::proxy(name, "evenkeel", front, Algorithm::OneDraw)
@@ -251,7 +247,7 @@ impl Open<'_, '_> {
     /// Opens connections one by one, and keeps them. Returns how many were refused.
     ///
     /// # Errors
-    /// One is neither accepted nor refused.
+    /// A connection is neither accepted nor refused.
     pub fn refused(&self, connects: usize) -> Result<usize> {
         let target = self.target;
         self.site.network.within(self.host, || {
@@ -269,7 +265,7 @@ impl Open<'_, '_> {
 
     /// Waits for an answer. `refusing`: a connect is enough, so that no more is known of the endpoints.
     fn await_answer(&self, refusing: bool) -> Result<()> {
-        let (deadline, target) = (Instant::now() + child::PATIENCE, self.target);
+        let (deadline, target) = (Instant::now() + OPENING, self.target);
         loop {
             let answered = match refusing {
                 true => self.refused(1).map(drop),
