@@ -17,11 +17,15 @@ use ruleset::{COMMENT, Family, MARK_MASK, Names, chain, families};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Times that a reading may take between two of them; a larger table is read less often.
 const READ_SHARE: u32 = 5;
+
+/// Shortest and usual longest time between two readings.
+const PAUSE: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(10);
 
 /// Entries of connection tracking to one endpoint from which its source ports run out: the kernel takes them from 1,024
 /// to 65,535, and tries some at random.
@@ -254,7 +258,9 @@ impl Driver for Nftables {
         let now = Instant::now();
         if now >= self.read_after {
             self.read_all()?;
-            self.read_after = now + (now.elapsed() * READ_SHARE).max(Duration::from_millis(500));
+            let took = now.elapsed();
+            let pause = (took * READ_SHARE).clamp(PAUSE.start, PAUSE.end.max(took));
+            self.read_after = Instant::now() + pause;
         }
         self.readings.iter().for_each(|reading| readings(*reading));
         Ok(())
