@@ -25,6 +25,10 @@ const LISTED: usize = 20;
 /// Runs `evenkeel explain`.
 pub fn explain(arguments: &Explain) -> Result<(), Failure> {
     let (client, json) = (Client::new(&arguments.place)?, arguments.json);
+    if let (None, None, None, Some(listener)) = (&arguments.what, &arguments.url, &arguments.next, &arguments.listener)
+    {
+        return show(json, &client.get(&format!("/v1/listeners/{}/kernel", escaped(listener)))?, in_kernel);
+    }
     match (&arguments.what, &arguments.url, &arguments.next) {
         (_, _, Some(pool)) => show(json, &next(&client, pool)?, explained),
         (Some(method), Some(url), None) => {
@@ -32,9 +36,6 @@ pub fn explain(arguments: &Explain) -> Result<(), Failure> {
             let from = from.map(|ip| ip.to_string());
             let body = json!({ "method": method, "url": url, "fields": fields, "listener": listener, "client": from });
             show(json, &client.ask(&Method::POST, "/v1/explain", Some(body.to_string()))?, would_go)
-        }
-        (None, None, None) if let Some(listener) = &arguments.listener => {
-            show(json, &client.get(&format!("/v1/listeners/{}/kernel", escaped(listener)))?, in_kernel)
         }
         (Some(id), None, None) => show(json, &client.get(&format!("/v1/explanations/{}", escaped(id)))?, explained),
         (None, _, None) => {
