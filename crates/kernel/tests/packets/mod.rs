@@ -9,7 +9,24 @@ use crate::tables;
 use bytes::{ACK, FIN, RST, SYN, TCP, UDP, ethernet, ip, tcp, udp};
 use evenkeel_kernel::ebpf::forward::Settings;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use world::{DROP, Family, REDIRECT, SECOND, World, families};
+
+/// Endpoints refuse ports that a process before has just used.
+#[test]
+fn source_ports_begin_elsewhere_after_each_start() {
+    let ports = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..4 {
+        let ports = ports.clone();
+        World::run(Settings::default(), 0, move |world| {
+            let Family { client, service, .. } = families()[0];
+            let port = world.sent(&tcp(client, service, SYN, (1, 0), &[], b"")).from().port();
+            ports.lock().expect("no thread panics with it").push(port);
+        });
+    }
+    let ports = ports.lock().expect("no thread panics with it");
+    assert!(ports.is_empty() || ports.iter().any(|port| *port != ports[0]), "{ports:?}");
+}
 
 #[test]
 fn packets_are_translated_both_ways() {
