@@ -83,6 +83,11 @@ fn gcd(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::service::State;
+    use evenkeel_balance::params::Value;
+    use evenkeel_balance::{EndpointSpec, Instant, Params, Pool, Rng, algorithms};
+    use evenkeel_config::planes::algorithms::{
+        NFTABLES_HASH, NFTABLES_HASH_ENDPOINTS, NFTABLES_HASH_ERROR, NFTABLES_ROUND_ERROR,
+    };
 
     fn members(weights: &[u32]) -> Vec<Member> {
         let one = |(at, weight): (usize, &u32)| Member {
@@ -142,5 +147,38 @@ mod tests {
         assert_eq!(shares.ranges, [(0, 0, 1), (1, 2, 3), (3, 3, 1)]);
         let part = Shares::table(&members(&[1, 0, 1]), &[0, 1, 1, 0], |member| member.id == 3);
         assert_eq!((part.modulus, &part.ranges[..]), (2, &[(0, 1, 3)][..]));
+    }
+
+    #[test]
+    fn scaled_rounds_are_as_near_as_the_page_of_planes_says() {
+        let mut rng = Rng::new(5);
+        for _ in 0..500 {
+            let weights: Vec<u32> = (0..2 + rng.below(40)).map(|_| 1 + rng.below(65_535)).collect();
+            let shares = Shares::round(&members(&weights));
+            let (n, sum) = (weights.len(), weights.iter().map(|weight| f64::from(*weight)).sum::<f64>());
+            for (count, weight) in counts(&shares, n).iter().zip(&weights) {
+                let off = (*count as f64 / shares.modulus as f64 - f64::from(*weight) / sum).abs();
+                assert!(off <= NFTABLES_ROUND_ERROR * n as f64, "{weights:?}: {off}");
+            }
+        }
+    }
+
+    #[test]
+    fn tables_of_clients_are_as_even_as_the_page_of_planes_says() {
+        let maglev = algorithms::find("maglev").expect("it is in the registry");
+        let mut params = Params::defaults(maglev.params);
+        params.set("table", Value::Int(NFTABLES_HASH)).expect("a prime in its range");
+        for n in 2..=NFTABLES_HASH_ENDPOINTS {
+            let specs: Vec<EndpointSpec> = (0..n).map(|at| EndpointSpec::new(&format!("10.0.0.{at}:80"))).collect();
+            let mut pool = Pool::new(1);
+            pool.update(&specs, Instant(0));
+            let slots = maglev.table.expect("it has a table")(&pool.view().set, &params);
+            let table: Vec<u32> = slots.iter().map(|slot| slot.index() as u32).collect();
+            let shares = Shares::table(&members(&vec![1; n]), &table, |_| true);
+            let fair = shares.modulus as f64 / n as f64;
+            for count in counts(&shares, n) {
+                assert!((count as f64 / fair - 1.0).abs() <= NFTABLES_HASH_ERROR, "{n}: {count} of {fair}");
+            }
+        }
     }
 }
