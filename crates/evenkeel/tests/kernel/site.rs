@@ -95,9 +95,11 @@ impl Site {
 
     /// Address and port that clients connect to.
     pub fn address(&self) -> SocketAddr {
+        // Other than that of a site of another process with the same number.
+        let process = std::process::id() / 200 % 100;
         let ip = match self.family {
-            Family::V4 => IpAddr::from([10, self.number, 99, 99]),
-            Family::V6 => format!("fd{:02x}:99::99", self.number).parse().expect("an address"),
+            Family::V4 => IpAddr::from([10, self.number, 100 + process as u8, 99]),
+            Family::V6 => format!("fd{:02x}:{}::99", self.number, 100 + process).parse().expect("an address"),
         };
         SocketAddr::new(ip, VIRTUAL)
     }
@@ -245,9 +247,7 @@ impl Drop for Site {
         // Pins outlive the namespace, as they shall where evenkeel is told to keep them.
         let pins = format!("/sys/fs/bpf/evenkeel-{}", self.name());
         let _remove = Remove(pins);
-        let Some(running) = &self.running else { return };
-        let first = Pid::from_raw(running.pid() as i32);
-        for pid in first.into_iter().chain(running.successor()) {
+        for pid in processes_of(&self.config()) {
             // The second one ends it without waiting for flows.
             let told = (0..2).all(|_| kill_process(pid, Signal::TERM).is_ok());
             let state = || std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok();
@@ -256,6 +256,17 @@ impl Drop for Site {
             let _ = told && within(PATIENCE, || is_gone().then_some(())).is_some();
         }
     }
+}
+
+/// Processes that run with a configuration: the one that was started, and those that took over.
+fn processes_of(config: &str) -> Vec<Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let runs = |pid: &i32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|argument| argument == config.as_bytes())
+    };
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(runs).filter_map(Pid::from_raw).collect()
 }
 
 /// Folder that is removed when dropped.
