@@ -8,9 +8,6 @@ use std::sync::Arc;
 /// Mechanism of the kernel that balances. It is used by one thread. What it makes carries evenkeel's name, and what does
 /// not is never touched.
 pub trait Driver: Send {
-    /// Name in the configuration.
-    fn name(&self) -> &'static str;
-
     /// Largest table of [`Policy::Maglev`](crate::service::Policy::Maglev) that it can use.
     fn table_max(&self) -> u64 {
         u64::MAX
@@ -44,6 +41,14 @@ pub trait Driver: Send {
     /// # Errors
     /// The kernel refuses to say.
     fn read(&mut self, readings: &mut dyn FnMut(Reading)) -> Result<(), Fault>;
+
+    /// Returns counts of what is unusual, as flows for which no port was left, by reason; they wrap.
+    ///
+    /// # Errors
+    /// The kernel refuses to say.
+    fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
+        Ok(Vec::new())
+    }
 
     /// Describes what the kernel has under this name, for `cleanup`; `None` if nothing. Used instead of
     /// [`adopt`](Self::adopt) and before [`remove`](Self::remove).

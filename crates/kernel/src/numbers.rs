@@ -15,9 +15,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 /// Counts of an endpoint, as the kernel reported them last.
@@ -61,6 +61,15 @@ pub struct DriverStats {
     pub failed: Counter,
     /// 1 while the kernel has what the pools ask for, else 0.
     pub in_sync: AtomicU64,
+    /// Counts of what is unusual, by reason.
+    totals: Mutex<Vec<(&'static str, u64)>>,
+}
+
+impl DriverStats {
+    /// Replaces the counts of what is unusual.
+    pub fn set_totals(&self, totals: Vec<(&'static str, u64)>) {
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = totals;
+    }
 }
 
 /// Statistics under a plan, which later ones continue.
@@ -200,6 +209,15 @@ impl Collector for Metrics {
         for (plane, stats) in &numbers.drivers {
             let value = ConstGauge::new(stats.in_sync.load(Relaxed) as i64);
             value.encode(family.encode_family(&[("plane", plane.name())])?)?;
+        }
+        let help = "Packets and flows that the kernel could not forward as usual, by reason";
+        let mut family = encoder.encode_descriptor("evenkeel_kernel_events", help, None, MetricType::Counter)?;
+        for (plane, stats) in &numbers.drivers {
+            let totals = stats.totals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for (reason, count) in totals {
+                let labels = [("plane", plane.name()), ("reason", reason)];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
         }
         let mut endpoints = |name: &str, help: &str, kind: MetricType, of: fn(&EndpointStats) -> u64| {
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;

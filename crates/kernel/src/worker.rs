@@ -56,8 +56,8 @@ struct Driven {
     /// Time before which a change is not tried again.
     retry_after: Option<Instant>,
     is_readable: bool,
-    /// Open flows at the latest reading.
-    active: u64,
+    /// Counts at the latest reading that did not fail.
+    readings: Vec<Reading>,
 }
 
 /// A pool that services use.
@@ -106,13 +106,12 @@ pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> 
                 Some((update, _applied)) => worker.update(update),
                 None => break,
             },
-            () = alarm::sleep(LOOK_EVERY) => {
-                worker.look();
-                if read_at.elapsed() >= READ_EVERY {
-                    read_at = Instant::now();
-                    worker.read();
-                }
-            }
+            () = alarm::sleep(LOOK_EVERY) => worker.look(),
+        }
+        // However often something else happens.
+        if read_at.elapsed() >= READ_EVERY {
+            read_at = Instant::now();
+            worker.read();
         }
     }
     // Dropped, so that no thread waits for a plan to be applied.
@@ -184,7 +183,7 @@ impl Worker {
                 left: Vec::new(),
                 retry_after: None,
                 is_readable: true,
-                active: 0,
+                readings: Vec::new(),
             };
             self.drivers.insert(plane, driven);
         }
@@ -321,30 +320,20 @@ impl Worker {
     }
 
     fn read(&mut self) {
-        let mut readings: HashMap<u32, Reading> = HashMap::new();
         let mut is_whole = true;
         for (plane, driven) in &mut self.drivers {
-            let mut active = 0;
-            let mut add = |reading: Reading| {
-                active += u64::from(reading.active);
-                let sum = readings.entry(reading.id).or_insert(Reading { id: reading.id, ..Reading::default() });
-                sum.active = sum.active.saturating_add(reading.active);
-                sum.started = sum.started.wrapping_add(reading.started);
-                sum.failed = sum.failed.wrapping_add(reading.failed);
-            };
-            let result = driven.driver.read(&mut add);
-            if let Err(fault) = &result {
-                driven.stats.failed.add(1);
-                if driven.is_readable {
-                    tracing::warn!(plane = plane.name(), %fault, "counts of the kernel are old");
-                }
-            }
-            driven.is_readable = result.is_ok();
-            driven.active = active;
+            driven.read(*plane);
             is_whole &= driven.is_readable;
         }
+        let mut readings: HashMap<u32, Reading> = HashMap::new();
+        for reading in self.drivers.values().flat_map(|driven| &driven.readings) {
+            let sum = readings.entry(reading.id).or_insert(Reading { id: reading.id, ..Reading::default() });
+            sum.active = sum.active.saturating_add(reading.active);
+            sum.started = sum.started.wrapping_add(reading.started);
+            sum.failed = sum.failed.wrapping_add(reading.failed);
+        }
         for (id, stats) in &self.stats {
-            stats.set(&readings.get(id).copied().unwrap_or(Reading { id: *id, ..Reading::default() }));
+            stats.set(&readings.get(id).copied().unwrap_or_default());
         }
         self.count_in_pools(&readings);
         if is_whole {
@@ -390,7 +379,28 @@ impl Worker {
 impl Driven {
     /// True if flows are open that would end with what the driver has in the kernel.
     fn needs_more_time(&self) -> bool {
-        self.driver.carries_flows() && self.active > 0
+        self.driver.carries_flows() && self.readings.iter().any(|reading| reading.active > 0)
+    }
+
+    /// Reads counts. Those of before stay if the kernel refuses to say.
+    fn read(&mut self, plane: Plane) {
+        let mut readings = Vec::new();
+        let result = self.driver.read(&mut |reading| readings.push(reading)).and_then(|()| self.driver.totals());
+        match result {
+            Ok(totals) => {
+                self.readings = readings;
+                self.stats.set_totals(totals);
+            }
+            Err(fault) => {
+                self.stats.failed.add(1);
+                if self.is_readable {
+                    tracing::warn!(plane = plane.name(), %fault, "counts of the kernel are old");
+                }
+                self.is_readable = false;
+                return;
+            }
+        }
+        self.is_readable = true;
     }
 
     /// Applies the services that differ, and removes those whose names are not in `names`; `None` = none ends.
@@ -424,6 +434,68 @@ impl Driven {
                 self.stats.in_sync.store(0, Relaxed);
                 self.retry_after = Some(Instant::now() + READ_EVERY);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{Fault, Lack};
+
+    /// Reports an open flow at the first reading, and fails at all others.
+    struct Failing(bool);
+
+    impl Driver for Failing {
+        fn lacks(&self, _: &[Service]) -> Vec<Lack> {
+            Vec::new()
+        }
+
+        fn adopt(&mut self) -> Result<Vec<(SocketAddr, u32)>, Fault> {
+            Ok(Vec::new())
+        }
+
+        fn apply(&mut self, _: &Change<'_>) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn read(&mut self, readings: &mut dyn FnMut(Reading)) -> Result<(), Fault> {
+            if std::mem::replace(&mut self.0, true) {
+                return Err(Fault::new("read", "it fails"));
+            }
+            readings(Reading { id: 1, active: 7, started: 9, failed: 0 });
+            Ok(())
+        }
+
+        fn carries_flows(&self) -> bool {
+            true
+        }
+
+        fn remove(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn explain(&mut self, _: &Service) -> Result<Vec<String>, Fault> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn counts_stay_while_the_kernel_refuses_to_say() {
+        let mut driven = Driven {
+            driver: Box::new(Failing(false)),
+            stats: Arc::default(),
+            services: HashMap::new(),
+            left: Vec::new(),
+            retry_after: None,
+            is_readable: true,
+            readings: Vec::new(),
+        };
+        for (is_readable, failed) in [(true, 0), (false, 1), (false, 2)] {
+            driven.read(Plane::Nftables);
+            assert_eq!((driven.is_readable, driven.stats.failed.get()), (is_readable, failed));
+            assert_eq!(driven.readings, [Reading { id: 1, active: 7, started: 9, failed: 0 }]);
+            assert!(driven.needs_more_time());
         }
     }
 }

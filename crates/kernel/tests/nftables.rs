@@ -49,6 +49,46 @@ fn set(services: &[Service]) -> Change<'_> {
     Change { set: services.iter().collect(), removed: Vec::new(), left: Vec::new() }
 }
 
+/// Runs `nft` in the namespace of the thread, and returns its output.
+fn nft(arguments: &[&str]) -> String {
+    let output = std::process::Command::new("nft").args(arguments).output().expect("it is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn another_source_address_is_that_of_endpoints_that_were_there() {
+    in_namespace(|| {
+        let mut driver = Nftables::new(&plan::Kernel::default());
+        let masqueraded = || nft(&["list", "set", "inet", "evenkeel", "masqueraded"]).contains("0xee000001");
+        for (source, is_own) in [(Source::Own, true), (Source::Client, false), (Source::Own, true)] {
+            driver.apply(&set(&[Service { source, ..service(0, 3) }])).expect("it is valid");
+            assert_eq!(masqueraded(), is_own, "{source:?}");
+        }
+        let none = Change { set: Vec::new(), removed: vec![service(0, 3).name], left: vec![1, 2, 3] };
+        driver.apply(&none).expect("it is valid");
+        assert!(!masqueraded());
+    });
+}
+
+#[test]
+fn a_change_after_others_have_flushed_the_rules_brings_all_of_them_back() {
+    in_namespace(|| {
+        let mut driver = Nftables::new(&plan::Kernel::default());
+        // One has no endpoint, so that no counter is missed either.
+        let (empty, other) = (service(0, 0), service(1, 2));
+        driver.apply(&set(std::slice::from_ref(&empty))).expect("it is valid");
+        nft(&["flush", "ruleset"]);
+        driver.apply(&set(std::slice::from_ref(&other))).expect("it is valid");
+        let rules = nft(&["list", "table", "inet", "evenkeel"]);
+        assert!([&empty, &other].into_iter().all(|it| rules.contains(&it.addrs[0].ip().to_string())), "{rules}");
+        nft(&["flush", "ruleset"]);
+        driver.read(&mut |_| ()).expect("it is restored");
+        let other = Service { policy: Policy::RoundRobin, ..other };
+        driver.apply(&set(std::slice::from_ref(&other))).expect("it is there");
+    });
+}
+
 #[test]
 fn ten_thousand_services_are_set_and_one_of_them_changes() {
     in_namespace(|| {

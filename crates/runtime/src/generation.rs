@@ -151,6 +151,12 @@ pub(crate) fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static st
     keep("telemetry.metrics.path", next.telemetry.metrics.path != now.telemetry.metrics.path);
     keep("runtime.log", next.runtime.log != now.runtime.log);
     keep("admin", next.admin != now.admin);
+    // Rules and programs that are in the kernel were made by these.
+    if now.listeners.iter().any(|listener| listener.plane.is_kernel()) {
+        let kernel = plan::Kernel { on_exit: next.kernel.on_exit, ..now.kernel.clone() };
+        keep("kernel", next.kernel != kernel);
+        next.kernel = kernel;
+    }
     next.runtime.workers = now.runtime.workers;
     next.runtime.log = now.runtime.log;
     next.telemetry.metrics.buckets.clone_from(&now.telemetry.metrics.buckets);

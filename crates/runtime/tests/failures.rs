@@ -2,6 +2,7 @@
 
 use crate::plane::{Seen, lock};
 use crate::setup::{NAMES, Setup, plan};
+use evenkeel_config::plan::{OnExit, Plane};
 use evenkeel_net::listen::CannotListen;
 use evenkeel_runtime::{Diagnostic, Orders};
 use std::io::{Error, ErrorKind};
@@ -57,6 +58,22 @@ fn a_start_that_one_plane_refuses_starts_none_of_them() {
     });
     let refused = started.err().expect("it is refused");
     assert!(matches!(&refused.0[..], [Diagnostic::Listen(cannot)] if *cannot.listener == *"web"), "{refused}");
+}
+
+#[test]
+fn what_the_kernel_has_keeps_the_keys_that_it_was_made_by() {
+    let with = |plane, name: &str, on_exit| {
+        let mut plan = plan(&[("web", &NAMES[..2])], "");
+        Arc::make_mut(&mut plan.listeners[0]).plane = plane;
+        (plan.kernel.name, plan.kernel.on_exit) = (name.into(), on_exit);
+        plan
+    };
+    let mut setup = Setup::start(with(Plane::Proxy, "a", OnExit::Remove));
+    let summary = setup.runtime.reload(with(Plane::Nftables, "b", OnExit::Remove)).expect("nothing fails");
+    assert_eq!((&summary.at_restart[..], &*setup.runtime.plan().kernel.name), (&[][..], "b"));
+    let summary = setup.runtime.reload(with(Plane::Nftables, "c", OnExit::Keep)).expect("nothing fails");
+    assert_eq!((&summary.at_restart[..], &*setup.runtime.plan().kernel.name), (&["kernel"][..], "b"));
+    assert_eq!(setup.runtime.plan().kernel.on_exit, OnExit::Keep);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Algorithms, and what each kind of forwarding keeps of them. Figures of approximations are constants, which the
-//! drivers use and the contract test of planes asserts.
+//! drivers use and their tests assert.
 
 use super::Fidelity::{self, Approximated, Exact, Refused};
 use crate::table::Balance;
@@ -30,8 +30,9 @@ pub const EBPF_LEASTCONN: usize = 256;
 /// that is more. Shares are exact if the weights, divided by their greatest common divisor, add up to no more.
 pub const EBPF_ROUND: u64 = 4_096;
 
-/// Largest error of a share in a round of [`EBPF_ROUND`] that had to be scaled, as a part of an equal share.
-pub const EBPF_ROUND_ERROR: f64 = 1.0 / 32.0;
+/// Largest error of a share in a round of [`EBPF_ROUND`] that had to be scaled, for each endpoint of the pool: a place is
+/// a little less. The heaviest endpoint bears most of it, as each of the others has a place at least.
+pub const EBPF_ROUND_ERROR: f64 = 0.0003;
 
 /// Steps of a weight of `round_robin` by `ipvs`, from 0 to that of the heaviest endpoint.
 pub const IPVS_ROUND: u32 = 100;
@@ -111,7 +112,7 @@ pub static ROWS: &[Row] = &[
             Exact,
             Approximated(
                 "turns follow a table of 4,096 places or more: with weights whose sum is larger, a share may differ by \
-                 1/32 of an equal one",
+                 0.03 points for each endpoint",
             ),
             Approximated(
                 "turns follow a table of 1,024 places: with weights whose sum is larger, a share may differ by 0.1 \
@@ -230,7 +231,7 @@ mod tests {
         says("maglev", Forwarding::Nftables, &format!("{} %", NFTABLES_HASH_ERROR * 100.0));
         says("maglev", Forwarding::Nftables, &format!("{NFTABLES_HASH_ENDPOINTS} endpoints"));
         says("round_robin", Forwarding::Ebpf, &grouped(EBPF_ROUND));
-        says("round_robin", Forwarding::Ebpf, &format!("1/{}", 1.0 / EBPF_ROUND_ERROR));
+        says("round_robin", Forwarding::Ebpf, &format!("{:.2} points", EBPF_ROUND_ERROR * 100.0));
         says("leastconn", Forwarding::Ebpf, &format!("{EBPF_LEASTCONN} endpoints"));
         says("maglev", Forwarding::Ipvs, &grouped(IPVS_HASH));
         says("leastconn", Forwarding::Ipvs, &format!("1/{}", 1.0 / IPVS_CLOSED));

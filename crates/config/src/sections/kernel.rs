@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static KERNEL = "[kernel]",
-        "Rules and programs in the kernel, for listeners with `plane = \"nftables\"`, `\"ebpf\"` or `\"ipvs\"`.";
+        "Rules and programs in the kernel, for listeners with `plane = \"nftables\"`, `\"ebpf\"` or `\"ipvs\"`. While there \
+        are such listeners, only a restart changes the keys other than `on_exit`.";
 
     /// `[kernel]`.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -80,7 +80,9 @@ pub fn metrics() -> Result<(), Failure> {
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
     let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
-    let in_kernel = watch::channel(Arc::new(kernel::Numbers::first(&generation))).1;
+    let in_kernel = kernel::Numbers::first(&generation);
+    in_kernel.drivers.values().for_each(|stats| stats.set_totals(vec![("ports-exhausted", 0)]));
+    let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let registry = registry(Rooms {
         planes: vec![

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 /// Statistics of the plan that runs, with its cache.
 type Running = watch::Receiver<Arc<Numbers>>;
 
-/// Begins a handover of stored responses. Returns it with the socket for the other process. `None` if there is no cache, or if the
-/// handover cannot begin: the log says why.
+/// Begins a handover of stored responses. Returns it with the socket for the other process; `None` without a cache, or if the handover
+/// cannot begin, which is logged.
 pub fn give(plan: &Plan, running: Running, control: &Control) -> Option<(Giving, UnixStream)> {
     let start = || {
         let (ours, theirs) = UnixStream::pair()?;

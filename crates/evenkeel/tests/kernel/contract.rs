@@ -30,7 +30,7 @@ fn shares_follow_weights() {
                     site.reload();
                     let counts = site.counts(transport, 500);
                     let what = format!("{} {family:?} {transport} {balance}: {counts:?}", mechanism.name);
-                    // Whoever regards load may find that the connection before is not closed yet, and go elsewhere.
+                    // By load, a connection goes elsewhere if the one before it is not closed yet.
                     let is_blind = balance.contains("draws = 1") || balance.contains("round_robin");
                     for (at, share) in [0.5, 0.3, 0.2, 0.0, 0.0].into_iter().enumerate() {
                         if is_blind || share == 0.0 {
@@ -218,7 +218,7 @@ fn half_open_connections_move_no_count() {
     for_each(|mechanism| {
         if !mechanism.is_local {
             let site = Site::start(mechanism, Family::V4, "tcp", [""; 4], "");
-            // Clients that do not exist: each address is answered, and nobody is there to answer that.
+            // Answers go to addresses that no client has, so no handshake is completed.
             let to = site.address();
             site.clients.within(|| super::flood::syns(to, 2000));
             let answered = "evenkeel_kernel_connections_total";

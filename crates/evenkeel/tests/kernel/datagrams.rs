@@ -48,7 +48,7 @@ fn connections_to_a_service_without_endpoints_are_refused() {
     for_each(|mechanism| {
         for family in [Family::V4, Family::V6] {
             let site = Site::start(mechanism, family, "tcp", ["weight = 0"; 4], "");
-            let refused = site.connect().expect_err("nobody is there").kind();
+            let refused = site.connect().expect_err("no endpoint serves").kind();
             assert_eq!(refused, ErrorKind::ConnectionRefused, "{} {family:?}", mechanism.name);
         }
     });

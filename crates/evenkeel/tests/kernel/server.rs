@@ -56,7 +56,7 @@ fn open(kind: SocketType) -> OwnedFd {
     let socket = socket_with(AddressFamily::INET6, kind, SocketFlags::CLOEXEC, None).expect("sockets can be had");
     set_ipv6_v6only(&socket, false).expect("a socket of both families");
     set_socket_reuseaddr(&socket, true).expect("sockets have the option");
-    bind(&socket, &SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, PORT, 0, 0)).expect("nobody else is here");
+    bind(&socket, &SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, PORT, 0, 0)).expect("no other server is in this namespace");
     socket
 }
 

@@ -244,7 +244,7 @@ impl Site {
 impl Drop for Site {
     /// Ends evenkeel by signals, so that nothing of it stays in the kernel.
     fn drop(&mut self) {
-        // Pins outlive the namespace, as they shall where evenkeel is told to keep them.
+        // Pins outlive the namespace, and stay after on_exit = 'keep'.
         let pins = format!("/sys/fs/bpf/evenkeel-{}", self.name());
         let _remove = Remove(pins);
         for pid in processes_of(&self.config()) {

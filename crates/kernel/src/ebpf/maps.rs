@@ -136,7 +136,7 @@ impl Maps {
     /// Changes services, all or nothing.
     ///
     /// # Errors
-    /// There is no room, or the kernel refuses it; nothing has changed.
+    /// The maps have no room, or the kernel refuses it; nothing has changed.
     pub fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault> {
         for service in &change.set {
             self.check(service)?;

@@ -128,21 +128,9 @@ impl Ebpf {
         }
         Ok(self.running.as_mut().expect("set above"))
     }
-
-    /// Returns counts of the unusual by reason; they wrap.
-    ///
-    /// # Errors
-    /// The kernel refuses to say.
-    pub fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
-        maps::totals(&self.pins)
-    }
 }
 
 impl Driver for Ebpf {
-    fn name(&self) -> &'static str {
-        "ebpf"
-    }
-
     /// Sockets that were balanced at connect() need nothing any more; forwarded packets do.
     fn carries_flows(&self) -> bool {
         self.settings.attach != Attach::Connect
@@ -243,6 +231,10 @@ impl Driver for Ebpf {
             reported.remove(&id);
         }
         Ok(())
+    }
+
+    fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
+        if self.running.is_some() { maps::totals(&self.pins) } else { Ok(Vec::new()) }
     }
 
     fn found(&mut self) -> Result<Option<String>, Fault> {

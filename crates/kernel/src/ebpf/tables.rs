@@ -4,8 +4,8 @@ use super::layout::Place;
 use crate::service::{Member, Policy};
 use evenkeel_config::planes::algorithms::{EBPF_LEASTCONN, EBPF_ROUND};
 
-/// Least slots of an order of turns whose weights are too large to be exact; 16 for each member, if that is more. So the
-/// share of a member is off by at most 1/32 of an equal share.
+/// Least slots of an order of turns whose weights are too large to be exact; 16 for each member, if that is more. A share
+/// is off by rounding, and as each member has a slot at least.
 const TURNS_MAX: u64 = EBPF_ROUND;
 
 /// Draws that a program makes at most.
@@ -91,12 +91,35 @@ pub fn order(policy: &Policy, members: &[&Member], kept: &[Option<u32>]) -> Vec<
 mod tests {
     use super::*;
     use crate::service::State;
+    use evenkeel_balance::Rng;
+    use evenkeel_config::planes::algorithms::EBPF_ROUND_ERROR;
 
     fn members(weights: &[u32]) -> Vec<Member> {
         (1..)
             .zip(weights)
             .map(|(id, &weight)| Member { id, addr: "10.0.0.1:80".parse().unwrap(), weight, state: State::Serving })
             .collect()
+    }
+
+    #[test]
+    fn scaled_rounds_are_as_near_as_the_page_of_planes_says() {
+        let mut rng = Rng::new(5);
+        for round in 0..300 {
+            let n = 2 + rng.below(600) as usize;
+            // Half of them have one heavy member, of which all others take their least turn.
+            let skewed = round % 2 == 0;
+            let weight = |at| if skewed && at > 0 { 1 + rng.below(3) } else { 1 + rng.below(65_535) };
+            let weights: Vec<u32> = (0..n).map(weight).collect();
+            let members = members(&weights);
+            let turns = turns(&members.iter().collect::<Vec<_>>());
+            let mut counts = vec![0u32; n];
+            turns.iter().for_each(|at| counts[*at as usize] += 1);
+            let sum: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
+            for (count, weight) in counts.iter().zip(&weights) {
+                let off = (f64::from(*count) / turns.len() as f64 - f64::from(*weight) / sum).abs();
+                assert!(off <= EBPF_ROUND_ERROR * n as f64, "{n} members, a weight of {weight}: off by {off}");
+            }
+        }
     }
 
     #[test]

@@ -157,15 +157,6 @@ fn opened(table: &mut Option<Table>) -> Result<&mut Table, Fault> {
 }
 
 impl Driver for Ipvs {
-    fn name(&self) -> &'static str {
-        "ipvs"
-    }
-
-    /// The kernel forgets connections with their service.
-    fn carries_flows(&self) -> bool {
-        true
-    }
-
     fn table_max(&self) -> u64 {
         // The kernel fills a table of its own: the smallest costs least.
         251

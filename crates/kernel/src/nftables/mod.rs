@@ -31,6 +31,9 @@ const PAUSE: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(1
 /// to 65,535, and tries some at random.
 const PORTS_LOW: u32 = 60_000;
 
+/// Log line after others have removed the table.
+const GONE: &str = "the rules of nftables were gone, and are restored";
+
 pub struct Nftables {
     names: Names,
     /// Services that the kernel has, by name.
@@ -106,17 +109,18 @@ impl Nftables {
         for known in replaced.filter_map(|name| self.services.get(name)) {
             known.service.members.iter().for_each(|member| *uses.entry(member.id).or_default() -= 1);
         }
-        for service in &change.set {
-            for member in service.members.iter() {
-                *uses.entry(member.id).or_default() += 1;
+        members(change).for_each(|(member, _)| *uses.entry(member.id).or_default() += 1);
+        let mut new = HashSet::new();
+        let is_new = |member: &Member| !self.endpoints.contains_key(&member.id);
+        let added: Vec<_> = members(change).filter(|(member, _)| is_new(member) && new.insert(member.id)).collect();
+        self.names.add_endpoints(&mut out, &added);
+        let mut moved = HashSet::new();
+        for (member, source) in members(change) {
+            let differs = self.endpoints.get(&member.id).is_some_and(|endpoint| endpoint.source != source);
+            if differs && moved.insert(member.id) {
+                self.names.set_source(&mut out, member.id, source);
             }
         }
-        let mut new = HashSet::new();
-        let members =
-            change.set.iter().flat_map(|service| service.members.iter().map(|member| (member, service.source)));
-        let is_new = |member: &Member| !self.endpoints.contains_key(&member.id);
-        let added: Vec<_> = members.filter(|(member, _)| is_new(member) && new.insert(member.id)).collect();
-        self.names.add_endpoints(&mut out, &added);
         for service in &change.set {
             let before = self.services.get(&service.name).map(|known| &known.service);
             self.names.set_service(&mut out, service, before, &self.weighted(service));
@@ -135,6 +139,14 @@ impl Nftables {
         (out, gone)
     }
 
+    /// Services that the kernel has after a change.
+    fn after<'s>(&'s self, change: &'s Change<'_>) -> Vec<&'s Service> {
+        let replaced: HashSet<&Arc<str>> =
+            change.set.iter().map(|service| &service.name).chain(&change.removed).collect();
+        let kept = self.services.values().map(|known| &known.service).filter(|it| !replaced.contains(&it.name));
+        kept.chain(change.set.iter().copied()).collect()
+    }
+
     /// Notes that the kernel has a change.
     fn note(&mut self, change: &Change<'_>) {
         let replaced: Vec<&Arc<str>> = change.set.iter().map(|service| &service.name).chain(&change.removed).collect();
@@ -146,11 +158,12 @@ impl Nftables {
                 }
             }
         }
+        for (member, source) in members(change) {
+            let new = Endpoint { addr: member.addr, source, services: 0, is_short_of_ports: false };
+            let endpoint = self.endpoints.entry(member.id).or_insert(new);
+            (endpoint.source, endpoint.services) = (source, endpoint.services + 1);
+        }
         for service in &change.set {
-            for member in service.members.iter() {
-                let new = Endpoint { addr: member.addr, source: service.source, services: 0, is_short_of_ports: false };
-                self.endpoints.entry(member.id).or_insert(new).services += 1;
-            }
             let known = Known { service: (*service).clone(), feedback: Feedback::default() };
             let before = self.services.insert(service.name.clone(), known);
             if let (Some(before), Some(known)) = (before, self.services.get_mut(&service.name)) {
@@ -182,16 +195,17 @@ impl Nftables {
     }
 }
 
+/// Members of the services that a change sets, each with the source address that endpoints see.
+fn members<'c>(change: &'c Change<'_>) -> impl Iterator<Item = (&'c Member, Source)> {
+    change.set.iter().flat_map(|service| service.members.iter().map(|member| (member, service.source)))
+}
+
 /// True if some member of the family of an address serves.
 fn is_served(service: &Service, addr: SocketAddr) -> bool {
     service.serving().any(|member| Family::of(member.addr) == Family::of(addr))
 }
 
 impl Driver for Nftables {
-    fn name(&self) -> &'static str {
-        "nftables"
-    }
-
     /// The kernel stops tracking connections with the last rule that needs it, and translated ones end.
     fn carries_flows(&self) -> bool {
         true
@@ -241,7 +255,14 @@ impl Driver for Nftables {
             let addrs = service.addrs.iter().filter(|addr| is_served(service, **addr) && !was(**addr));
             filled.extend(addrs.map(|addr| (*addr, service.transport)));
         }
-        program::apply(&text)?;
+        if let Err(fault) = program::apply(&text) {
+            // Without the table, no change of it succeeds.
+            if !self.is_defined || program::list(&["table", "inet", &self.names.table])?.is_some() {
+                return Err(fault);
+            }
+            tracing::warn!(table = self.names.table, "{GONE}");
+            program::apply(&self.whole(self.after(change).into_iter()))?;
+        }
         self.note(change);
         self.is_defined = true;
         self.read_after = Instant::now();
@@ -303,7 +324,7 @@ impl Nftables {
         let counters: Vec<&Value> = objects.iter().filter_map(|object| object.get("counter")).collect();
         if counters.is_empty() && !self.endpoints.is_empty() {
             // A reload of the machine's own rules begins with a flush of all of them.
-            tracing::warn!(table = self.names.table, "the rules of nftables were gone, and are restored");
+            tracing::warn!(table = self.names.table, "{GONE}");
             let text = self.whole(self.services.values().map(|known| &known.service));
             return program::apply(&text);
         }

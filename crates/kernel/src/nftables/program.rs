@@ -62,6 +62,8 @@ fn run(arguments: &[&str], input: &str) -> Result<String, String> {
     // Users often lack the folder in their path.
     let program = if Path::new("/usr/sbin/nft").exists() { "/usr/sbin/nft" } else { "nft" };
     let mut command = Command::new(program);
+    // Errors are recognised by their text.
+    command.env("LC_ALL", "C");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => "the program nft is not installed".to_owned(),

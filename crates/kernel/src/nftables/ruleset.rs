@@ -135,6 +135,12 @@ impl Names {
         add(out, "masqueraded", own.map(|(of, _)| format!("{:#x}", mark(of))).collect());
     }
 
+    /// Changes the source address that an endpoint sees from now on.
+    pub fn set_source(&self, out: &mut String, id: u32, source: Source) {
+        let verb = if source == Source::Own { "add" } else { "delete" };
+        let _ = writeln!(out, "{verb} element inet {} masqueraded {{ {:#x} }}", self.table, self.mark_of(id));
+    }
+
     /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added.
     pub fn remove_endpoint(&self, out: &mut String, id: u32, addr: SocketAddr, source: Source) {
         let (table, mark, n) = (&self.table, self.mark_of(id), Family::of(addr).digit());

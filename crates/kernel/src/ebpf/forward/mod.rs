@@ -147,7 +147,7 @@ impl Forward {
             self.virtuals.insert(addr, 1, 0).map_err(|e| Fault::new("write the map \"virtuals\"", e))?;
         }
         for addr in old.difference(&addrs) {
-            // An address that is gone already is no fault.
+            // It may be gone already.
             let _ = self.virtuals.remove(addr);
         }
         Ok(())
@@ -200,8 +200,8 @@ impl Forward {
         counts.filter(|&(_, open)| open > 0).map(|(id, open)| (id, u32::try_from(open).unwrap_or(u32::MAX)))
     }
 
-    /// Writes this machine's address towards each of these endpoints, as the kernel's routes give it. An endpoint without a route
-    /// keeps the address that it had.
+    /// Writes this machine's address towards each of these endpoints, as the kernel's routes give it. An endpoint
+    /// without a route keeps the address that it had.
     fn find_sources(&self, ids: &[u32]) {
         for (&id, &(addr, own)) in ids.iter().filter_map(|id| self.endpoints.get_key_value(id)) {
             if let Some(source) = own.then(|| source_towards(addr)).flatten() {
@@ -250,8 +250,16 @@ pub(super) fn lacks(interfaces: &[String], services: &[Service]) -> Vec<(String,
         ));
     }
     for (ipv6, switch, help) in [
-        (false, "ipv4/ip_forward", "enable it: sysctl -w net.ipv4.ip_forward=1"),
-        (true, "ipv6/conf/all/forwarding", "enable it: sysctl -w net.ipv6.conf.all.forwarding=1"),
+        (
+            false,
+            "ipv4/ip_forward",
+            "enable it (sysctl -w net.ipv4.ip_forward=1), or set attach = \"connect\" in [kernel]: all clients are on this machine then",
+        ),
+        (
+            true,
+            "ipv6/conf/all/forwarding",
+            "enable it (sysctl -w net.ipv6.conf.all.forwarding=1), or set attach = \"connect\" in [kernel]: all clients are on this machine then",
+        ),
     ] {
         let wanted = services.iter().flat_map(|service| &service.addrs).any(|addr| addr.is_ipv6() == ipv6);
         let value = fs::read_to_string(Path::new("/proc/sys/net").join(switch)).unwrap_or_default();
