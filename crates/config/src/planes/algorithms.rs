@@ -13,7 +13,7 @@ pub const NFTABLES_ROUND: u64 = 1_024;
 /// place is a little less.
 pub const NFTABLES_ROUND_ERROR: f64 = 0.001;
 
-/// Places of the table of `nftables` for `maglev`; larger ones take the program `nft` more than a tenth of a second.
+/// Places of the table of `nftables` for `maglev`, each an element that a change may write.
 pub const NFTABLES_HASH: u64 = 2_039;
 
 /// Largest relative error of a share of the places in a table of [`NFTABLES_HASH`], up to [`NFTABLES_HASH_ENDPOINTS`]

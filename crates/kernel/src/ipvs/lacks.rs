@@ -51,8 +51,8 @@ pub(super) fn find(services: &[Service], owned: &BTreeSet<Key>, masquerade: &Mas
     {
         lacks.push(lack(
             format!("endpoints cannot see an address of this machine: {fault}"),
-            "install the package nftables and a kernel that has it; or write `source = \"client\"`, and lead the endpoints' \
-             route to clients through this machine",
+            "enable CONFIG_NF_TABLES_IPV4, CONFIG_NF_TABLES_IPV6 and CONFIG_NFT_MASQ in the kernel; or write `source = \
+             \"client\"`, and lead the endpoints' route to clients through this machine",
         ));
     }
     lacks

@@ -6,11 +6,14 @@
 use super::entry::Key;
 use super::steps::Entries;
 use crate::driver::Fault;
-use crate::nftables::program;
+use crate::nftables::expressions::STATE_INVALID;
+use crate::nftables::transaction::{IPV4, IPV6, Transaction};
 use crate::service::Transport;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Text that tells operators whose tables they are.
+const COMMENT: &str = "evenkeel: source addresses of IPVS, layout 1";
 
 /// Tables of nftables with the rules, one for each family.
 #[derive(Debug)]
@@ -37,6 +40,20 @@ impl Masquerade {
         entries.iter().filter(|(_, entry)| entry.masqueraded).map(|(key, _)| *key).collect()
     }
 
+    /// Removes the tables, which may not be there, and defines them anew if `services` are given.
+    fn tables(&self, services: Option<&BTreeSet<Key>>) -> Transaction {
+        let mut rules = Transaction::new();
+        for family in [IPV4, IPV6] {
+            rules.table(family, &self.table);
+            rules.add_table(COMMENT);
+            rules.delete_table();
+            if let Some(services) = services {
+                define(&mut rules, services.iter().filter(|key| key.addr.is_ipv4() == (family == IPV4)));
+            }
+        }
+        rules
+    }
+
     /// Tests if the kernel takes such rules, and changes nothing.
     ///
     /// # Errors
@@ -44,19 +61,19 @@ impl Masquerade {
     pub(super) fn check(&self) -> Result<(), Fault> {
         let any = |addr: IpAddr| Key { transport: Transport::Tcp, addr: SocketAddr::new(addr, 9) };
         let services = [any(Ipv4Addr::LOCALHOST.into()), any(Ipv6Addr::LOCALHOST.into())];
-        program::check(&text(&self.table, &services.into()))
+        self.tables(Some(&services.into())).check()
     }
 
     /// Replaces the tables in one step, if their services would differ. They stay without services: with the last chain
     /// that translates, connections that are translated would end.
     ///
     /// # Errors
-    /// `nft` is not there, or refuses it.
+    /// The kernel refuses it.
     pub(super) fn set(&mut self, services: BTreeSet<Key>) -> Result<(), Fault> {
         if !self.stale && self.has == services {
             return Ok(());
         }
-        program::apply(&text(&self.table, &services))?;
+        self.tables(Some(&services)).apply()?;
         (self.has, self.stale, self.is_there) = (services, false, true);
         Ok(())
     }
@@ -67,61 +84,62 @@ impl Masquerade {
     /// Like [`set`](Self::set).
     pub(super) fn remove(&mut self) -> Result<(), Fault> {
         if self.stale || self.is_there {
-            program::apply(&FAMILIES.map(|family| without(family, &self.table)).concat())?;
+            self.tables(None).apply()?;
         }
         (self.has, self.stale, self.is_there) = (BTreeSet::new(), false, false);
         Ok(())
     }
 }
 
-/// Rule without an effect, whose expression keeps connection tracking on: the kernel switches it off with the last one in
-/// the namespace, and connections that are translated would end.
-const TRACKS: &str = "ct state invalid return";
+/// Chain with the rules of a table.
+const CHAIN: &str = "source";
 
-/// Families of addresses, in words of nftables.
-const FAMILIES: [&str; 2] = ["ip", "ip6"];
+/// Hook for packets that leave, `NF_INET_POST_ROUTING`, and the priority of translated sources.
+const POST_ROUTING: u32 = 4;
+const SRCNAT: i32 = 100;
 
-/// Removes a table, which may not be there: it is created before.
-fn without(family: &str, table: &str) -> String {
-    format!("table {family} {table}\ndelete table {family} {table}\n")
-}
-
-fn text(table: &str, services: &BTreeSet<Key>) -> String {
-    let mut text = String::new();
-    for family in FAMILIES {
-        text.push_str(&without(family, table));
-        // A `String` takes all that is written.
-        let _ = writeln!(text, "table {family} {table} {{\nchain source {{");
-        let _ = writeln!(text, "type nat hook postrouting priority 100\n{TRACKS}");
-        for key in services.iter().filter(|key| key.addr.is_ipv4() == (family == "ip")) {
-            let (transport, ip, port) = (key.transport.name(), key.addr.ip(), key.addr.port());
-            let _ = writeln!(
-                text,
-                "meta l4proto {transport} ct original {family} daddr {ip} ct original proto-dst {port} masquerade"
-            );
-        }
-        text.push_str("}\n}\n");
+/// Defines the table of a family.
+fn define<'s>(rules: &mut Transaction, services: impl Iterator<Item = &'s Key>) {
+    rules.add_table(COMMENT);
+    rules.add_hook(CHAIN, "nat", POST_ROUTING, SRCNAT);
+    // Without an effect, but its expression keeps connection tracking on: the kernel switches it off with the last one in
+    // the namespace, and connections that are translated would end.
+    rules.add_rule(CHAIN, |rule| _ = rule.is_state(STATE_INVALID).end());
+    for key in services {
+        rules.add_rule(CHAIN, |rule| _ = rule.is_transport(key.transport).is_to(key.addr).masquerade());
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nftables::transaction::tests::in_namespace;
+    use std::process::Command;
+
+    /// Lists the rules of the namespace of the thread.
+    fn rules() -> String {
+        let listed = Command::new("nft").args(["list", "ruleset"]).output().expect("it is installed");
+        String::from_utf8(listed.stdout).expect("rules are text")
+    }
 
     #[test]
     fn each_family_has_a_table() {
-        let key = |transport, addr: &str| Key { transport, addr: addr.parse().unwrap() };
-        let services = [key(Transport::Tcp, "192.0.2.1:80"), key(Transport::Udp, "[2001:db8::1]:53")];
-        let both = text("evenkeel_ipvs", &services.into());
-        assert!(
-            both.contains("l4proto tcp ct original ip daddr 192.0.2.1 ct original proto-dst 80 masquerade"),
-            "{both}"
-        );
-        assert!(
-            both.contains("l4proto udp ct original ip6 daddr 2001:db8::1 ct original proto-dst 53 masquerade"),
-            "{both}"
-        );
-        assert_eq!(text("evenkeel_ipvs", &BTreeSet::new()).matches("type nat hook").count(), 2);
+        in_namespace(|| {
+            let key = |transport, addr: &str| Key { transport, addr: addr.parse().expect("it is an address") };
+            let services = [key(Transport::Tcp, "192.0.2.1:80"), key(Transport::Udp, "[2001:db8::1]:53")];
+            let mut tables = Masquerade::new("evenkeel");
+            tables.check().expect("the kernel has nftables");
+            assert_eq!(rules(), "");
+            tables.set(services.into()).expect("the kernel has nftables");
+            let both = rules();
+            let v4 = "meta l4proto tcp ct original ip daddr 192.0.2.1 ct original proto-dst 80 masquerade";
+            let v6 = "meta l4proto udp ct original ip6 daddr 2001:db8::1 ct original proto-dst 53 masquerade";
+            assert!(both.contains("table ip evenkeel_ipvs") && both.contains("table ip6 evenkeel_ipvs"), "{both}");
+            assert!(both.contains(v4) && both.contains(v6) && both.contains("ct state invalid return"), "{both}");
+            tables.set(BTreeSet::new()).expect("the kernel has nftables");
+            assert_eq!(rules().matches("type nat hook postrouting priority srcnat").count(), 2);
+            tables.remove().expect("they are there");
+            assert_eq!(rules(), "");
+        });
     }
 }

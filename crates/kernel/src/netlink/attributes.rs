@@ -28,6 +28,11 @@ impl Payload {
         &self.0
     }
 
+    /// Adds the attributes of another one.
+    pub fn append(&mut self, other: &Payload) {
+        self.0.extend_from_slice(&other.0);
+    }
+
     /// # Panics
     /// If the content is longer than 65,531 bytes.
     pub fn push(&mut self, kind: u16, content: &[u8]) -> &mut Payload {
@@ -56,6 +61,10 @@ impl Payload {
     }
 
     pub fn push_u32_be(&mut self, kind: u16, value: u32) -> &mut Payload {
+        self.push(kind, &value.to_be_bytes())
+    }
+
+    pub fn push_u64_be(&mut self, kind: u16, value: u64) -> &mut Payload {
         self.push(kind, &value.to_be_bytes())
     }
 

@@ -1,15 +1,17 @@
-//! Client of netlink, by which Linux programs IPVS and shows connections: sockets, messages, attributes, and families of
-//! generic netlink.
+//! Client of netlink, by which Linux programs nftables and IPVS and shows connections: sockets, messages, attributes,
+//! batches, and families of generic netlink.
 //!
-//! Two hundred lines of an own layer are fewer than those that would join the crates of netlink: those model each family
+//! Some hundred lines of an own layer are fewer than those that would join the crates of netlink: those model each family
 //! as types, have none for IPVS, and leave sockets, acknowledgements and dumps to their caller.
 
 mod attributes;
+mod batch;
 mod generic;
 mod message;
 mod socket;
 
 pub use attributes::{Attribute, Attributes, Payload};
+pub use batch::{Batch, Refused};
 pub use generic::Family;
 pub use message::{Error, Message};
-pub use socket::{ACK, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, Socket};
+pub use socket::{ACK, APPEND, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, Socket};

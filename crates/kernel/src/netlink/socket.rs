@@ -5,7 +5,7 @@ use super::message::{self, Error, Meaning, Message, Messages};
 pub use rustix::net::Protocol;
 use rustix::net::netlink::SocketAddrNetlink;
 pub use rustix::net::netlink::{GENERIC, NETFILTER};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size_force, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,
 };
@@ -13,18 +13,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Flags of requests, `NLM_F_*` of linux/netlink.h.
-const REQUEST: u16 = 1;
+pub(super) const REQUEST: u16 = 1;
 pub const ACK: u16 = 4;
 pub const DUMP: u16 = 0x300;
 pub const REPLACE: u16 = 0x100;
 pub const EXCL: u16 = 0x200;
 pub const CREATE: u16 = 0x400;
+pub const APPEND: u16 = 0x800;
 
 /// Time without an answer after which a request has failed. The kernel answers within the system call, unless a module
 /// is loaded for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Length of the buffer for answers: the kernel's datagrams of dumps are at most half as long.
 const BUFFER: usize = 64 * 1024;
+/// Bytes that any socket takes at once: the default of Linux is more than six times as much.
+const SEND_USUAL: usize = 32 * 1024;
 /// Reads of a dump that changes meanwhile.
 const TRIES: usize = 5;
 
@@ -94,14 +97,12 @@ impl Socket {
         let sent = rustix::io::retry_on_intr(|| send(&self.fd, &request, SendFlags::empty()));
         sent.map_err(Error::Socket)?;
         let mut interrupted = false;
+        let sequence = self.sequence;
         loop {
-            let received = rustix::io::retry_on_intr(|| recv(&self.fd, &mut self.buffer[..], RecvFlags::TRUNC));
-            let (_, len) = received.map_err(Error::Socket)?;
-            let datagram = self.buffer.get(..len).ok_or(Error::Malformed)?;
-            for message in Messages(datagram) {
+            for message in Messages(self.receive()?) {
                 let message = message.ok_or(Error::Malformed)?;
                 // Answers to a request that was given up.
-                if message.sequence != self.sequence {
+                if message.sequence != sequence {
                     continue;
                 }
                 interrupted |= message.interrupted();
@@ -112,6 +113,23 @@ impl Socket {
                 }
             }
         }
+    }
+
+    /// Sends messages whose sum may exceed what a socket usually holds.
+    pub(super) fn send_large(&mut self, messages: &[u8]) -> Result<(), Error> {
+        if messages.len() > SEND_USUAL {
+            // Half of it is what the kernel takes for itself.
+            set_socket_send_buffer_size_force(&self.fd, messages.len()).map_err(Error::Socket)?;
+        }
+        let sent = rustix::io::retry_on_intr(|| send(&self.fd, messages, SendFlags::empty()));
+        sent.map(drop).map_err(Error::Socket)
+    }
+
+    /// Waits for a datagram of the kernel.
+    pub(super) fn receive(&mut self) -> Result<&[u8], Error> {
+        let received = rustix::io::retry_on_intr(|| recv(&self.fd, &mut self.buffer[..], RecvFlags::TRUNC));
+        let (_, len) = received.map_err(Error::Socket)?;
+        self.buffer.get(..len).ok_or(Error::Malformed)
     }
 }
 

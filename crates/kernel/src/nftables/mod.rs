@@ -1,25 +1,30 @@
 //! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
-//! weights as ranges of numbers; [`ruleset`], the text of the rules; [`program`], which applies it; [`feedback`],
-//! weights by measured connections.
+//! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
+//! [`listing`], what there is; [`feedback`], weights by measured connections.
 
+pub(crate) mod expressions;
+mod family;
 mod feedback;
-pub(crate) mod program;
+mod listing;
 mod ruleset;
 mod shares;
+pub(crate) mod transaction;
 
 use crate::conntrack::{Conntrack, Entry};
 use crate::driver::{Change, Driver, Fault, Lack, Reading, endpoints};
-use crate::service::{Member, Service, Source, Transport};
+use crate::service::{Member, Policy, Service, Source, Transport};
 use evenkeel_config::plan;
 use evenkeel_config::planes::algorithms::NFTABLES_HASH;
+use family::Family;
 use feedback::Feedback;
-use ruleset::{COMMENT, Family, MARK_MASK, Names, chain, families};
-use serde_json::Value;
+use listing::Listed;
+use ruleset::{COMMENT, MARK_MASK, Names, chain, counter, families, placed, places_map};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use transaction::Transaction;
 
 /// Times that a reading may take between two of them; a larger table is read less often.
 const READ_SHARE: u32 = 5;
@@ -77,9 +82,9 @@ impl Nftables {
         }
     }
 
-    /// Text that defines everything anew.
-    fn whole<'s>(&self, services: impl Iterator<Item = &'s Service> + Clone) -> String {
-        let mut out = String::new();
+    /// Definition of everything anew.
+    fn whole<'s>(&self, services: impl Iterator<Item = &'s Service> + Clone) -> Transaction {
+        let mut out = Transaction::inet(&self.names.table);
         self.names.renew(&mut out);
         self.names.frame(&mut out);
         let mut seen = HashSet::new();
@@ -93,6 +98,12 @@ impl Nftables {
         out
     }
 
+    /// Number of the endpoint of a mark.
+    fn id(&self, mark: &[u8]) -> Option<u32> {
+        let mark = u32::from_ne_bytes(mark.try_into().ok()?);
+        (mark & MARK_MASK == self.names.mark).then_some(mark & !MARK_MASK)
+    }
+
     /// Members with the weights that measured connections suggest.
     fn weighted(&self, service: &Service) -> Vec<Member> {
         match self.services.get(&service.name).filter(|_| service.feedback) {
@@ -101,9 +112,9 @@ impl Nftables {
         }
     }
 
-    /// Text of a change, and the numbers of endpoints that are in no service afterwards.
-    fn changed(&self, change: &Change<'_>) -> (String, Vec<u32>) {
-        let mut out = String::new();
+    /// Rules of a change, and the numbers of endpoints that are in no service afterwards.
+    fn changed(&self, change: &Change<'_>) -> (Transaction, Vec<u32>) {
+        let mut out = Transaction::inet(&self.names.table);
         let mut uses: HashMap<u32, i64> = HashMap::new();
         let replaced = change.set.iter().map(|service| &service.name).chain(&change.removed);
         for known in replaced.filter_map(|name| self.services.get(name)) {
@@ -216,19 +227,19 @@ impl Driver for Nftables {
     }
 
     fn lacks(&self, services: &[Service]) -> Vec<Lack> {
-        if !program::exists() {
-            return vec![Lack::new("plane \"nftables\" needs the program nft", "install the package nftables")];
-        }
-        if let Ok(Some(objects)) = program::list(&["table", "inet", &self.names.table])
-            && !objects.iter().any(is_our_table)
+        if let Ok(Some(comment)) = listing::comment(&self.names.table)
+            && comment != COMMENT
         {
             let problem = format!("there is a table \"{}\" of nftables that is not evenkeel's", self.names.table);
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
         let mut lacks = Vec::new();
-        if let Err(fault) = program::check(&self.whole(services.iter())) {
+        if let Err(fault) = self.whole(services.iter()).check() {
             let help = match rustix::process::geteuid().is_root() {
-                true => "enable CONFIG_NF_TABLES, CONFIG_NFT_NAT and CONFIG_NFT_NUMGEN in the kernel",
+                true => {
+                    "enable CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NFT_NAT, CONFIG_NFT_MASQ, CONFIG_NFT_NUMGEN and \
+                    CONFIG_NFT_HASH in the kernel"
+                }
                 false => "run as root, or with the capability CAP_NET_ADMIN",
             };
             lacks.push(Lack::new(fault.to_string(), help));
@@ -239,14 +250,14 @@ impl Driver for Nftables {
     fn adopt(&mut self) -> Result<Vec<(SocketAddr, u32)>, Fault> {
         let mut known = Vec::new();
         for map in ["endpoints4", "endpoints6"] {
-            let objects = program::list(&["map", "inet", &self.names.table, map])?.unwrap_or_default();
-            known.extend(objects.iter().flat_map(elements).filter_map(|element| endpoint(element, self.names.mark)));
+            let elements = listing::elements(&self.names.table, map)?;
+            known.extend(elements.iter().filter_map(|element| Some((placed(&element.value)?, self.id(&element.key)?))));
         }
         Ok(known)
     }
 
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault> {
-        let (text, gone) =
+        let (rules, gone) =
             if self.is_defined { self.changed(change) } else { (self.whole(change.set.iter().copied()), Vec::new()) };
         let mut filled = Vec::new();
         for service in change.set.iter().filter(|service| service.transport == Transport::Udp) {
@@ -255,13 +266,13 @@ impl Driver for Nftables {
             let addrs = service.addrs.iter().filter(|addr| is_served(service, **addr) && !was(**addr));
             filled.extend(addrs.map(|addr| (*addr, service.transport)));
         }
-        if let Err(fault) = program::apply(&text) {
+        if let Err(fault) = rules.apply() {
             // Without the table, no change of it succeeds.
-            if !self.is_defined || program::list(&["table", "inet", &self.names.table])?.is_some() {
+            if !self.is_defined || listing::comment(&self.names.table)?.is_some() {
                 return Err(fault);
             }
             tracing::warn!(table = self.names.table, "{GONE}");
-            program::apply(&self.whole(self.after(change).into_iter()))?;
+            self.whole(self.after(change).into_iter()).apply()?;
         }
         self.note(change);
         self.is_defined = true;
@@ -288,8 +299,7 @@ impl Driver for Nftables {
     }
 
     fn found(&mut self) -> Result<Option<String>, Fault> {
-        let Some(objects) = program::list(&["table", "inet", &self.names.table])? else { return Ok(None) };
-        if !objects.iter().any(is_our_table) {
+        if listing::comment(&self.names.table)?.as_deref() != Some(COMMENT) {
             return Ok(None);
         }
         let known = endpoints(self.adopt()?.len());
@@ -297,20 +307,42 @@ impl Driver for Nftables {
     }
 
     fn remove(&mut self) -> Result<(), Fault> {
-        let Some(objects) = program::list(&["table", "inet", &self.names.table])? else { return Ok(()) };
-        if objects.iter().any(is_our_table) {
-            program::apply(&format!("delete table inet {}\n", self.names.table))?;
+        if listing::comment(&self.names.table)?.as_deref() == Some(COMMENT) {
+            let mut rules = Transaction::inet(&self.names.table);
+            rules.delete_table();
+            rules.apply()?;
         }
         (self.services, self.endpoints, self.is_defined) = (BTreeMap::new(), HashMap::new(), false);
         Ok(())
     }
 
     fn explain(&mut self, service: &Service) -> Result<Vec<String>, Fault> {
+        let table = &self.names.table;
+        let started: HashMap<String, u64> = listing::counters(table)?.into_iter().collect();
         let mut lines = Vec::new();
         for family in families(service) {
-            for name in [chain(service, family), format!("{}k", chain(service, family))] {
-                let text = program::text(&["chain", "inet", &self.names.table, &name])?;
-                lines.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+            let mut elements = listing::elements(table, &places_map(service, family))?;
+            elements.sort_by(|a, b| a.key.cmp(&b.key).then(b.is_end.cmp(&a.is_end)));
+            let number = |listed: &Listed| Some(u32::from_be_bytes(listed.key[..].try_into().ok()?));
+            let modulus = elements.last().and_then(number).unwrap_or_default();
+            let source = match &service.policy {
+                Policy::Random { .. } | Policy::LeastConn => "a random number",
+                Policy::RoundRobin => "a turn",
+                Policy::Maglev { .. } => "the hash of the client's address",
+            };
+            lines.push(format!("chain {}: {source} below {modulus} chooses", chain(service, family)));
+            let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+            for bounds in elements.windows(2) {
+                let [first, end] = bounds else { continue };
+                if let Some(((id, first), end)) = self.id(&first.value).zip(number(first)).zip(number(end)) {
+                    *places.entry(id).or_default() += end.saturating_sub(first);
+                }
+            }
+            for (id, places) in places {
+                let name =
+                    self.endpoints.get(&id).map_or_else(|| format!("number {id}"), |known| known.addr.to_string());
+                let started = started.get(&counter(id)).copied().unwrap_or_default();
+                lines.push(format!("  {name}: {places} of {modulus}, {started} flows so far"));
             }
         }
         Ok(lines)
@@ -320,21 +352,15 @@ impl Driver for Nftables {
 impl Nftables {
     /// Reads the counts of all endpoints, and restores rules that are gone.
     fn read_all(&mut self) -> Result<(), Fault> {
-        let objects = program::list(&["counters", "table", "inet", &self.names.table])?.unwrap_or_default();
-        let counters: Vec<&Value> = objects.iter().filter_map(|object| object.get("counter")).collect();
+        let counters = listing::counters(&self.names.table)?;
         if counters.is_empty() && !self.endpoints.is_empty() {
             // A reload of the machine's own rules begins with a flush of all of them.
             tracing::warn!(table = self.names.table, "{GONE}");
-            let text = self.whole(self.services.values().map(|known| &known.service));
-            return program::apply(&text);
+            return self.whole(self.services.values().map(|known| &known.service)).apply();
         }
-        let mut started: HashMap<u32, u64> = HashMap::new();
-        for counter in counters {
-            let id = counter.get("name").and_then(Value::as_str).and_then(|name| name.strip_prefix('e')?.parse().ok());
-            if let Some((id, packets)) = id.zip(counter.get("packets").and_then(Value::as_u64)) {
-                started.insert(id, packets);
-            }
-        }
+        let id = |name: &str| name.strip_prefix('e')?.parse::<u32>().ok();
+        let started: HashMap<u32, u64> =
+            counters.iter().filter_map(|(name, packets)| Some((id(name)?, *packets))).collect();
         let (mut active, mut known): (HashMap<u32, u32>, HashMap<u32, u32>) = Default::default();
         self.conntrack.each(Some((self.names.mark, MARK_MASK)), |entry| {
             let id = entry.mark & !MARK_MASK;
@@ -377,33 +403,12 @@ impl Nftables {
         }
         for name in changed {
             let Some(known) = self.services.get(&name) else { continue };
-            let mut text = String::new();
+            let mut rules = Transaction::inet(&self.names.table);
             let weighted = known.feedback.applied_to(&known.service.members);
-            self.names.set_service(&mut text, &known.service, Some(&known.service), &weighted);
-            if let Err(fault) = program::apply(&text) {
+            self.names.set_service(&mut rules, &known.service, Some(&known.service), &weighted);
+            if let Err(fault) = rules.apply() {
                 tracing::warn!(service = &*name, %fault, "weights do not follow measured connections");
             }
         }
     }
-}
-
-/// True for the table if its comment is evenkeel's.
-fn is_our_table(object: &Value) -> bool {
-    // Older versions of nft do not list comments of tables as JSON; the maps identify it then.
-    let comment = object.get("table").and_then(|table| table.get("comment")).and_then(Value::as_str);
-    let is_map = |name: &str| object.get("map").and_then(|map| map.get("name")).and_then(Value::as_str) == Some(name);
-    comment == Some(COMMENT) || is_map("endpoints4")
-}
-
-/// Elements of a listed map, each a key and a value.
-fn elements(object: &Value) -> impl Iterator<Item = &Value> {
-    object.get("map").and_then(|map| map.get("elem")).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Endpoint of an element `[mark, { "concat": [address, port] }]`.
-fn endpoint(element: &Value, base: u32) -> Option<(SocketAddr, u32)> {
-    let mark = u32::try_from(element.get(0)?.as_u64()?).ok()?;
-    let place = element.get(1)?.get("concat")?;
-    let (ip, port): (IpAddr, u16) = (place.get(0)?.as_str()?.parse().ok()?, place.get(1)?.as_u64()?.try_into().ok()?);
-    (mark & MARK_MASK == base).then_some((SocketAddr::new(ip, port), mark & !MARK_MASK))
 }

@@ -1,53 +1,23 @@
-//! Text of the ruleset: one table with maps from virtual addresses to chains of services, and from conntrack marks to
-//! endpoints. `nft` applies each text as one transaction.
+//! Rules: one table with maps from virtual addresses to chains of services, and from conntrack marks to endpoints.
 //!
 //! The mark of a connection names its endpoint. It is set once, for the first packet; connection tracking translates
 //! all others, so that rules may change under open connections.
 
+use super::expressions::{Address, Numbers, Register, STATE_NEW};
+use super::family::{FAMILIES, Family};
 use super::shares::Shares;
+use super::transaction::{Element, Set, Transaction, Type, Value};
 use crate::service::{Member, Policy, Service, Source, Transport};
 use evenkeel_balance::endpoint::stable_hash;
-use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Version of the layout, in the comment that marks the table as evenkeel's.
 pub const COMMENT: &str = "evenkeel: forwards to pools, layout 1";
 
-/// Families of addresses, each with its name in rules and the suffix of its maps.
-const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    pub fn of(addr: SocketAddr) -> Family {
-        if addr.is_ipv4() { Family::V4 } else { Family::V6 }
-    }
-
-    fn ip(self) -> &'static str {
-        match self {
-            Family::V4 => "ip",
-            Family::V6 => "ip6",
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Family::V4 => "ipv4_addr",
-            Family::V6 => "ipv6_addr",
-        }
-    }
-
-    pub fn digit(self) -> u8 {
-        match self {
-            Family::V4 => 4,
-            Family::V6 => 6,
-        }
-    }
-}
+/// Map from marks to counters, and set of marks whose endpoints see an address of this machine.
+const COUNTERS: &str = "counters";
+const MASQUERADED: &str = "masqueraded";
 
 /// Names and numbers that all rules share.
 #[derive(Clone, Debug)]
@@ -60,108 +30,121 @@ pub struct Names {
 /// Bits of a mark that say that it is evenkeel's.
 pub const MARK_MASK: u32 = 0xfff0_0000;
 
+/// Hooks of the kernel, `NF_INET_*`, and priorities there: translation of destinations and of sources.
+const PRE_ROUTING: u32 = 0;
+const LOCAL_OUT: u32 = 3;
+const POST_ROUTING: u32 = 4;
+const MANGLE: i32 = -150;
+const DSTNAT: i32 = -100;
+const SRCNAT: i32 = 100;
+
+/// Seed of the hash of clients' addresses.
+const SEED: u32 = 0x6b65_656c;
+
 impl Names {
     /// Conntrack mark of an endpoint.
     pub fn mark_of(&self, id: u32) -> u32 {
         self.mark | (id & !MARK_MASK)
     }
 
+    fn key_of(&self, id: u32) -> Vec<u8> {
+        self.mark_of(id).to_ne_bytes().to_vec()
+    }
+
     /// Empties the table, which is created if it does not exist, so that a definition of the whole can follow.
-    pub fn renew(&self, out: &mut String) {
-        let table = &self.table;
-        let _ = writeln!(out, "table inet {table}\ndelete table inet {table}");
+    pub fn renew(&self, to: &mut Transaction) {
+        to.add_table(COMMENT);
+        to.delete_table();
+        to.add_table(COMMENT);
     }
 
     /// Defines the table without services.
-    pub fn frame(&self, out: &mut String) {
-        let _ = writeln!(out, "table inet {} {{\ncomment \"{COMMENT}\"", self.table);
-        let _ = writeln!(out, "map counters {{\ntype mark : counter\n}}\nset masqueraded {{\ntype mark\n}}");
+    pub fn frame(&self, to: &mut Transaction) {
+        to.add_set(COUNTERS, Set::Counters(Type::MARK));
+        to.add_set(MASQUERADED, Set::Keys(Type::MARK));
         for family in FAMILIES {
-            let (n, kind) = (family.digit(), family.kind());
-            let _ = writeln!(
-                out,
-                "map endpoints{n} {{\ntype mark : {kind} . inet_service\n}}\n\
-                 map services{n} {{\ntype {kind} . inet_proto . inet_service : verdict\n}}\n\
-                 set empty{n} {{\ntype {kind} . inet_proto . inet_service\n}}\n\
-                 chain to{n} {{\ncounter name ct mark map @counters\n\
-                 meta l4proto {{ tcp, udp }} dnat {ip} addr . port to ct mark map @endpoints{n}\n}}",
-                ip = family.ip()
-            );
-        }
-        let looks_up = |out: &mut String, before: &str, verb: &str| {
-            for family in FAMILIES {
-                let (n, ip) = (family.digit(), family.ip());
-                let verb = verb.replace('#', &n.to_string());
-                let _ = writeln!(out, "{before}{ip} daddr . meta l4proto . th dport {verb}");
+            let (n, addr) = (family.digit(), address_type(family));
+            let destination = addr.then(Type::INET_PROTO).then(Type::INET_SERVICE);
+            to.add_set(&format!("endpoints{n}"), Set::Map(Type::MARK, addr.then(Type::INET_SERVICE)));
+            to.add_set(&format!("services{n}"), Set::Map(destination, Type::VERDICT));
+            to.add_set(&format!("empty{n}"), Set::Keys(destination));
+            let chain = format!("to{n}");
+            to.add_chain(&chain);
+            to.add_rule(&chain, |rule| _ = rule.mark().count(COUNTERS));
+            for transport in [Transport::Tcp, Transport::Udp] {
+                let map = format!("endpoints{n}");
+                to.add_rule(&chain, |rule| _ = rule.is_transport(transport).mark().look_up(&map).translate(family));
             }
-        };
-        out.push_str(
-            "chain refuse {\nmeta l4proto tcp reject with tcp reset\nreject with icmpx type port-unreachable\n}\n",
-        );
-        for (chain, hook) in [("refuse_arriving", "prerouting"), ("refuse_leaving", "output")] {
-            let _ = writeln!(out, "chain {chain} {{\ntype filter hook {hook} priority -150");
-            looks_up(out, "ct state new ", "@empty# goto refuse");
-            out.push_str("}\n");
         }
-        for (chain, hook) in [("arriving", "prerouting"), ("leaving", "output")] {
-            let _ = writeln!(out, "chain {chain} {{\ntype nat hook {hook} priority -100");
-            looks_up(out, "", "vmap @services#");
-            out.push_str("}\n");
+        to.add_chain("refuse");
+        to.add_rule("refuse", |rule| _ = rule.is_transport(Transport::Tcp).reset());
+        to.add_rule("refuse", |rule| _ = rule.unreachable());
+        for (chain, hook) in [("refuse_arriving", PRE_ROUTING), ("refuse_leaving", LOCAL_OUT)] {
+            to.add_hook(chain, "filter", hook, MANGLE);
+            for family in FAMILIES {
+                let set = format!("empty{}", family.digit());
+                to.add_rule(chain, |rule| {
+                    rule.is_state(STATE_NEW).destination(family).is_in(&set).goto("refuse");
+                });
+            }
         }
-        out.push_str("chain source {\ntype nat hook postrouting priority 100\nct mark @masqueraded masquerade\n}\n}\n");
+        for (chain, hook) in [("arriving", PRE_ROUTING), ("leaving", LOCAL_OUT)] {
+            to.add_hook(chain, "nat", hook, DSTNAT);
+            for family in FAMILIES {
+                let map = format!("services{}", family.digit());
+                to.add_rule(chain, |rule| _ = rule.destination(family).verdict_of(&map));
+            }
+        }
+        to.add_hook("source", "nat", POST_ROUTING, SRCNAT);
+        to.add_rule("source", |rule| _ = rule.mark().is_in(MASQUERADED).masquerade());
     }
 
     /// Adds endpoints, each with the source address that its services have it see.
-    pub fn add_endpoints(&self, out: &mut String, endpoints: &[(&Member, Source)]) {
-        let table = &self.table;
-        for (member, _) in endpoints {
-            let _ = writeln!(out, "add counter inet {table} e{}", member.id);
-        }
-        // One command for all elements of a map: nft takes several times as long for many.
-        let add = |out: &mut String, to: &str, elements: Vec<String>| {
-            if !elements.is_empty() {
-                let _ = writeln!(out, "add element inet {table} {to} {{ {} }}", elements.join(", "));
-            }
-        };
-        let mark = |member: &Member| self.mark_of(member.id);
-        let counters = endpoints.iter().map(|(of, _)| format!("{:#x} : \"e{}\"", mark(of), of.id));
-        add(out, "counters", counters.collect());
+    pub fn add_endpoints(&self, to: &mut Transaction, endpoints: &[(&Member, Source)]) {
+        endpoints.iter().for_each(|(member, _)| to.add_counter(&counter(member.id)));
+        let counted =
+            |member: &Member| Element { key: self.key_of(member.id), value: Value::Counter(counter(member.id)) };
+        to.add_elements(COUNTERS, endpoints.iter().map(|(member, _)| counted(member)));
         for family in FAMILIES {
-            let of_family = endpoints.iter().filter(|(of, _)| Family::of(of.addr) == family);
-            let places = of_family.map(|(of, _)| format!("{:#x} : {}", mark(of), place(of.addr)));
-            add(out, &format!("endpoints{}", family.digit()), places.collect());
+            let of_family = endpoints.iter().filter(|(member, _)| Family::of(member.addr) == family);
+            let placed =
+                |member: &Member| Element { key: self.key_of(member.id), value: Value::Bytes(place(member.addr)) };
+            let map = format!("endpoints{}", family.digit());
+            to.add_elements(&map, of_family.map(|(member, _)| placed(member)));
         }
         let own = endpoints.iter().filter(|(_, source)| *source == Source::Own);
-        add(out, "masqueraded", own.map(|(of, _)| format!("{:#x}", mark(of))).collect());
+        to.add_elements(MASQUERADED, own.map(|(member, _)| Element::key(self.key_of(member.id))));
     }
 
     /// Changes the source address that an endpoint sees from now on.
-    pub fn set_source(&self, out: &mut String, id: u32, source: Source) {
-        let verb = if source == Source::Own { "add" } else { "delete" };
-        let _ = writeln!(out, "{verb} element inet {} masqueraded {{ {:#x} }}", self.table, self.mark_of(id));
+    pub fn set_source(&self, to: &mut Transaction, id: u32, source: Source) {
+        let element = std::iter::once(Element::key(self.key_of(id)));
+        match source {
+            Source::Own => to.add_elements(MASQUERADED, element),
+            Source::Client => to.delete_elements(MASQUERADED, element),
+        }
     }
 
     /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added.
-    pub fn remove_endpoint(&self, out: &mut String, id: u32, addr: SocketAddr, source: Source) {
-        let (table, mark, n) = (&self.table, self.mark_of(id), Family::of(addr).digit());
-        let _ = writeln!(
-            out,
-            "delete element inet {table} counters {{ {mark:#x} }}\ndelete counter inet {table} e{id}\n\
-             delete element inet {table} endpoints{n} {{ {mark:#x} }}"
-        );
+    pub fn remove_endpoint(&self, to: &mut Transaction, id: u32, addr: SocketAddr, source: Source) {
+        let element = || std::iter::once(Element::key(self.key_of(id)));
+        to.delete_elements(COUNTERS, element());
+        to.delete_counter(&counter(id));
+        to.delete_elements(&format!("endpoints{}", Family::of(addr).digit()), element());
         if source == Source::Own {
-            let _ = writeln!(out, "delete element inet {table} masqueraded {{ {mark:#x} }}");
+            to.delete_elements(MASQUERADED, element());
         }
     }
 
     /// Adds a service, or changes it: its chains have these rules from now on. `weighted`: its members, with the
     /// weights to use.
-    pub fn set_service(&self, out: &mut String, service: &Service, before: Option<&Service>, weighted: &[Member]) {
-        let table = &self.table;
+    pub fn set_service(&self, to: &mut Transaction, service: &Service, before: Option<&Service>, weighted: &[Member]) {
         if let Some(before) = before {
-            self.unlist(out, before);
-            if before.affinity != service.affinity {
-                self.drop_chains(out, before);
+            self.unlist(to, before);
+            if before.affinity != service.affinity || !families(before).eq(families(service)) {
+                self.drop_chains(to, before);
+            } else {
+                self.flush_chains(to, before);
             }
         }
         for family in families(service) {
@@ -169,118 +152,159 @@ impl Names {
             let shares = shares(service, family, weighted);
             // Named, as the kernel walks the whole transaction for each map without a name.
             let places = places_map(service, family);
-            let _ = writeln!(
-                out,
-                "add chain inet {table} {chain}\nflush chain inet {table} {chain}\n\
-                 add map inet {table} {places} {{ typeof numgen inc mod 2 : ct mark; flags interval; }}\n\
-                 flush map inet {table} {places}"
-            );
-            if let Some(affinity) = service.affinity {
-                let (map, seconds) = (affinity_map(service, family), affinity.as_secs().max(1));
-                let _ = writeln!(
-                    out,
-                    "add map inet {table} {map} {{ type {kind} : mark; size {AFFINITY_MAX}; flags dynamic,timeout; \
-                     timeout {seconds}s; }}\nadd set inet {table} {chain}m {{ type mark; }}\n\
-                     flush set inet {table} {chain}m\nadd chain inet {table} {chain}k\nflush chain inet {table} {chain}k\n\
-                     add rule inet {table} {chain}k update @{map} {{ {ip} saddr timeout {seconds}s : ct mark }}\n\
-                     add rule inet {table} {chain}k goto to{n}",
-                    kind = family.kind(),
-                    ip = family.ip(),
-                    n = family.digit()
-                );
+            to.add_chain(&chain);
+            to.add_set(&places, Set::Ranges(Type::MARK));
+            if let Some(affinity) = Affinity::of(service, family) {
+                affinity.define(to);
             }
             if shares.modulus > 0 {
-                self.add_rules(out, service, family, &shares);
+                self.add_rules(to, service, family, &shares);
             }
-            let (into, goto) = match shares.modulus {
-                0 => ("empty", String::new()),
-                _ => ("services", format!(" : goto {chain}")),
+            let (into, value) = match shares.modulus {
+                0 => ("empty", Value::None),
+                _ => ("services", Value::Goto(chain)),
             };
-            for addr in service.addrs.iter().filter(|addr| Family::of(**addr) == family) {
-                let (n, key) = (family.digit(), key(*addr, service.transport));
-                let _ = writeln!(out, "add element inet {table} {into}{n} {{ {key}{goto} }}");
-            }
+            let addrs = service.addrs.iter().filter(|addr| Family::of(**addr) == family);
+            let element = |addr: &SocketAddr| Element { key: key(*addr, service.transport), value: value.clone() };
+            to.add_elements(&format!("{into}{}", family.digit()), addrs.map(element));
         }
     }
 
-    fn add_rules(&self, out: &mut String, service: &Service, family: Family, shares: &Shares) {
-        let (table, ip, chain) = (&self.table, family.ip(), chain(service, family));
-        let places = places_map(service, family);
-        let range = |(first, last, id): &(u64, u64, u32)| {
-            let mark = self.mark_of(*id);
-            if first == last { format!("{first} : {mark:#x}") } else { format!("{first}-{last} : {mark:#x}") }
-        };
-        let ranges: Vec<String> = shares.ranges.iter().map(range).collect();
-        let _ = writeln!(out, "add element inet {table} {places} {{ {} }}", ranges.join(", "));
-        let affinity = service.affinity.map(|affinity| (affinity_map(service, family), affinity.as_secs().max(1)));
-        if affinity.is_some() {
-            let mut marks: Vec<u32> = shares.ranges.iter().map(|(.., id)| self.mark_of(*id)).collect();
-            marks.sort_unstable();
-            marks.dedup();
-            let marks: Vec<String> = marks.iter().map(|mark| format!("{mark:#x}")).collect();
-            let _ = writeln!(out, "add element inet {table} {chain}m {{ {} }}", marks.join(", "));
-        }
-        let mut rule = |rule: String| {
-            let _ = writeln!(out, "add rule inet {table} {chain} {rule}");
-        };
-        if let Some((map, _)) = &affinity {
-            rule(format!("ct mark set {ip} saddr map @{map}"));
-            // An endpoint that gets no new connections is not in the set, and its clients get another one.
-            rule(format!("ct mark @{chain}m goto {chain}k"));
-        }
-        let number = match &service.policy {
-            Policy::Random { .. } | Policy::LeastConn => format!("numgen random mod {}", shares.modulus),
-            Policy::RoundRobin => format!("numgen inc mod {}", shares.modulus),
-            Policy::Maglev { .. } => format!("jhash {ip} saddr mod {} seed 0x6b65656c", shares.modulus),
-        };
-        rule(match &shares.ranges[..] {
-            [(.., id)] => format!("ct mark set {:#x}", self.mark_of(*id)),
-            _ => format!("ct mark set {number} map @{places}"),
+    fn add_rules(&self, to: &mut Transaction, service: &Service, family: Family, shares: &Shares) {
+        let (chain, places) = (chain(service, family), places_map(service, family));
+        let mark = |id: u32| Value::Bytes(self.key_of(id));
+        let bounds = shares.ranges.iter().flat_map(|(first, last, id)| {
+            let at = |number: u64, value: Value| Element { key: (number as u32).to_be_bytes().to_vec(), value };
+            [at(*first, mark(*id)), at(last + 1, Value::End)]
         });
-        if let Some((map, seconds)) = &affinity {
-            // An update changes the time of an entry and not its endpoint.
-            rule(format!("delete @{map} {{ {ip} saddr : ct mark }}"));
-            rule(format!("update @{map} {{ {ip} saddr timeout {seconds}s : ct mark }}"));
+        to.add_elements(&places, bounds);
+        let affinity = Affinity::of(service, family);
+        if let Some(affinity) = &affinity {
+            let mut ids: Vec<u32> = shares.ranges.iter().map(|(.., id)| *id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            to.add_elements(&affinity.marks, ids.into_iter().map(|id| Element::key(self.key_of(id))));
+            affinity.begin(to);
         }
-        rule(format!("goto to{}", family.digit()));
+        let numbers = match &service.policy {
+            Policy::Random { .. } | Policy::LeastConn => Numbers::Random,
+            Policy::RoundRobin => Numbers::Turns,
+            Policy::Maglev { .. } => Numbers::Hash { seed: SEED },
+        };
+        to.add_rule(&chain, |rule| match &shares.ranges[..] {
+            [(.., id)] => _ = rule.value(self.mark_of(*id)).set_mark(),
+            _ => _ = rule.number(numbers, shares.modulus as u32, family).look_up(&places).set_mark(),
+        });
+        if let Some(affinity) = &affinity {
+            affinity.end(to);
+        }
+        to.add_rule(&chain, |rule| _ = rule.goto(&format!("to{}", family.digit())));
     }
 
     /// Removes the addresses, chains and maps of a service.
-    pub fn remove_service(&self, out: &mut String, service: &Service) {
-        self.unlist(out, service);
-        self.drop_chains(out, service);
+    pub fn remove_service(&self, to: &mut Transaction, service: &Service) {
+        self.unlist(to, service);
+        self.drop_chains(to, service);
     }
 
     /// Removes the addresses of a service from the maps.
-    fn unlist(&self, out: &mut String, service: &Service) {
-        let table = &self.table;
-        for addr in &service.addrs {
-            let family = Family::of(*addr);
+    fn unlist(&self, to: &mut Transaction, service: &Service) {
+        for family in families(service) {
             let from = match shares(service, family, &service.members).modulus {
                 0 => "empty",
                 _ => "services",
             };
-            let (n, key) = (family.digit(), key(*addr, service.transport));
-            let _ = writeln!(out, "delete element inet {table} {from}{n} {{ {key} }}");
+            let addrs = service.addrs.iter().filter(|addr| Family::of(**addr) == family);
+            let keys = addrs.map(|addr| Element::key(key(*addr, service.transport)));
+            to.delete_elements(&format!("{from}{}", family.digit()), keys);
         }
     }
 
-    fn drop_chains(&self, out: &mut String, service: &Service) {
-        let table = &self.table;
+    /// Removes the rules of a service, and what they look up.
+    fn flush_chains(&self, to: &mut Transaction, service: &Service) {
+        for family in families(service) {
+            to.flush_chain(&chain(service, family));
+            to.flush_set(&places_map(service, family));
+            if let Some(affinity) = Affinity::of(service, family) {
+                to.flush_chain(&affinity.known);
+                to.flush_set(&affinity.marks);
+            }
+        }
+    }
+
+    fn drop_chains(&self, to: &mut Transaction, service: &Service) {
         for family in families(service) {
             let chain = chain(service, family);
-            let _ = writeln!(out, "flush chain inet {table} {chain}");
-            if service.affinity.is_some() {
-                let map = affinity_map(service, family);
-                let _ = writeln!(
-                    out,
-                    "flush chain inet {table} {chain}k\ndelete chain inet {table} {chain}k\n\
-                     delete map inet {table} {map}\ndelete set inet {table} {chain}m"
-                );
+            to.flush_chain(&chain);
+            if let Some(affinity) = Affinity::of(service, family) {
+                affinity.remove(to);
             }
-            let places = places_map(service, family);
-            let _ = writeln!(out, "delete chain inet {table} {chain}\ndelete map inet {table} {places}");
+            to.delete_chain(&chain);
+            to.delete_set(&places_map(service, family));
         }
+    }
+}
+
+/// Rules by which the clients of a service keep their endpoint for a time.
+struct Affinity {
+    family: Family,
+    time: Duration,
+    chain: String,
+    /// Map from clients' addresses to marks.
+    clients: String,
+    /// Set of the marks of endpoints that get new connections.
+    marks: String,
+    /// Chain for clients that have an endpoint.
+    known: String,
+}
+
+impl Affinity {
+    fn of(service: &Service, family: Family) -> Option<Affinity> {
+        let time = service.affinity?.max(Duration::from_secs(1));
+        let (chain, clients) = (chain(service, family), affinity_map(service, family));
+        let (marks, known) = (format!("{chain}m"), format!("{chain}k"));
+        Some(Affinity { family, time, chain, clients, marks, known })
+    }
+
+    fn define(&self, to: &mut Transaction) {
+        let Affinity { family, time, .. } = *self;
+        let (key, value) = (address_type(family), Type::MARK);
+        to.add_set(&self.clients, Set::Entries { key, value, max: AFFINITY_MAX, time });
+        to.add_set(&self.marks, Set::Keys(Type::MARK));
+        to.add_chain(&self.known);
+        to.add_rule(&self.known, |rule| _ = rule.remember(&self.clients, family, time));
+        to.add_rule(&self.known, |rule| _ = rule.goto(&format!("to{}", family.digit())));
+    }
+
+    /// Begins the chain of the service.
+    fn begin(&self, to: &mut Transaction) {
+        to.add_rule(&self.chain, |rule| {
+            rule.address(self.family, Address::Source, Register::FIRST).look_up(&self.clients).set_mark();
+        });
+        // An endpoint that gets no new connections is not in the set, and its clients get another one.
+        to.add_rule(&self.chain, |rule| _ = rule.mark().is_in(&self.marks).goto(&self.known));
+    }
+
+    /// Notes the endpoint that the chain has chosen.
+    fn end(&self, to: &mut Transaction) {
+        // An update changes the time of an entry and not its endpoint.
+        to.add_rule(&self.chain, |rule| _ = rule.forget(&self.clients, self.family));
+        to.add_rule(&self.chain, |rule| _ = rule.remember(&self.clients, self.family, self.time));
+    }
+
+    fn remove(&self, to: &mut Transaction) {
+        to.flush_chain(&self.known);
+        to.delete_chain(&self.known);
+        to.delete_set(&self.clients);
+        to.delete_set(&self.marks);
+    }
+}
+
+/// Type of an address as a key.
+fn address_type(family: Family) -> Type {
+    match family {
+        Family::V4 => Type::IPV4_ADDR,
+        Family::V6 => Type::IPV6_ADDR,
     }
 }
 
@@ -298,7 +322,7 @@ pub fn chain(service: &Service, family: Family) -> String {
 }
 
 /// Name of the map from numbers to endpoints of a service.
-fn places_map(service: &Service, family: Family) -> String {
+pub fn places_map(service: &Service, family: Family) -> String {
     format!("n{:016x}_{}", stable_hash(service.name.as_bytes()), family.digit())
 }
 
@@ -317,12 +341,36 @@ fn shares(service: &Service, family: Family, members: &[Member]) -> Shares {
     }
 }
 
+/// Name of the counter that counts flows to an endpoint.
+pub fn counter(id: u32) -> String {
+    format!("e{id}")
+}
+
 /// Address and port of an endpoint as data of a map.
-fn place(addr: SocketAddr) -> String {
-    format!("{} . {}", addr.ip(), addr.port())
+fn place(addr: SocketAddr) -> Vec<u8> {
+    padded(addr, &[])
 }
 
 /// Virtual address as a key.
-fn key(addr: SocketAddr, transport: Transport) -> String {
-    format!("{} . {} . {}", addr.ip(), transport.name(), addr.port())
+fn key(addr: SocketAddr, transport: Transport) -> Vec<u8> {
+    padded(addr, &[transport.number(), 0, 0, 0])
+}
+
+/// Parts of a key: the address, others, and the port, each padded to four bytes.
+fn padded(addr: SocketAddr, between: &[u8]) -> Vec<u8> {
+    let port = [&addr.port().to_be_bytes()[..], &[0, 0]].concat();
+    match addr.ip() {
+        IpAddr::V4(ip) => [&ip.octets()[..], between, &port].concat(),
+        IpAddr::V6(ip) => [&ip.octets()[..], between, &port].concat(),
+    }
+}
+
+/// Endpoint of [`place`].
+pub fn placed(bytes: &[u8]) -> Option<SocketAddr> {
+    let (ip, port): (IpAddr, &[u8; 4]) = match bytes.len() {
+        8 => (<[u8; 4]>::try_from(bytes.get(..4)?).ok()?.into(), bytes.last_chunk()?),
+        20 => (<[u8; 16]>::try_from(bytes.get(..16)?).ok()?.into(), bytes.last_chunk()?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_be_bytes([port[0], port[1]])))
 }

@@ -48,7 +48,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
-    ("kernel/netlink", &["generic", "socket", "message", "attributes"]),
+    ("kernel/nftables", &["feedback", "listing", "ruleset", "transaction", "expressions", "family", "shares"]),
+    ("kernel/netlink", &["generic", "batch", "socket", "message", "attributes"]),
     ("kernel/ebpf", &["connect", "forward", "recount", "maps", "object", "ranges", "tables", "layout", "sys"]),
     ("kernel/ebpf/forward", &["sweep", "walk", "memory", "interfaces"]),
     ("lab", &[
