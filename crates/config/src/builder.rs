@@ -6,7 +6,9 @@
 
 use crate::load::{Outcome, parse_values};
 use crate::machine::Machine;
-use crate::plan::{Acme, Admin, CacheMemory, Kernel, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry};
+use crate::plan::{
+    Acme, Admin, CacheMemory, Discovery, Kernel, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry,
+};
 use std::sync::Arc;
 
 /// A plan under construction. Nothing is checked before [`build`](Self::build).
@@ -32,6 +34,7 @@ pub struct Builder {
     admin: Option<Admin>,
     telemetry: Telemetry,
     resolver: Resolver,
+    discovery: Discovery,
     acme: Acme,
     cache: CacheMemory,
     kernel: Kernel,
@@ -50,8 +53,21 @@ impl Plan {
 /// Starts from an existing plan.
 impl From<Plan> for Builder {
     fn from(plan: Plan) -> Builder {
-        let Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes, pools } = plan;
-        Builder { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.to_vec(), pools }
+        let Plan { runtime, admin, telemetry, resolver, discovery, acme, cache, kernel, listeners, routes, pools } =
+            plan;
+        Builder {
+            runtime,
+            admin,
+            telemetry,
+            resolver,
+            discovery,
+            acme,
+            cache,
+            kernel,
+            listeners,
+            routes: routes.to_vec(),
+            pools,
+        }
     }
 }
 
@@ -74,6 +90,11 @@ impl Builder {
     /// Sets `[resolver]`: name servers and TTL bounds.
     pub fn resolver(self, resolver: Resolver) -> Builder {
         Builder { resolver, ..self }
+    }
+
+    /// Sets `[discovery]`: servers that pools ask for their endpoints.
+    pub fn discovery(self, discovery: Discovery) -> Builder {
+        Builder { discovery, ..self }
     }
 
     /// Sets `[cache]`: memory for the responses that routes store.
@@ -119,9 +140,21 @@ impl Builder {
     }
 
     fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
-        let Builder { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes, pools } = self;
-        let plan =
-            Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.into(), pools };
+        let Builder { runtime, admin, telemetry, resolver, discovery, acme, cache, kernel, listeners, routes, pools } =
+            self;
+        let plan = Plan {
+            runtime,
+            admin,
+            telemetry,
+            resolver,
+            discovery,
+            acme,
+            cache,
+            kernel,
+            listeners,
+            routes: routes.into(),
+            pools,
+        };
         parse_values(name, &plan.to_toml_with_secrets(), machine)
     }
 }

@@ -13,6 +13,7 @@ pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
 pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cache::{CacheDisk, CacheMemory};
+pub use crate::sections::discovery::Discovery;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;
@@ -35,8 +36,9 @@ pub use crate::sections::listener::{
 };
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
-    Check, Discover, Dns, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits,
-    PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,
+    Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
+    EndpointProtocol, HealthCheck, HttpList, LoadReports, Nomad, NomadServer, Own, Pool, PoolLimits, PoolTls, Probe,
+    Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
@@ -65,6 +67,8 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// Resolution of the names of endpoints.
     pub resolver: Resolver,
+    /// Servers that sources of endpoints ask; sources have copies of what they need.
+    pub discovery: Discovery,
     /// Authority that issues certificates.
     pub acme: Acme,
     /// Memory for the responses that routes store.

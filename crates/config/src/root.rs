@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
 use crate::sections::cache::{self, CACHE, CacheMemory};
+use crate::sections::discovery::{self, DISCOVERY, Discovery};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
@@ -62,6 +63,7 @@ pub(crate) static ROOT: Table = Table {
             "Name servers and TTL bounds for the names of endpoints.",
             "its defaults",
         ),
+        table("discovery", Kind::Table(&DISCOVERY), "Servers that pools ask for their endpoints.", "its defaults"),
         table(
             "acme",
             Kind::Table(&ACME),
@@ -128,7 +130,9 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let resolver = Resolver::of(&root.section("resolver"));
     resolver::check(&root.section("resolver"), findings);
     let mut listeners = listeners(root, &defaults, admin.as_ref(), findings);
-    let pools = pools(root, &defaults, &resolver, findings);
+    let discovery = Discovery::of(&root.section("discovery"));
+    discovery::check(&root.section("discovery"), findings);
+    let pools = pools(root, &defaults, &resolver, &discovery, findings);
     let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
     if defaults.has("route") {
         // Their routes have more than `pool` of a listener can say, and stand for themselves.
@@ -142,8 +146,19 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let cache = CacheMemory::of(&root.section("cache"));
     cache::check(&root.section("cache"), findings);
     let kernel = Kernel::of(&root.section("kernel"));
-    let plan =
-        Plan { runtime, admin, telemetry, resolver, acme, cache, kernel, listeners, routes: routes.into(), pools };
+    let plan = Plan {
+        runtime,
+        admin,
+        telemetry,
+        resolver,
+        discovery,
+        acme,
+        cache,
+        kernel,
+        listeners,
+        routes: routes.into(),
+        pools,
+    };
     checks::acme(root, &plan, findings);
     checks::loops(root, &plan, machine, findings);
     if let Some(machine) = machine {
@@ -177,6 +192,7 @@ impl Plan {
         }
         self.telemetry.lines(&Telemetry::unset()).section("[telemetry]", &mut out);
         self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
+        self.discovery.lines(&Discovery::unset()).section("[discovery]", &mut out);
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
         self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);

@@ -136,9 +136,9 @@ const ROWS: &[Row] = &[
     ),
     row(
         "[pool.app]\ndiscover = { consul = \"app\" }\nWEB",
-        ("EK0101", 2),
-        "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]",
-        "[resolver]\nnameservers = [\"127.0.0.1:8600\"]\n[pool.app]\ndiscover = { dns = { name = \"web.service.consul\", type = \"SRV\" } }\nWEB",
+        ("EK0103", 2),
+        "consul = { service = \"app\" }",
+        "[pool.app]\ndiscover = { consul = { service = \"app\" } }\nWEB",
     ),
     row(
         "[pool.app]\ndiscover = { kubernetes = \"app\" }\nWEB",

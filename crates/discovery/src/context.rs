@@ -1,10 +1,14 @@
-//! Parts of a plan that a source needs in addition to its own settings.
+//! Parts of a plan that a source needs in addition to its own settings, and what sources share.
 
-use evenkeel_config::plan::Resolver;
+use crate::engine::Engine;
+use crate::shared::Shared;
+use evenkeel_config::plan::{DockerServer, Resolver};
 
-/// Plan settings that sources share.
-#[derive(Clone, Debug)]
+/// Plan settings and connections that sources share.
+#[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Name servers and TTL bounds.
     pub resolver: Resolver,
+    /// Engines whose containers are followed.
+    pub docker: Shared<DockerServer, Engine>,
 }

@@ -25,6 +25,8 @@ const APART: Duration = Duration::from_millis(100);
 pub struct Discovery {
     following: Arc<Mutex<Following>>,
     news: Arc<Pending>,
+    /// Connections that sources share.
+    shared: Context,
     /// Time at which changes were last returned.
     last: Option<Instant>,
 }
@@ -158,13 +160,13 @@ impl Discovery {
     }
 
     /// The current sources, now and after later plans, for metrics.
-    pub(crate) fn shared(&self) -> Arc<Mutex<Following>> {
+    pub(crate) fn current(&self) -> Arc<Mutex<Following>> {
         self.following.clone()
     }
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
-        let context = Context { resolver: resolver.clone() };
+        let context = Context { resolver: resolver.clone(), ..self.shared.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
         Source { pool, source, allow_empty, resolver, began, said, task }.into()

@@ -6,11 +6,26 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Endpoints, as a source lists them at one time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List {
+    pub endpoints: Vec<Endpoint>,
+    /// Time for which it is valid; `None` = until the next one.
+    pub ttl: Option<Duration>,
+    /// Entries that are left out, each with its name and the reason.
+    pub skipped: Vec<String>,
+}
+
+impl From<Vec<Endpoint>> for List {
+    fn from(endpoints: Vec<Endpoint>) -> List {
+        List { endpoints, ..List::default() }
+    }
+}
+
 /// Answer of a source, whenever it has one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// A list of endpoints with its TTL; without one it is valid until the next list.
-    List(Vec<Endpoint>, Option<Duration>),
+    List(List),
     /// Confirmation of the last list.
     Same,
     /// Nothing to add to the last answer, whatever that was.
@@ -41,6 +56,14 @@ pub enum News {
     Recovered,
 }
 
+/// Change of the list, and of the entries that are left out of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    pub news: Option<News>,
+    /// Entries that are left out, if they are others than before; none if all are back.
+    pub skipped: Option<Vec<String>>,
+}
+
 /// List of one source, with its history.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
@@ -51,6 +74,8 @@ pub struct Kept {
     pub held_at: Option<Duration>,
     /// TTL of the list, if the source gave one.
     pub ttl: Option<Duration>,
+    /// Entries that were left out of the list.
+    skipped: Vec<String>,
     /// Reason why the last answer did not count.
     trouble: Option<News>,
     last: Last,
@@ -82,26 +107,33 @@ impl Kept {
         })
     }
 
+    /// Entries that are left out of the last list, each with its name and the reason.
+    pub fn skipped(&self) -> &[String] {
+        &self.skipped
+    }
+
     /// Applies an answer received at `now`, a time since 1970. Returns what is new for the log.
-    pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Option<News> {
-        let (list, ttl) = match answer {
+    pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Taken {
+        let list = match answer {
             Answer::Failed(why) => {
                 self.counts[FAILED] += 1;
-                return self.troubled(News::Failing(why));
+                return Taken { news: self.troubled(News::Failing(why)), skipped: None };
             }
-            Answer::Same => return self.again(now),
-            Answer::Nothing => return None,
-            Answer::List(list, ttl) => (list, ttl),
+            Answer::Same => return Taken { news: self.again(now), skipped: None },
+            Answer::Nothing => return Taken::default(),
+            Answer::List(list) => list,
         };
-        if list.is_empty() && !allow_empty {
-            return self.emptied();
+        let skipped = (list.skipped != self.skipped).then(|| list.skipped.clone());
+        self.skipped = list.skipped;
+        if list.endpoints.is_empty() && !allow_empty {
+            return Taken { news: self.emptied(), skipped };
         }
         self.last = Last::Counted;
-        (self.held_at, self.ttl) = (Some(now), ttl);
+        (self.held_at, self.ttl) = (Some(now), list.ttl);
         let trouble = self.trouble.take();
-        let news = self.change(list);
+        let news = self.change(list.endpoints);
         self.counts[if news.is_some() { CHANGED } else { UNCHANGED }] += 1;
-        news.or(trouble.map(|_| News::Recovered))
+        Taken { news: news.or(trouble.map(|_| News::Recovered)), skipped }
     }
 
     /// Confirms the last list, which ends a failure.
@@ -156,15 +188,19 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     fn list(text: &str) -> Answer {
-        Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list"), Some(S))
+        Answer::List(List {
+            endpoints: evenkeel_config::endpoint_list("a.json", text).expect("a good list"),
+            ttl: Some(S),
+            skipped: Vec::new(),
+        })
     }
 
     fn nothing() -> Answer {
-        Answer::List(vec![], Some(S))
+        Answer::List(List { ttl: Some(S), ..List::default() })
     }
 
     fn give(kept: &mut Kept, answer: Answer) -> Option<News> {
-        kept.take(answer, S, false)
+        kept.take(answer, S, false).news
     }
 
     fn fail(kept: &mut Kept) -> Option<News> {
@@ -192,8 +228,9 @@ mod tests {
         give(&mut kept, list(r#"["10.0.0.1:1"]"#));
         let heavy = list(r#"[{"addr": "10.0.0.1:1", "weight": 2}]"#);
         assert_eq!(give(&mut kept, heavy.clone()), Some(News::Changed(vec![], vec![])));
-        let Answer::List(heavy, ttl) = heavy else { panic!("it is a list") };
-        assert_eq!(give(&mut kept, Answer::List([heavy.clone(), heavy].concat(), ttl)), None);
+        let Answer::List(heavy) = heavy else { panic!("it is a list") };
+        let twice = List { endpoints: [&heavy.endpoints[..], &heavy.endpoints[..]].concat(), ..heavy };
+        assert_eq!(give(&mut kept, Answer::List(twice)), None);
         assert_eq!(names(&kept), ["10.0.0.1:1"]);
     }
 
@@ -204,7 +241,7 @@ mod tests {
         assert_eq!(fail(&mut kept), Some(News::Failing("SERVFAIL".into())));
         assert!((0..40).all(|_| fail(&mut kept).is_none()), "told once");
         assert_eq!((names(&kept), kept.held_at), (vec!["10.0.0.1:1"], Some(S)));
-        assert_eq!(kept.take(list(r#"["10.0.0.1:1"]"#), 9 * S, false), Some(News::Recovered));
+        assert_eq!(kept.take(list(r#"["10.0.0.1:1"]"#), 9 * S, false).news, Some(News::Recovered));
         assert_eq!(kept.held_at, Some(9 * S));
         assert!(fail(&mut kept).is_some(), "it is another failure");
     }
@@ -230,7 +267,7 @@ mod tests {
         assert_eq!(give(&mut kept, nothing()), Some(News::Emptied));
         assert_eq!(give(&mut kept, nothing()), None);
         assert_eq!((names(&kept).len(), kept.counts), (1, [1, 0, 2, 0]));
-        let news = kept.take(nothing(), S, true);
+        let news = kept.take(nothing(), S, true).news;
         assert_eq!(news, Some(News::Changed(vec![], vec!["10.0.0.1:1".into()])));
         assert!(kept.endpoints().is_empty());
     }
@@ -239,9 +276,9 @@ mod tests {
     fn what_still_holds_is_as_young_as_the_last_look() {
         let mut kept = Kept::default();
         give(&mut kept, list(r#"["10.0.0.1:1"]"#));
-        assert_eq!(kept.take(Answer::Same, 7 * S, false), None);
+        assert_eq!(kept.take(Answer::Same, 7 * S, false).news, None);
         assert_eq!(kept.held_at, Some(7 * S));
-        assert_eq!(kept.take(Answer::Nothing, 9 * S, false), None);
+        assert_eq!(kept.take(Answer::Nothing, 9 * S, false).news, None);
         assert_eq!((kept.held_at, kept.counts), (Some(7 * S), [1, 1, 0, 0]));
     }
 
@@ -250,8 +287,8 @@ mod tests {
         let mut kept = Kept::default();
         give(&mut kept, list(r#"["10.0.0.1:1"]"#));
         let _ = (fail(&mut kept), fail(&mut kept));
-        assert_eq!(kept.take(Answer::Same, 9 * S, false), Some(News::Recovered));
-        assert_eq!(kept.take(Answer::Same, 9 * S, false), None, "told once");
+        assert_eq!(kept.take(Answer::Same, 9 * S, false).news, Some(News::Recovered));
+        assert_eq!(kept.take(Answer::Same, 9 * S, false).news, None, "told once");
         assert_eq!((kept.held_at, kept.counts), (Some(9 * S), [1, 2, 0, 2]));
         assert!(fail(&mut kept).is_some(), "it is another failure");
     }
@@ -263,9 +300,26 @@ mod tests {
         assert_eq!((kept.held_at, kept.counts), (None, [0; 4]), "there was nothing before");
         give(&mut kept, list(r#"["10.0.0.1:1"]"#));
         give(&mut kept, nothing());
-        assert_eq!(kept.take(Answer::Same, 9 * S, false), None);
+        assert_eq!(kept.take(Answer::Same, 9 * S, false).news, None);
         assert_eq!((kept.held_at, kept.counts), (Some(S), [1, 0, 2, 0]));
         assert!(fail(&mut kept).is_some());
         assert_eq!(give(&mut kept, Answer::Same), Some(News::Emptied));
+    }
+
+    #[test]
+    fn entries_that_are_left_out_are_named_once_and_when_they_are_back() {
+        let mut kept = Kept::default();
+        let one = evenkeel_config::endpoint_list("a.json", r#"["10.0.0.1:1"]"#).expect("a good list");
+        let list = |skipped: &[&str]| {
+            let skipped = skipped.iter().map(ToString::to_string).collect();
+            Answer::List(List { endpoints: one.clone(), ttl: None, skipped })
+        };
+        let mut take = |answer| kept.take(answer, S, false).skipped;
+        assert_eq!(take(list(&["b: port 0"])), Some(vec!["b: port 0".into()]));
+        assert_eq!(take(list(&["b: port 0"])), None, "told once");
+        assert_eq!(take(Answer::Failed("down".into())), None);
+        assert_eq!(take(list(&[])), Some(vec![]));
+        assert_eq!(take(list(&[])), None);
+        assert!(kept.skipped().is_empty() && names(&kept) == ["10.0.0.1:1"]);
     }
 }

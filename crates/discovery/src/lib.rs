@@ -5,14 +5,20 @@
 //! 2. [`following`]: the sources of a plan, and the endpoints that its pools get from them. Everything runs as tasks of
 //!    one event loop, and no source waits for another.
 //! 3. [`kept`] decides, without I/O, which answers count; [`out`] accepts the answers of a source.
-//! 4. [`sources`]: one file per kind of source. Their common settings are in [`context`]; those that have to poll use
-//!    [`polling`].
-//! 5. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
-//! 6. [`metrics`]: counters of the sources.
+//! 4. [`sources`]: one file per kind of source. Their common settings and connections are in [`context`] and [`shared`];
+//!    those that have to poll use [`polling`].
+//! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`entries`]
+//!    reads lists, [`registry`] and [`backoff`] have what all share.
+//! 6. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
+//! 7. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
 mod ask;
+mod backoff;
+mod blocking;
 mod context;
+mod engine;
+mod entries;
 mod following;
 mod kept;
 mod lock;
@@ -21,6 +27,8 @@ mod metrics;
 mod out;
 mod polling;
 pub mod providers;
+mod registry;
+mod shared;
 mod sources;
 mod system;
 

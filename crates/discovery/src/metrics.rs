@@ -22,7 +22,7 @@ type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
 impl Numbers {
     /// A collector for the sources of `discovery`, now and after later plans.
     pub fn new(discovery: &Discovery) -> Numbers {
-        Numbers(discovery.shared())
+        Numbers(discovery.current())
     }
 }
 
@@ -45,7 +45,7 @@ impl Collector for Numbers {
             }
         }
         let now = unix_time();
-        let gauges: [Gauge<'_>; 4] = [
+        let gauges: [Gauge<'_>; 5] = [
             (
                 "evenkeel_discovery_last_success_timestamp_seconds",
                 "Unix time when the list of a source was last confirmed; 0: never",
@@ -64,6 +64,11 @@ impl Collector for Numbers {
             ("evenkeel_discovery_endpoints", "Endpoints found by a source", &|source| {
                 source.kept().endpoints().len() as f64
             }),
+            (
+                "evenkeel_discovery_skipped_entries",
+                "Entries of the list of a source that are left out, as the log says",
+                &|source| source.kept().skipped().len() as f64,
+            ),
         ];
         for (name, help, value) in gauges {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -79,16 +79,30 @@ impl Out {
     /// Submits an answer of the source.
     pub fn put(&mut self, answer: Answer) {
         let mut kept = lock(&self.kept);
-        let news = kept.take(answer, unix_time(), self.allow_empty);
+        let taken = kept.take(answer, unix_time(), self.allow_empty);
         let endpoints = kept.endpoints().len();
         drop(kept);
-        if let Some(news) = news {
+        if let Some(skipped) = taken.skipped {
+            self.log_skipped(&skipped);
+        }
+        if let Some(news) = taken.news {
             if matches!(news, News::Changed(..)) {
                 self.news.note(&self.pool);
             }
             self.log(news, endpoints);
         }
         self.answered.send_replace(true);
+    }
+
+    fn log_skipped(&self, skipped: &[String]) {
+        let (pool, source) = (&*self.pool, &*self.source);
+        match skipped.len() {
+            0 => tracing::info!(pool, source, "no entry of the list is left out any more"),
+            entries => {
+                let first = skipped.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ");
+                tracing::warn!(pool, source, entries, first, "entries of the list are left out");
+            }
+        }
     }
 
     fn log(&self, news: News, endpoints: usize) {
@@ -99,7 +113,7 @@ impl Out {
                 tracing::info!(pool, source, endpoints, came, left, "endpoints changed");
             }
             News::Emptied if endpoints == 0 => match &self.name {
-                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresseses"),
+                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresses"),
                 None => tracing::warn!(pool, source, "no endpoints were found"),
             },
             News::Emptied => {
@@ -163,7 +177,7 @@ mod tests {
     async fn a_source_may_speak_whenever_it_has_something_to_say() {
         let news = Arc::<Pending>::default();
         let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone());
-        let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list"), None);
+        let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list").into());
         let woken = || {
             timeout(Duration::from_millis(1), async {
                 news.wait().await;

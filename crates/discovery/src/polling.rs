@@ -64,9 +64,9 @@ impl Row {
                 self.failures = 0;
                 min
             }
-            Answer::List(_, ttl) => {
+            Answer::List(list) => {
                 self.failures = 0;
-                ttl.unwrap_or(max).min(max).max(min)
+                list.ttl.unwrap_or(max).min(max).max(min)
             }
         };
         wait.mul_f64(1.0 + spread * drawn)
@@ -76,6 +76,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::List;
 
     const S: Duration = Duration::from_secs(1);
 
@@ -87,7 +88,7 @@ mod tests {
     }
 
     fn list(seconds: u64) -> Answer {
-        Answer::List(vec![], Some(Duration::from_secs(seconds)))
+        Answer::List(List { ttl: Some(Duration::from_secs(seconds)), ..List::default() })
     }
 
     #[test]
@@ -95,7 +96,7 @@ mod tests {
         for (ttl, wait) in [(0, 1), (1, 1), (20, 20), (86_400, 300), (u64::from(u32::MAX), 300)] {
             assert_eq!(row(PACE).wait(&list(ttl), 1.0), Duration::from_secs(wait));
         }
-        assert_eq!(row(PACE).wait(&Answer::List(vec![], None), 1.0), PACE.max);
+        assert_eq!(row(PACE).wait(&Answer::List(List::default()), 1.0), PACE.max);
         let spread = Pace { spread: 0.1, ..PACE };
         assert_eq!(row(spread).wait(&list(20), 1.0), 22 * S);
         assert_eq!(row(spread).wait(&list(20), 0.0), 20 * S);

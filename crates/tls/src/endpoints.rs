@@ -55,6 +55,21 @@ pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(servers(ca)?).with_no_client_auth()))
 }
 
+/// Configuration like [`trusting`] that presents a certificate, from files with its chain and its key.
+///
+/// # Errors
+/// The first file that cannot be used.
+pub fn speaking(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<Arc<ClientConfig>, FileError> {
+    let cannot = |error: Error| FileError::new(false, error.to_string(), "this is a bug in evenkeel");
+    let Some((cert, key)) = identity else { return trusting(ca) };
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(cannot)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(servers(ca)?);
+    // Read once more as a pair, for an error that names the file at fault.
+    pair::certified(cert, key)?;
+    Ok(Arc::new(builder.with_client_auth_cert(pair::chain(cert)?, pair::key(key)?).map_err(cannot)?))
+}
+
 /// Verifier with the authorities of a file, or of the system.
 fn servers(ca: Option<&Path>) -> Result<Arc<Servers>, FileError> {
     let authorities = match ca {

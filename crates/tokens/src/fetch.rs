@@ -2,21 +2,13 @@
 
 use crate::keys::SET_MAX;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{ACCEPT, CACHE_CONTROL, HOST, HeaderMap, USER_AGENT};
-use hyper::rt::{Read, Write};
+pub use evenkeel_fetch::Fault;
+use evenkeel_fetch::{Client, Server};
+use http_body_util::Full;
+use hyper::header::{ACCEPT, CACHE_CONTROL, HeaderMap};
 use hyper::{Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use std::path::Path;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
-
-/// Reason why a set was not fetched.
-pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Response of a server, with a set of keys.
 #[derive(Debug)]
@@ -38,56 +30,18 @@ pub async fn fetch(url: &str, ca: Option<&Path>, patience: Duration) -> Result<F
     }
 }
 
-/// The connection of a request. Dropped with it, so that no server can hold one for longer.
-struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
-    task: AbortHandle,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 async fn once(url: &str, ca: Option<&Path>) -> Result<Fetched, Fault> {
     let uri: Uri = url.parse()?;
-    let authority = uri.authority().ok_or("the URL names no host")?.as_str();
+    let authority = uri.authority().ok_or("the URL names no host")?;
+    let server = Server::at(&format!("{}://{authority}", uri.scheme_str().unwrap_or_default()))?;
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut connection = connect(&uri, ca).await?;
-    let request = Request::get(path)
-        .header(HOST, authority)
-        .header(USER_AGENT, concat!("evenkeel/", env!("CARGO_PKG_VERSION")))
-        .header(ACCEPT, "application/jwk-set+json, application/json");
-    let answer = connection.sender.send_request(request.body(Empty::new())?).await?;
-    if answer.status() != StatusCode::OK {
-        return Err(format!("it answered {}", answer.status()).into());
+    let request = Request::get(path).header(ACCEPT, "application/jwk-set+json, application/json");
+    let mut client = Client::new(server.trusting(ca.map(Path::to_path_buf)));
+    let (head, json) = client.whole(request.body(Full::default())?, SET_MAX).await?.into_parts();
+    if head.status != StatusCode::OK {
+        return Err(format!("it answered {}", head.status).into());
     }
-    let max_age = max_age(answer.headers());
-    let body = Limited::new(answer.into_body(), SET_MAX).collect().await;
-    let json = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-        true => format!("its answer is larger than {} KiB", SET_MAX / 1024).into(),
-        false => error,
-    })?;
-    Ok(Fetched { json: json.to_bytes(), max_age })
-}
-
-async fn connect(uri: &Uri, ca: Option<&Path>) -> Result<Connection, Fault> {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_secure = uri.scheme_str() == Some("https");
-    let socket = TcpStream::connect((host, uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }))).await?;
-    if !is_secure {
-        return begin(TokioIo::new(socket)).await;
-    }
-    // The file is read anew for each connection: it may have been renewed.
-    let tls = TlsConnector::from(evenkeel_tls::endpoints::trusting(ca).map_err(|error| error.what)?);
-    begin(TokioIo::new(tls.connect(ServerName::try_from(host.to_owned())?, socket).await?)).await
-}
-
-async fn begin(stream: impl Read + Write + Unpin + Send + 'static) -> Result<Connection, Fault> {
-    let (sender, connection) = handshake(stream).await?;
-    let task = tokio::spawn(async move { _ = connection.await }).abort_handle();
-    Ok(Connection { sender, task })
+    Ok(Fetched { json, max_age: max_age(&head.headers) })
 }
 
 /// Lifetime of an answer (RFC 9111 section 5.2.2): `max-age`, or none at all.

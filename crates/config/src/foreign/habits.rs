@@ -150,6 +150,10 @@ const HABITS: &[Habit] = &[
         Seen::Text,
         "dns = { name = <\"web.internal\">, port = 8080 }, with the port of the endpoints",
     ),
+    ("discover of [pool.NAME]", "consul", Seen::Text, "consul = { service = <\"web\"> }"),
+    ("discover of [pool.NAME]", "nomad", Seen::Text, "nomad = { service = <\"web\"> }"),
+    ("discover of [pool.NAME]", "http", Seen::Url, "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
+    ("discover of [pool.NAME]", "docker", Seen::Text, "docker = { labels = [<\"evenkeel.pool=web\">] }"),
 ];
 
 /// Text to write instead of a value that does not fit; `None` if no row matches.

@@ -43,7 +43,9 @@ const CORS: &str =
 const PASSWORDS: &str =
     "basic_auth = { file = \"/etc/evenkeel/htpasswd\" } in a [[route]], with the users that htpasswd -B writes";
 const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/2 is on wherever a listener has tls";
-const CONSUL: &str = "evenkeel does not read the Consul catalog yet: use its DNS, dns = { name = \"web.service.consul\", type = \"SRV\" }, with nameservers = [\"127.0.0.1:8600\"] in [resolver]";
+const CONSUL: &str = "discover = { consul = { service = <\"web\"> } }";
+const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
+const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
 const ETCD: &str =
     "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
@@ -155,7 +157,10 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "[admin], with http = { bind = \"127.0.0.1:9900\" } for /metrics, /livez and /readyz",
             ),
             ("resolvers dns nameservers", "[resolver], with nameservers = [\"10.0.0.53:53\"]"),
-            ("providers discovery", "discover = { dns = { name = \"web.internal\", port = 8080 } } in [pool.NAME]"),
+            (
+                "providers",
+                "discover of [pool.NAME], such as discover = { consul = { service = \"web\" } }; servers stand in [discovery]",
+            ),
             ("timeout timeouts", "[defaults.timeouts]"),
             ("retries retry", "[defaults.retry]"),
             ("balance algorithm lbpolicy iphash leastconn", BALANCE),
@@ -429,6 +434,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("allow deny", ACCESS),
             ("headers addheader setheader header", HEADERS),
             ("consul", CONSUL),
+            ("nomad", NOMAD),
+            ("docker podman", DOCKER),
             ("kubernetes k8s", KUBERNETES),
             (
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
@@ -514,9 +521,11 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "name hostname host a",
                 "dns = { name = <\"web.internal\">, port = 8080 }, with the port of the endpoints",
             ),
-            ("consul", CONSUL),
-            ("kubernetes k8s service", KUBERNETES),
-            ("etcd zookeeper eureka nomad docker http xds eds", ETCD),
+            ("service", "consul = { service = <\"web\"> }, nomad = { service = <\"web\"> }"),
+            ("podman container", "docker = { labels = [<\"evenkeel.pool=web\">] }"),
+            ("url", "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
+            ("kubernetes k8s", KUBERNETES),
+            ("etcd zookeeper eureka xds eds", ETCD),
             ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
         ],
     ),

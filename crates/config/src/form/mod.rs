@@ -112,6 +112,10 @@ pub enum Form {
     HttpsUrl,
     /// URL of a telemetry collector, with or without TLS.
     CollectorUrl,
+    /// URL of a server's API, with or without TLS, or a Unix socket.
+    ServerUrl,
+    /// URL of a list, with or without TLS.
+    ListUrl,
     File,
     /// Path in the file system, with `*` allowed in its last component.
     Include,
@@ -217,6 +221,10 @@ impl Form {
             Form::Secret => "text of 16 to 1024 bytes",
             Form::HttpsUrl => "a URL, such as \"https://ca.internal/acme/directory\"",
             Form::CollectorUrl => "a URL, such as \"http://127.0.0.1:4318\"",
+            Form::ServerUrl => {
+                "a URL, such as \"https://consul.internal:8501\", or a socket, such as \"unix:/run/api.sock\""
+            }
+            Form::ListUrl => "a URL, such as \"https://lists.internal/web.json\"",
             Form::File => "a file path",
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
@@ -269,7 +277,8 @@ impl Form {
             Form::Label | Form::File | Form::Include => "^.+$",
             Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
             Form::HttpsUrl => "^https://[^\\s]+$",
-            Form::CollectorUrl => "^https?://[^\\s]+$",
+            Form::CollectorUrl | Form::ListUrl => "^https?://[^\\s]+$",
+            Form::ServerUrl => "^(https?://[^\\s]+|unix:/.+)$",
             Form::Content => "^[\\s\\S]{1,1024}$",
             Form::Payload => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
@@ -344,6 +353,8 @@ impl Form {
             Form::CookiePath => path::of_cookie(text).map(|()| Formed::Text(text.to_string())),
             Form::DnsName => address::dns_name(text).map(Formed::Text),
             Form::Authority => host::authority(text).map(Formed::Text),
+            Form::ServerUrl => url::server(text).map(|()| Formed::Text(text.to_string())),
+            Form::ListUrl => url::list(text).map(|()| Formed::Text(text.to_string())),
             Form::CollectorUrl => url::collector(text).map(|()| Formed::Text(text.to_string())),
             Form::HttpsUrl => url::https(text).map(|()| Formed::Text(text.to_string())),
             Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {

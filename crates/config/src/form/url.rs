@@ -1,4 +1,4 @@
-//! URLs of an ACME directory (HTTPS only), of a collector and of keys: scheme, host, path and perhaps a query.
+//! URLs of an ACME directory (HTTPS only), of a collector, of servers, of lists and of keys: scheme, host, path and perhaps a query.
 
 use super::host;
 use super::misfit::Misfit;
@@ -8,6 +8,9 @@ use std::net::IpAddr;
 
 /// Longest URL accepted, in bytes.
 const MAX: usize = 1024;
+
+/// Longest path of a Unix socket, in bytes (`sun_path` without its end).
+const UNIX_MAX: usize = 107;
 
 pub(super) fn https(text: &str) -> Result<(), Misfit> {
     const AS: &str = "write \"https://acme-v02.api.letsencrypt.org/directory\"";
@@ -61,6 +64,33 @@ pub(super) fn collector(text: &str) -> Result<(), Misfit> {
         return Err(bad(text, "a path is appended to it", AS));
     }
     behind_scheme(text, rest, AS)
+}
+
+/// Checks the URL of a server whose API is asked: with or without TLS, no query; or a Unix socket.
+pub(super) fn server(text: &str) -> Result<(), Misfit> {
+    const AS: &str = "write \"http://127.0.0.1:8500\", or \"unix:/run/api.sock\"";
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.starts_with('/') && path.len() <= UNIX_MAX && !path.contains('\0') {
+            true => Ok(()),
+            false => Err(bad(text, "it is not the absolute path of a socket", AS)),
+        };
+    }
+    let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
+        return Err(bad(text, "it has no \"http://\" or \"https://\"", AS));
+    };
+    if rest.contains('?') {
+        return Err(bad(text, "a path is appended to it", AS));
+    }
+    behind_scheme(text, rest, AS)
+}
+
+/// Checks the URL of a list: with or without TLS.
+pub(super) fn list(text: &str) -> Result<(), Misfit> {
+    const AS: &str = "write \"http://127.0.0.1:9000/web.json\"";
+    match text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) {
+        Some(rest) => behind_scheme(text, rest, AS),
+        None => Err(bad(text, "it has no \"http://\" or \"https://\"", AS)),
+    }
 }
 
 fn behind_scheme(text: &str, rest: &str, like: &str) -> Result<(), Misfit> {

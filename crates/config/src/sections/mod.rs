@@ -6,6 +6,7 @@ pub(crate) mod acme;
 pub(crate) mod action;
 pub(crate) mod admin;
 pub(crate) mod cache;
+pub(crate) mod discovery;
 pub(crate) mod error_pages;
 pub(crate) mod filters;
 pub(crate) mod kernel;

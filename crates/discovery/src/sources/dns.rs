@@ -2,7 +2,7 @@
 
 use crate::ask::ask;
 use crate::context::Context;
-use crate::kept::Answer;
+use crate::kept::{Answer, List};
 use crate::message::{Beside, Records, Reply, Service};
 use crate::out::Out;
 use crate::polling::{Look, Pace, poll};
@@ -55,7 +55,7 @@ impl Look for Name {
             _ => self.addresses(&conf).await,
         };
         match found {
-            Ok((endpoints, ttl)) => Answer::List(endpoints, Some(ttl)),
+            Ok((endpoints, ttl)) => Answer::List(List { endpoints, ttl: Some(ttl), skipped: Vec::new() }),
             Err(why) => Answer::Failed(why),
         }
     }

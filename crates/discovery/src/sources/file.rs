@@ -58,7 +58,7 @@ impl List {
         }
         self.read = Some((stamp, list.is_ok()));
         match list {
-            Ok(endpoints) => Answer::List(endpoints, None),
+            Ok(endpoints) => Answer::List(endpoints.into()),
             Err(why) => Answer::Failed(why),
         }
     }
@@ -115,7 +115,7 @@ mod tests {
 
     fn names(answer: Answer) -> Vec<String> {
         match answer {
-            Answer::List(endpoints, _) => endpoints.iter().map(|e| e.name.to_string()).collect(),
+            Answer::List(list) => list.endpoints.iter().map(|e| e.name.to_string()).collect(),
             other => panic!("{other:?}"),
         }
     }

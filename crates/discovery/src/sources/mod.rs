@@ -1,8 +1,12 @@
 //! Sources of endpoints: one file per kind, and one line here. A source runs forever and puts its answers
 //! into its [`Out`]; those that have to poll use [`poll`](crate::polling::poll).
 
+mod consul;
 mod dns;
+mod docker;
 mod file;
+mod http;
+mod nomad;
 
 use crate::context::Context;
 use crate::out::Out;
@@ -13,5 +17,9 @@ pub async fn run(source: Source, context: Context, out: Out) -> ! {
     match source {
         Source::Dns(dns) => dns::run(dns, context, out).await,
         Source::File(path) => file::run(path, out).await,
+        Source::Http(list) => http::run(list, out).await,
+        Source::Consul(consul) => consul::run(consul, out).await,
+        Source::Nomad(nomad) => nomad::run(nomad, out).await,
+        Source::Docker(docker) => docker::run(docker, context, out).await,
     }
 }

@@ -3,21 +3,17 @@
 use super::spans::Source;
 use bytes::Bytes;
 use evenkeel_config::plan;
+use evenkeel_fetch::{Client, Server};
 use evenkeel_proxy::finished::FinishedRequest;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, RETRY_AFTER};
-use hyper::{Method, Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{Request, StatusCode};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Time that a collector may take for a batch.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,17 +51,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A collector, and the connection to it, while there is one.
+/// A collector, and the client that has the connection to it.
 pub struct Collector {
     plan: plan::Traces,
     source: Source,
-    connection: Option<SendRequest<Full<Bytes>>>,
+    client: Option<Client>,
 }
 
 impl Collector {
     /// Creates a client of the collector of a plan.
     pub fn new(plan: &plan::Traces) -> Collector {
-        Collector { source: Source::new(&plan.service_name), plan: plan.clone(), connection: None }
+        Collector { source: Source::new(&plan.service_name), plan: plan.clone(), client: None }
     }
 
     /// Sends a batch. Returns the number of its spans that were refused although the batch was accepted.
@@ -80,8 +76,8 @@ impl Collector {
         };
         let at = &self.plan.endpoint;
         let (status, pause, answer) = answered.map_err(|error| {
-            self.connection = None;
-            Fault::Later { why: format!("the collector at {at} does not answer: {error}"), pause: None }
+            let why = format!("the collector at {at} does not answer: {error}");
+            Fault::Later { why, pause: None }
         })?;
         match status {
             StatusCode::OK => {
@@ -100,53 +96,23 @@ impl Collector {
     }
 
     async fn post(&mut self, body: Bytes) -> Result<(StatusCode, Option<Duration>, Bytes), Error> {
-        let uri: Uri = format!("{}/v1/traces", self.plan.endpoint.trim_end_matches('/')).parse()?;
-        let mut kept = self.connection.take();
-        if let Some(connection) = &mut kept
-            && connection.ready().await.is_err()
-        {
-            kept = None;
-        }
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => connect(&uri, self.plan.ca.as_deref()).await?,
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => {
+                let server = Server::at(&self.plan.endpoint)?.trusting(self.plan.ca.clone());
+                none.insert(Client::new(server))
+            }
         };
-        let authority = uri.authority().ok_or("its URL names no host")?;
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(uri.path())
-            .header(HOST, authority.as_str())
-            .header(CONTENT_TYPE, "application/x-protobuf");
+        let mut request = Request::post("/v1/traces").header(CONTENT_TYPE, "application/x-protobuf");
         if let Some(file) = &self.plan.headers_file {
             for (name, value) in fields(file)? {
                 request = request.header(name, value);
             }
         }
-        let answer = connection.send_request(request.body(Full::new(body))?).await?;
-        let (head, body) = answer.into_parts();
-        let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
-        self.connection = Some(connection);
+        let (head, body) = client.whole(request.body(Full::new(body))?, ANSWER_MAX).await?.into_parts();
         let pause = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Ok((head.status, pause.map(Duration::from_secs), body))
     }
-}
-
-async fn connect(uri: &Uri, ca: Option<&Path>) -> Result<SendRequest<Full<Bytes>>, Error> {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_secure = uri.scheme_str() == Some("https");
-    let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-    let socket = TcpStream::connect((host, port)).await?;
-    if !is_secure {
-        let (sender, connection) = handshake(TokioIo::new(socket)).await?;
-        tokio::spawn(connection);
-        return Ok(sender);
-    }
-    // The files are read anew for each connection: they may have been renewed.
-    let tls = TlsConnector::from(evenkeel_tls::endpoints::trusting(ca).map_err(|error| error.what)?);
-    let stream = tls.connect(ServerName::try_from(host.to_owned())?, socket).await?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
 }
 
 /// The fields in a file, a line of `Name: value` for each.

@@ -30,8 +30,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "message", "polling", "out", "kept", "lock",
-        "system",
+        "metrics", "following", "providers", "sources", "ask", "context", "engine", "blocking", "registry", "backoff", "entries",
+        "message", "polling", "out", "kept", "shared", "lock", "system",
     ]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
@@ -43,6 +43,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "commands greeting", "arguments", "output", "reach", "serve", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
     ]),
+    ("fetch", &["lines", "client", "server", "fault"]),
     ("kernel", &[
         "plane", "explain worker", "prerequisites", "cleanup", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
         "driver", "service", "netlink",

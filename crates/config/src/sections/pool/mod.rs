@@ -19,7 +19,11 @@ mod subset;
 mod tls;
 mod tolerate;
 
-pub use discover::{Discover, Dns, Records, Source};
+pub(crate) use discover::{CONSUL_SERVER, DOCKER_SERVER, NOMAD_SERVER, check_server};
+pub use discover::{
+    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, HttpList, Nomad, NomadServer, Records,
+    Source,
+};
 pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};
 pub use http2::{EndpointHttp2, EndpointProtocol};
@@ -40,6 +44,7 @@ pub(crate) use outlier::{check as check_outlier, outlier};
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
+use crate::sections::discovery::Discovery;
 use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
@@ -379,6 +384,7 @@ pub(crate) fn pools(
     root: &Section,
     defaults: &Section,
     resolver: &Resolver,
+    servers: &Discovery,
     findings: &mut Findings,
 ) -> Vec<Arc<Pool>> {
     let named = root.named("pool");
@@ -391,19 +397,19 @@ pub(crate) fn pools(
             .help("add [pool.web] with endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"]");
     }
     let one = |named: &Named| {
-        let pool = one(named, defaults, resolver);
+        let pool = one(named, defaults, resolver, servers);
         check(named, &pool, findings);
         Arc::new(pool)
     };
     named.iter().map(one).collect()
 }
 
-fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resolver) -> Pool {
+fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resolver, servers: &Discovery) -> Pool {
     let inherit = |whole: Section, table| whole.with(table, section.section(table).over(&defaults.section(table)));
     let whole = ["timeouts", "retry"].into_iter().fold(section.clone(), inherit);
     let mut pool = Pool { name: name.as_str().into(), ..Pool::of(&whole) };
     if let Some(discover) = &mut pool.discover {
-        discover.start_from(resolver, section);
+        discover.start_from(resolver, servers, section);
     }
     pool
 }

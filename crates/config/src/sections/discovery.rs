@@ -1,0 +1,43 @@
+//! `[discovery]`: servers that sources of endpoints ask. See [`Discovery`]; each server is declared beside its source.
+
+use super::pool::{CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, NOMAD_SERVER, NomadServer, check_server};
+use crate::diagnostic::Findings;
+use crate::table::{Absent, Key, Kind, Section, table};
+
+table! {
+    pub(crate) static DISCOVERY = "[discovery]",
+        "Servers that pools with `discover` ask for their endpoints.";
+
+    /// `[discovery]`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Discovery {
+        consul: ConsulServer = Key {
+            name: "consul",
+            kind: Kind::Table(&CONSUL_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The Consul agent or server.",
+            why: "",
+        };
+        nomad: NomadServer = Key {
+            name: "nomad",
+            kind: Kind::Table(&NOMAD_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The Nomad agent or server.",
+            why: "",
+        };
+        docker: DockerServer = Key {
+            name: "docker",
+            kind: Kind::Table(&DOCKER_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The Docker engine, or Podman.",
+            why: "",
+        };
+    }
+}
+
+/// Reports credentials that do not fit.
+pub(crate) fn check(discovery: &Section, findings: &mut Findings) {
+    for name in ["consul", "nomad", "docker"].into_iter().filter(|name| discovery.has(name)) {
+        check_server(&discovery.section(name), findings);
+    }
+}

@@ -1,0 +1,17 @@
+//! Requests of the process itself to servers such as registries: HTTP/1.1 over TCP, TLS or a Unix socket. Not for
+//! requests of clients, which never wait for these. Read the files in this order:
+//!
+//! 1. [`server`]: an address, and what proves who is there and who asks.
+//! 2. [`client`]: requests, one after the other, over a connection that is kept.
+//! 3. [`lines`]: bodies that come line by line, for as long as the server wants.
+#![forbid(unsafe_code)]
+
+pub mod client;
+mod fault;
+pub mod lines;
+pub mod server;
+
+pub use client::Client;
+pub use fault::Fault;
+pub use lines::Lines;
+pub use server::Server;

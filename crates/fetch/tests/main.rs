@@ -1,0 +1,3 @@
+//! Requests to real sockets.
+
+mod requests;
