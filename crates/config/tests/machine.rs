@@ -183,6 +183,28 @@ fn what_a_collector_needs_is_read() {
 }
 
 #[test]
+fn what_registries_ask_for_is_read() {
+    let secrets = BTreeMap::from([("/t/good", Ok("token"))]);
+    let machine = Fake { secrets, ..Fake::default() };
+    let server = |kind: &str, path: &str| {
+        format!("{WEB}[discovery.{kind}]\nurl = 'https://{kind}.test'\nca = '{path}'\ntoken_file = '/t/good'\n")
+    };
+    for kind in ["consul", "nomad", "docker"] {
+        says(&format!("{kind}-good"), &server(kind, "/t/good"), &machine, &[]);
+        says(
+            &format!("{kind}-none"),
+            &server(kind, "/t/none"),
+            &machine,
+            &["EK0212", "cannot read /t/none: no such file"],
+        );
+    }
+    let list = |path: &str| {
+        format!("{WEB}[pool.found]\ndiscover = {{ http = {{ url = 'http://lists.test/a', token_file = '{path}' }} }}\n")
+    };
+    says("list-none", &list("/t/none"), &machine, &["EK0212", "cannot read /t/none: no such file"]);
+}
+
+#[test]
 fn error_pages_are_read_and_measured() {
     let large: &'static str = "x".repeat(256 * 1024 + 1).leak();
     let secrets = BTreeMap::from([

@@ -1,8 +1,9 @@
-//! Tests of endpoint sources against name servers.
+//! Tests of endpoint sources against name servers and registries.
 //!
 //! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
 //! test -p evenkeel-discovery --test all SUBJECT::`
 
 mod names;
 mod nsd;
+mod registries;
 mod support;

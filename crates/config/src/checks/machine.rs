@@ -4,9 +4,9 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{AdminSocket, Formed, KeySource, network_list, user_list};
 use crate::machine::{Found, Machine};
-use crate::plan::{ERROR_PAGE_MAX, LineSink, LogTarget, Plane};
+use crate::plan::{Discovery, ERROR_PAGE_MAX, LineSink, LogTarget, Plane};
 use crate::source::Span;
-use crate::table::{Field, Named, Section};
+use crate::table::{Declared, Field, Named, Section};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -65,6 +65,16 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     let runtime = root.section("runtime");
     if let Some(path) = runtime.text("state") {
         check_folder(Path::new(&path), runtime.span_of("state"), machine, findings);
+    }
+    let discovery = root.section("discovery");
+    let servers = Discovery::TABLE.keys.iter().map(|key| discovery.section(key.name));
+    let lists = root.named("pool").iter().map(|pool| pool.section.section("discover").section("http"));
+    for section in servers.chain(lists) {
+        for key in ["ca", "cert", "key", "token_file"] {
+            if let Some(path) = section.text(key) {
+                check_readable(Path::new(&path), section.span_of(key), machine, findings);
+            }
+        }
     }
     for pool in root.named("pool") {
         let sticky = pool.section.section("sticky");

@@ -37,7 +37,7 @@ table! {
 
 /// Reports credentials that do not fit.
 pub(crate) fn check(discovery: &Section, findings: &mut Findings) {
-    for name in ["consul", "nomad", "docker"].into_iter().filter(|name| discovery.has(name)) {
-        check_server(&discovery.section(name), findings);
+    for key in DISCOVERY.keys.iter().filter(|key| discovery.has(key.name)) {
+        check_server(&discovery.section(key.name), findings);
     }
 }

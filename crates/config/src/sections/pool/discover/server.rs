@@ -57,6 +57,9 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
             .add(Code::Missing, section.span_of(one), format!("\"{one}\" needs \"{other}\""))
             .help(format!("add {other} = \"FILE.pem\""));
     }
+    if section.set("url").is_some_and(|url| url.is_broken()) {
+        return;
+    }
     let url = section.text("url").unwrap_or_default();
     for name in ["ca", "cert"].into_iter().filter(|name| section.has_read(name) && !url.starts_with("https://")) {
         let message = format!("\"{name}\" is for a server over TLS, and \"url\" is not");
