@@ -108,7 +108,7 @@ codes! {
     Warning NotCovered        "EK0312" "a host that no certificate of its listener covers"
     Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
     Warning MoreWarnings      "EK0314" "more warnings than are shown"
-    Warning NotAsked          "EK0315" "a plane that the checking user may not ask for"
+    Warning NotAsked          "EK0315" "a plane that may not work, or that the checking user may not ask for"
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ pub trait Machine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPlane {
     pub plane: Plane,
-    /// False if the user who checks may not know.
+    /// False if the plane may work, or the user who checks may not know.
     pub is_error: bool,
     pub problem: String,
     pub help: String,

@@ -47,6 +47,10 @@ fn block(greeting: &Greeting<'_>) -> String {
         for &addr in &listener.bind {
             match &listener.zone {
                 Some(zone) => row("answering", &format!("{addr} for {} (listener {})", zone.name, listener.name)),
+                None if listener.plane.is_kernel() => {
+                    let (url, plane) = (url(scheme(listener), addr, ""), listener.plane.name());
+                    row("forwarding", &format!("{url} by {plane} (listener {})", listener.name));
+                }
                 None => row("listening", &format!("{} (listener {})", url(scheme(listener), addr, ""), listener.name)),
             }
         }
@@ -147,7 +151,10 @@ fn lines(greeting: &Greeting<'_>) {
     tracing::info!(version = env!("CARGO_PKG_VERSION"), workers, "started");
     for listener in &plan.listeners {
         for addr in &listener.bind {
-            tracing::info!(listener = &*listener.name, %addr, "listening");
+            match listener.plane.is_kernel() {
+                true => tracing::info!(listener = &*listener.name, %addr, plane = listener.plane.name(), "forwarding"),
+                false => tracing::info!(listener = &*listener.name, %addr, "listening"),
+            }
         }
     }
     for pool in &plan.pools {

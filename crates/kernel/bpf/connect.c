@@ -18,8 +18,9 @@ static int (*const bpf_set_retval)(int value) = (void *)BPF_FUNC_set_retval;
 #define CONTINUE 1
 #define REFUSE 0
 
-#define FLOW_STARTED 0	   /* of TCP, not answered yet */
+#define FLOW_CHOSEN 0	   /* of TCP: the kernel may find no route, and send nothing */
 #define FLOW_ESTABLISHED 1
+#define FLOW_SENT 2	   /* of TCP, not answered yet */
 
 /* Flow of a connected socket, by the socket's cookie: exactly those that are counted in `loads`. Memory of all entries is
  * taken at once: an entry is made in fewer steps, and none fails for want of memory in a burst. */
@@ -74,7 +75,7 @@ struct {
 INLINE void end_socket_flow(const struct socket_flow *flow, int refused)
 {
 	flow_ended(flow->endpoint);
-	if (flow->protocol == IPPROTO_TCP && flow->state == FLOW_STARTED) {
+	if (flow->protocol == IPPROTO_TCP && flow->state == FLOW_SENT) {
 		__u64 now_ns = bpf_ktime_get_coarse_ns();
 		if (refused || now_ns - flow->started_ns >= SILENCE_NS)
 			flow_failed(flow->endpoint, now_ns);
@@ -206,7 +207,7 @@ INLINE int connect(struct bpf_sock_addr *ctx, const struct service_key *key, int
 		.vip = key->addr,
 		.port = key->port,
 		.protocol = key->protocol,
-		.state = key->protocol == IPPROTO_TCP ? FLOW_STARTED : FLOW_ESTABLISHED,
+		.state = key->protocol == IPPROTO_TCP ? FLOW_CHOSEN : FLOW_ESTABLISHED,
 		.started_ns = now_ns,
 	};
 	struct endpoint *endpoint = choose_endpoint(ctx, key, record, now_ns, &flow.endpoint);
@@ -443,14 +444,16 @@ SECTION("cgroup/sock_release") int sock_release(struct bpf_sock *ctx)
 	return CONTINUE;
 }
 
-/* The endpoint has answered a connection. */
+/* A connection is asked for, or the endpoint has answered it. */
 SECTION("sockops") int established(struct bpf_sock_ops *ctx)
 {
-	if (ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
+	if (ctx->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ctx->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 		return CONTINUE;
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	struct socket_flow *flow = bpf_map_lookup_elem(&socket_flows, &cookie);
-	if (flow) {
+	if (flow && ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB) {
+		flow->state = FLOW_SENT;
+	} else if (flow) {
 		flow->state = FLOW_ESTABLISHED;
 		flow_established(flow->endpoint);
 	}

@@ -1,8 +1,14 @@
 //! Removal of what an evenkeel that does not run any more has left in the kernel.
 
+use crate::claim::is_claimed;
 use crate::driver::Fault;
 use crate::drivers;
 use evenkeel_config::plan::{self, Plane as Mechanism};
+
+/// True if a process in this network namespace forwards under the name of these settings.
+pub fn is_in_use(settings: &plan::Kernel) -> bool {
+    is_claimed(&settings.name)
+}
 
 /// Removes everything under the name of these settings. Returns for each mechanism that has a driver a description of
 /// what was removed, `None` if there was nothing.

@@ -60,6 +60,12 @@ pub trait Driver: Send {
         Ok((!known.is_empty()).then(|| endpoints(known.len())))
     }
 
+    /// True if others have removed what this driver had in the kernel. It has forgotten all services then, which the next
+    /// [`apply`](Self::apply) sets anew.
+    fn lost(&mut self) -> bool {
+        false
+    }
+
     /// Removes everything from the kernel, at the end of the process or for `cleanup`.
     ///
     /// # Errors
@@ -105,11 +111,18 @@ pub struct Reading {
 pub struct Lack {
     pub problem: String,
     pub help: String,
+    /// True if the plane may work without it.
+    pub is_warning: bool,
 }
 
 impl Lack {
     pub fn new(problem: impl Into<String>, help: impl Into<String>) -> Lack {
-        Lack { problem: problem.into(), help: help.into() }
+        Lack { problem: problem.into(), help: help.into(), is_warning: false }
+    }
+
+    /// Creates one without which the plane may work.
+    pub fn warning(problem: impl Into<String>, help: impl Into<String>) -> Lack {
+        Lack { is_warning: true, ..Lack::new(problem, help) }
     }
 }
 

@@ -5,10 +5,12 @@
 //! 2. [`plane`]: the plane of the runtime; `worker`: the thread that follows the pools and has drivers change the
 //!    kernel; `blueprint`: from listeners and sets to services; `ids`: numbers of endpoints.
 //! 3. [`numbers`]: counts for the ledger, for metrics and for operators; [`explain`]: what the kernel has of a listener.
-//! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left.
+//! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left;
+//!    `claim`: a name has one process.
 //! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`] and [`ipvs`]: others; [`netlink`]: messages to the kernel.
 
 mod blueprint;
+mod claim;
 pub mod cleanup;
 mod conntrack;
 pub mod driver;

@@ -104,6 +104,11 @@ impl Numbers {
         numbers
     }
 
+    /// True if each mechanism had what its pools ask for, once.
+    pub fn has_applied(&self) -> bool {
+        self.drivers.values().all(|driver| driver.applied.get() > 0)
+    }
+
     /// True if the kernel forwards to the pool.
     pub fn has(&self, pool: &str) -> bool {
         self.tallies.contains_key(pool)

@@ -1,6 +1,7 @@
 //! Plane of the runtime: prepares plans, and sends the thread of the drivers what it needs.
 
 use crate::blueprint::Blueprint;
+use crate::claim::Claim;
 use crate::driver::Lack;
 use crate::explain::{Explainer, Thread};
 use crate::numbers::{Counted, EndpointStats, Metrics, Numbers};
@@ -14,6 +15,7 @@ use evenkeel_runtime::ledger::{Members, PlaneCounts};
 use evenkeel_runtime::{Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending};
 use prometheus_client::collector::Collector;
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -24,6 +26,8 @@ pub struct Kernel {
     workers: Workers<Update>,
     numbers: watch::Sender<Arc<Numbers>>,
     thread: Thread,
+    /// Claim to the name, from the first listener of the kernel to the end of the process.
+    claim: Option<Claim>,
     /// Mechanisms that the thread has a driver for.
     driven: BTreeSet<Mechanism>,
     /// Counts sent to the thread, until it has applied them.
@@ -35,6 +39,7 @@ struct Ready {
     blueprints: Vec<Blueprint>,
     drivers: Vec<(Mechanism, Box<dyn crate::driver::Driver>)>,
     worker: Option<Worker<Update>>,
+    claim: Option<Claim>,
 }
 
 impl Kernel {
@@ -45,6 +50,7 @@ impl Kernel {
             workers: Workers::default(),
             numbers: watch::channel(Arc::default()).0,
             thread: Thread::default(),
+            claim: None,
             driven: BTreeSet::new(),
             sent: None,
             changed: Vec::new(),
@@ -63,13 +69,25 @@ impl Kernel {
 }
 
 impl Plane for Kernel {
-    fn prepare(&self, next: &Next<'_>, _: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
+    fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>> {
         let plan = next.plan();
         let blueprints = Blueprint::all(plan);
         let Prerequisites { mut drivers, lacks } = Prerequisites::of(&blueprints, &plan.kernel);
         drivers.retain(|(mechanism, _)| !self.driven.contains(mechanism));
-        let diagnostic = |(_, lack): (_, Lack)| Diagnostic::Machine { problem: lack.problem, help: Some(lack.help) };
-        let mut wrong: Vec<Diagnostic> = lacks.into_iter().map(diagnostic).collect();
+        let mut wrong = Vec::new();
+        for (plane, Lack { problem, help, is_warning }) in lacks {
+            match is_warning {
+                true => tracing::warn!(plane = plane.name(), help, "{problem}"),
+                false => wrong.push(Diagnostic::Machine { problem, help: Some(help) }),
+            }
+        }
+        let mut claim = None;
+        if !blueprints.is_empty() && self.claim.is_none() {
+            match Claim::take(&plan.kernel.name, inherited) {
+                Ok(taken) => claim = Some(taken),
+                Err(error) => wrong.push(not_claimed(&plan.kernel.name, &error)),
+            }
+        }
         let mut worker = None;
         if !blueprints.is_empty() && self.workers.is_empty() {
             let control = self.control.clone();
@@ -80,11 +98,12 @@ impl Plane for Kernel {
                 }
             }
         }
-        if wrong.is_empty() { Ok(Prepared::new(Ready { blueprints, drivers, worker })) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(Prepared::new(Ready { blueprints, drivers, worker, claim })) } else { Err(wrong) }
     }
 
     fn install(&mut self, prepared: Prepared, _: &mut Pools, sending: &Sending<'_>) {
-        let Ready { blueprints, drivers, worker } = prepared.into();
+        let Ready { blueprints, drivers, worker, claim } = prepared.into();
+        self.claim = self.claim.take().or(claim);
         if let Some(worker) = worker {
             self.workers.add(worker);
             self.workers.doors().into_iter().for_each(|door| _ = self.thread.set(door));
@@ -134,7 +153,7 @@ impl Plane for Kernel {
     }
 
     fn sockets(&self) -> Vec<(String, ListenFd)> {
-        Vec::new()
+        self.claim.iter().map(Claim::socket).collect()
     }
 
     fn collector(&self) -> Box<dyn Collector> {
@@ -152,4 +171,12 @@ impl Plane for Kernel {
     fn join(self: Box<Self>) {
         self.workers.join();
     }
+}
+
+fn not_claimed(name: &str, error: &io::Error) -> Diagnostic {
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return Diagnostic::machine(format!("cannot claim the name {name:?} for the kernel: {error}"));
+    }
+    let problem = format!("another evenkeel in this network namespace forwards under the name {name:?}");
+    Diagnostic::Machine { problem, help: Some("set another \"name\" in [kernel], or end the other one".into()) }
 }

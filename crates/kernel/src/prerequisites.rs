@@ -38,6 +38,14 @@ impl Prerequisites {
     }
 }
 
+/// Capabilities that a mechanism needs.
+fn capabilities_of(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Ebpf => "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
+        _ => "CAP_NET_ADMIN",
+    }
+}
+
 fn not_built(mechanism: Mechanism) -> Lack {
     let built: Vec<String> =
         drivers::BUILT.iter().map(|mechanism| format!("plane = \"{}\"", mechanism.name())).collect();
@@ -94,7 +102,7 @@ impl<M: Machine> Machine for WithPlanes<M> {
         let may_ask = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
         let lack = |(plane, lack): (Mechanism, Lack)| NoPlane {
             plane,
-            is_error: true,
+            is_error: !lack.is_warning,
             problem: lack.problem,
             help: lack.help,
         };
@@ -108,7 +116,7 @@ impl<M: Machine> Machine for WithPlanes<M> {
                 plane,
                 is_error: false,
                 problem: format!("this user may not ask the kernel for plane \"{}\"", plane.name()),
-                help: "run check as the user that runs evenkeel, who needs CAP_NET_ADMIN".into(),
+                help: format!("run check as the user that runs evenkeel, who needs {}", capabilities_of(plane)),
             },
         };
         mechanisms.into_iter().map(one).collect()

@@ -28,6 +28,15 @@ pub struct Service {
 }
 
 impl Service {
+    /// The same service without members that get new flows, which are refused.
+    pub fn ended(&self) -> Service {
+        let ended = |member: &Member| {
+            let state = if member.is_down() { State::Down } else { State::Draining };
+            Member { weight: 0, state, ..member.clone() }
+        };
+        Service { members: self.members.iter().map(ended).collect(), ..self.clone() }
+    }
+
     /// Members that may get new flows.
     pub fn serving(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.weight > 0)

@@ -1,7 +1,7 @@
 //! Thread of the kernel planes: it follows the sets of the pools, has drivers change the kernel, and reads counts back.
 
 use crate::blueprint::{Blueprint, Treated, numbered, treated};
-use crate::driver::{Change, Driver, Reading};
+use crate::driver::{Change, Driver, Reading, endpoints};
 use crate::explain::Answer;
 use crate::ids::Ids;
 use crate::numbers::{DriverStats, EndpointStats};
@@ -171,7 +171,13 @@ impl Worker {
         }
         for (plane, mut driver) in parts.drivers {
             match driver.adopt() {
-                Ok(known) => known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id)),
+                Ok(known) => {
+                    if !known.is_empty() {
+                        let known = endpoints(known.len());
+                        tracing::info!(plane = plane.name(), "took over what an earlier process has left: {known}");
+                    }
+                    known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id));
+                }
                 Err(fault) => {
                     tracing::warn!(plane = plane.name(), %fault, "what an earlier process left is not taken over")
                 }
@@ -320,7 +326,17 @@ impl Worker {
     }
 
     fn read(&mut self) {
-        let mut is_whole = true;
+        let (mut is_whole, mut is_lost) = (true, false);
+        for (plane, driven) in &mut self.drivers {
+            if driven.driver.lost() {
+                tracing::warn!(plane = plane.name(), "what the kernel had was removed by others, and is restored");
+                driven.services.clear();
+                is_lost = true;
+            }
+        }
+        if is_lost {
+            self.look_at(None);
+        }
         for (plane, driven) in &mut self.drivers {
             driven.read(*plane);
             is_whole &= driven.is_readable;
@@ -353,11 +369,12 @@ impl Worker {
         }
     }
 
-    /// Ends all services, so that nothing new begins.
+    /// Ends all services: new flows are refused, and those that are open continue.
     fn end_services(&mut self) {
         self.blueprints.clear();
         for (plane, driven) in &mut self.drivers {
-            driven.apply(Vec::new(), Some(&HashSet::new()), *plane);
+            let ended = driven.services.values().map(Service::ended).collect();
+            driven.apply(ended, None, *plane);
         }
     }
 
@@ -368,7 +385,11 @@ impl Worker {
 
     fn remove(&mut self) {
         for (plane, driven) in &mut self.drivers {
-            if let Err(fault) = driven.driver.remove() {
+            let removed = driven.driver.remove();
+            if removed.is_ok() {
+                tracing::info!(plane = plane.name(), "the kernel forwards no more");
+            }
+            if let Err(fault) = removed {
                 let text = "something is left in the kernel; `evenkeel cleanup` removes it";
                 tracing::error!(plane = plane.name(), %fault, "{text}");
             }

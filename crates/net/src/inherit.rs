@@ -128,7 +128,7 @@ impl Inherited {
         self.bound.remove(&at).unwrap_or_default()
     }
 
-    /// Takes the listening Unix socket at a path.
+    /// Takes the listening Unix socket at a path; an abstract name begins with `@`.
     pub fn unix(&mut self, path: &Path) -> Option<OwnedFd> {
         self.unix.remove(path)
     }
@@ -200,7 +200,10 @@ fn adopt(fd: RawFd) -> Option<OwnedFd> {
 
 fn unix_path(addr: &SocketAddrAny) -> Option<PathBuf> {
     let addr = rustix::net::SocketAddrUnix::try_from(addr.clone()).ok()?;
-    Some(PathBuf::from(OsStr::from_bytes(addr.path_bytes()?)))
+    match addr.abstract_name() {
+        Some(name) => Some(PathBuf::from(OsStr::from_bytes(&[b"@", name].concat()))),
+        None => Some(PathBuf::from(OsStr::from_bytes(addr.path_bytes()?))),
+    }
 }
 
 /// Makes `command` inherit these named sockets, and a descriptor on which it reports that it serves as the

@@ -124,7 +124,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "generation {}", self.generation)?;
         let parts = [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)];
-        if parts.iter().all(|(_, names)| names.is_empty()) {
+        if parts.iter().all(|(_, names)| names.is_empty()) && self.at_restart.is_empty() {
             f.write_str("; no differences")?;
         }
         for (how, names) in parts.iter().filter(|(_, names)| !names.is_empty()) {
@@ -153,9 +153,15 @@ pub(crate) fn keep_until_restart(now: &Plan, next: &mut Plan) -> Vec<&'static st
     keep("admin", next.admin != now.admin);
     // Rules and programs that are in the kernel were made by these.
     if now.listeners.iter().any(|listener| listener.plane.is_kernel()) {
-        let kernel = plan::Kernel { on_exit: next.kernel.on_exit, ..now.kernel.clone() };
-        keep("kernel", next.kernel != kernel);
-        next.kernel = kernel;
+        let (old, new) = (&now.kernel, &next.kernel);
+        keep("kernel.name", new.name != old.name);
+        keep("kernel.attach", new.attach != old.attach);
+        keep("kernel.interfaces", new.interfaces != old.interfaces);
+        keep("kernel.cgroup", new.cgroup != old.cgroup);
+        keep("kernel.flows_max", new.flows_max != old.flows_max);
+        keep("kernel.state", new.state != old.state);
+        keep("kernel.mark", new.mark != old.mark);
+        next.kernel = plan::Kernel { on_exit: new.on_exit, ..old.clone() };
     }
     next.runtime.workers = now.runtime.workers;
     next.runtime.log = now.runtime.log;

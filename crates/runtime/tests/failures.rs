@@ -72,7 +72,7 @@ fn what_the_kernel_has_keeps_the_keys_that_it_was_made_by() {
     let summary = setup.runtime.reload(with(Plane::Nftables, "b", OnExit::Remove)).expect("nothing fails");
     assert_eq!((&summary.at_restart[..], &*setup.runtime.plan().kernel.name), (&[][..], "b"));
     let summary = setup.runtime.reload(with(Plane::Nftables, "c", OnExit::Keep)).expect("nothing fails");
-    assert_eq!((&summary.at_restart[..], &*setup.runtime.plan().kernel.name), (&["kernel"][..], "b"));
+    assert_eq!((&summary.at_restart[..], &*setup.runtime.plan().kernel.name), (&["kernel.name"][..], "b"));
     assert_eq!(setup.runtime.plan().kernel.on_exit, OnExit::Keep);
 }
 

@@ -21,6 +21,13 @@ pub fn cleanup(arguments: &Cleanup) -> Result<(), Failure> {
             format!("an evenkeel with {} runs, process {pid}, and needs what it has in the kernel", file.display());
         return Err(Failure::running(problem).help("stop it first: it removes all of it, unless on_exit = \"keep\""));
     }
+    if evenkeel_kernel::cleanup::is_in_use(&plan.kernel) && !arguments.force {
+        let problem = format!(
+            "an evenkeel forwards under the name \"{}\", and needs what it has in the kernel",
+            plan.kernel.name
+        );
+        return Err(Failure::running(problem).help("stop it first: it removes all of it, unless on_exit = \"keep\""));
+    }
     let is_used = |plane| plan.listeners.iter().any(|listener| listener.plane == plane);
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
     for (plane, result) in evenkeel_kernel::cleanup::cleanup(&plan.kernel) {

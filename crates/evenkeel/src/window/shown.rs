@@ -42,6 +42,8 @@ pub struct Shown {
     pub cached: OfLate,
     /// True once every endpoint was checked. New endpoints of a reload do not make the process unready.
     checked: AtomicBool,
+    /// True once each mechanism of the kernel had what its pools ask for. Those of a reload do not make the process unready.
+    forwards: AtomicBool,
     /// True if the process accepts no more.
     pub draining: AtomicBool,
 }
@@ -55,9 +57,16 @@ impl Shown {
             checking
         };
         let checking = self.control.get().is_some_and(is_checking);
+        let is_forwarding = |numbers: &watch::Receiver<Arc<evenkeel_kernel::numbers::Numbers>>| {
+            let forwards = self.forwards.load(Relaxed) || numbers.borrow().has_applied();
+            self.forwards.store(forwards, Relaxed);
+            forwards
+        };
+        let forwards = self.kernel.get().is_none_or(is_forwarding);
         let reasons = [
             (self.control.get().is_none(), "starting"),
             (checking, "checking endpoints"),
+            (!forwards, "the kernel does not forward yet"),
             (self.draining.load(Relaxed), "draining"),
         ];
         Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }

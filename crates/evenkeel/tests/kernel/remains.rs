@@ -64,6 +64,8 @@ fn cleanup_removes_what_a_crash_has_left_and_nothing_that_is_in_use() {
         let mut site = Site::start(mechanism, Family::V4, "tcp", [""; 4], "");
         let config = site.config();
         let cleanup = |site: &Site| site.balancer.within(|| evenkeel(&["cleanup", "--config", &config]));
+        let mut held = site.connect().expect("it is balanced");
+        super::site::said(&mut held).expect("it is answered");
         let refused = cleanup(&site);
         let said = text(&refused.stderr);
         assert!(refused.status.code() == Some(1) && said.contains("runs, process"), "{}: {said}", mechanism.name);
@@ -79,6 +81,31 @@ fn cleanup_removes_what_a_crash_has_left_and_nothing_that_is_in_use() {
         assert!(site.connect().is_err());
         let again = text(&cleanup(&site).stdout);
         assert!(again.starts_with("nothing is left under the name"), "{}: {again}", mechanism.name);
+        // The connection ended unseen, and counts no more.
+        drop(held);
+        site.run();
+        site.serves("tcp", &[0, 1, 2, 3]);
+        eventually("no open connection", || (site.sum("evenkeel_kernel_connections_open") == 0.0).then_some(()));
+    });
+}
+
+#[test]
+fn a_name_has_one_process_and_what_others_remove_under_it_is_restored() {
+    for_each(|mechanism| {
+        let site = Site::start(mechanism, Family::V4, "tcp", [""; 4], "");
+        let copy = format!("{}.copy.toml", site.config());
+        let config = std::fs::read_to_string(site.config()).expect("it was written");
+        std::fs::write(&copy, config.replace(":9900", ":9901").replace("admin.sock", "other.sock")).expect("it is ours");
+        for command in [&["run", "-c", &copy][..], &["cleanup", "--config", &copy]] {
+            let refused = site.balancer.within(|| evenkeel(command));
+            let said = text(&refused.stderr);
+            assert!(refused.status.code() == Some(1) && said.contains("under the name"), "{}: {said}", mechanism.name);
+            site.serves("tcp", &[0, 1, 2, 3]);
+        }
+        let forced = site.balancer.within(|| evenkeel(&["cleanup", "--force", "--config", &copy]));
+        assert!(forced.status.success(), "{}: {}", mechanism.name, text(&forced.stderr));
+        eventually("what was removed", || site.ask("tcp"));
+        site.serves("tcp", &[0, 1, 2, 3]);
     });
 }
 
@@ -107,7 +134,8 @@ fn open_connections_have_time_to_end_before_nothing_translates_them_any_more() {
         let name = said(&mut held).expect("it is answered");
         eventually("the open connection", || (site.sum("evenkeel_kernel_connections_open") == 1.0).then_some(()));
         site.running().signal(Signal::TERM);
-        eventually("nothing new", || site.connect().is_err().then_some(()));
+        let is_refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        eventually("nothing new", || site.connect().is_err_and(is_refused).then_some(()));
         assert_eq!(said(&mut held).expect("it survives"), name, "{}", mechanism.name);
         drop(held);
         assert_eq!(site.running().ends(), Some(0), "{}", site.said());

@@ -138,10 +138,24 @@ impl Driver for Ebpf {
 
     fn lacks(&self, services: &[Service]) -> Vec<Lack> {
         let mut lacks = Vec::new();
-        let mut lack = |problem: String, help: &str| lacks.push(Lack { problem, help: help.to_string() });
+        let missing = object::missing_capabilities();
+        if !missing.is_empty() {
+            let problem = format!("plane \"ebpf\" needs the capabilities {}", missing.join(", "));
+            return vec![Lack::new(
+                problem,
+                "start evenkeel as root, or with them, as AmbientCapabilities= of systemd does",
+            )];
+        }
+        if let Some(lack) = object::private_mount() {
+            lacks.push(lack);
+        }
+        let mut lack = |problem: String, help: &str| lacks.push(Lack::new(problem, help));
         if self.settings.attach != Attach::Forward && self.settings.cgroup.is_none() && connect::root_cgroup().is_none()
         {
-            lack("no cgroup2 is mounted".into(), "mount one: mount -t cgroup2 none /sys/fs/cgroup/unified");
+            lack(
+                "no cgroup2 is mounted".into(),
+                "mount one: mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2",
+            );
         }
         let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
         if !object::mounted() && !known.lines().any(|line| line.ends_with("\tbpf")) {
@@ -151,8 +165,8 @@ impl Driver for Ebpf {
             && let Err(fault) = connect::try_load()
         {
             lack(
-                format!("programs of eBPF cannot be loaded: {}", fault.reason),
-                "run as root, or with CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, on Linux 5.18 or newer",
+                format!("programs of eBPF cannot be loaded: {}", fault.reason.lines().next().unwrap_or_default()),
+                "use Linux 5.18 or newer",
             );
         }
         if self.settings.attach != Attach::Connect {
@@ -244,6 +258,14 @@ impl Driver for Ebpf {
         }
         let known = endpoints(Maps::open(&self.pins)?.numbers().len());
         Ok(Some(format!("programs and maps of \"{}\" with {known}", self.settings.name)))
+    }
+
+    fn lost(&mut self) -> bool {
+        let is_lost = self.running.is_some() && !self.pins.are_there();
+        if is_lost {
+            self.running = None;
+        }
+        is_lost
     }
 
     fn remove(&mut self) -> Result<(), Fault> {

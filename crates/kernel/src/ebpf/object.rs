@@ -1,8 +1,9 @@
 //! Objects of eBPF: programs and maps are loaded, pinned in a bpffs, attached, and found again by a later process.
 
 use super::sys;
-use crate::driver::Fault;
+use crate::driver::{Fault, Lack};
 use aya::{Ebpf, EbpfLoader};
+use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,6 +52,11 @@ impl Pins {
             }
             _ => Ok(()),
         }
+    }
+
+    /// True if maps are pinned.
+    pub fn are_there(&self) -> bool {
+        self.map("layout").exists()
     }
 
     /// Version of the layout that is pinned, if any.
@@ -122,6 +128,33 @@ impl Pins {
 pub fn mounted() -> bool {
     const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
     rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type as u64 == BPF_FS_MAGIC)
+}
+
+/// Returns a warning if evenkeel would have to mount a bpffs that the machine cannot see: what is pinned there would end
+/// with the process, and `cleanup` would not find it.
+pub fn private_mount() -> Option<Lack> {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let is_own = namespace("self") == namespace("1");
+    (!mounted() && !is_own).then(|| {
+        Lack::warning(
+            format!("no bpffs is mounted at {BPFFS} in this mount namespace: forwarding would not survive a crash of evenkeel"),
+            format!("make that of the machine visible here, as nsenter --net does, or `BindPaths={BPFFS}` of systemd"),
+        )
+    })
+}
+
+/// Capabilities for programs of eBPF that this process lacks.
+pub fn missing_capabilities() -> Vec<&'static str> {
+    let has = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());
+    if has.contains(CapabilitySet::SYS_ADMIN) {
+        return Vec::new();
+    }
+    let needed = [
+        (CapabilitySet::BPF, "CAP_BPF"),
+        (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
+        (CapabilitySet::PERFMON, "CAP_PERFMON"),
+    ];
+    needed.into_iter().filter(|(one, _)| !has.contains(*one)).map(|(_, name)| name).collect()
 }
 
 /// Name of a map, and the most entries that it can have.

@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 
 fn lack(problem: impl Into<String>, help: impl Into<String>) -> Lack {
-    Lack { problem: problem.into(), help: help.into() }
+    Lack::new(problem, help)
 }
 
 /// Returns what this machine lacks for services; `owned` are evenkeel's already.

@@ -20,8 +20,10 @@ use feedback::Feedback;
 use listing::Listed;
 use ruleset::{COMMENT, MARK_MASK, Names, chain, counter, families, placed, places_map};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transaction::Transaction;
@@ -206,6 +208,22 @@ impl Nftables {
     }
 }
 
+/// Families of services whose packets the kernel does not forward: clients of this machine alone can use them.
+fn not_forwarding(services: &[Service]) -> Vec<Lack> {
+    let all = [("IPv4", "ipv4/ip_forward", Family::V4), ("IPv6", "ipv6/conf/all/forwarding", Family::V6)];
+    let is_lacking = |(_, switch, family): &(&str, &str, Family)| {
+        let is_on = fs::read_to_string(Path::new("/proc/sys/net").join(switch)).is_ok_and(|value| value.trim() == "1");
+        !is_on && services.iter().any(|service| families(service).any(|of| of == *family))
+    };
+    let lack = |(name, switch, _): (&str, &str, Family)| {
+        let problem = format!(
+            "the kernel does not forward packets of {name}: only clients on this machine reach endpoints elsewhere"
+        );
+        Lack::warning(problem, format!("enable it: sysctl -w net.{}=1", switch.replace('/', ".")))
+    };
+    all.into_iter().filter(is_lacking).map(lack).collect()
+}
+
 /// Members of the services that a change sets, each with the source address that endpoints see.
 fn members<'c>(change: &'c Change<'_>) -> impl Iterator<Item = (&'c Member, Source)> {
     change.set.iter().flat_map(|service| service.members.iter().map(|member| (member, service.source)))
@@ -233,7 +251,7 @@ impl Driver for Nftables {
             let problem = format!("there is a table \"{}\" of nftables that is not evenkeel's", self.names.table);
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
-        let mut lacks = Vec::new();
+        let mut lacks = not_forwarding(services);
         if let Err(fault) = self.whole(services.iter()).check() {
             let help = match rustix::process::geteuid().is_root() {
                 true => {
@@ -311,6 +329,8 @@ impl Driver for Nftables {
             let mut rules = Transaction::inet(&self.names.table);
             rules.delete_table();
             rules.apply()?;
+            // Without rules no end of a connection is seen, and its entry would count for days.
+            self.conntrack.delete(Some((self.names.mark, MARK_MASK)), |_| true)?;
         }
         (self.services, self.endpoints, self.is_defined) = (BTreeMap::new(), HashMap::new(), false);
         Ok(())
@@ -325,6 +345,10 @@ impl Driver for Nftables {
             elements.sort_by(|a, b| a.key.cmp(&b.key).then(b.is_end.cmp(&a.is_end)));
             let number = |listed: &Listed| Some(u32::from_be_bytes(listed.key[..].try_into().ok()?));
             let modulus = elements.last().and_then(number).unwrap_or_default();
+            if modulus == 0 {
+                lines.push(format!("chain {}: no endpoint serves, and clients are refused", chain(service, family)));
+                continue;
+            }
             let source = match &service.policy {
                 Policy::Random { .. } | Policy::LeastConn => "a random number",
                 Policy::RoundRobin => "a turn",

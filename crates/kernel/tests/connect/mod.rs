@@ -185,6 +185,25 @@ fn an_endpoint_that_refuses_gets_few_connections() {
 }
 
 #[test]
+fn a_client_without_a_route_to_an_endpoint_is_not_its_failure() {
+    if !able() {
+        return;
+    }
+    let place = Place::new();
+    let mut driver = place.driver();
+    let mut client = Client::new(&place);
+    let far = |id: u32, addr: &str| Member { id, addr: addr.parse().unwrap(), ..member(1, true, 1) };
+    let members = vec![far(1, "203.0.113.1:9000"), far(2, "[2001:db8::1]:9000")];
+    set(&mut driver, &service(Transport::Tcp, Policy::LeastConn, members));
+    for vip in [VIP4, VIP6] {
+        assert_eq!(client.count(&format!("connect {vip} 3")), BTreeMap::from([(0, 3)]));
+    }
+    let counts: Vec<(u32, u64, u64)> =
+        readings(&mut driver).values().map(|reading| (reading.active, reading.started, reading.failed)).collect();
+    assert_eq!(counts, [(0, 3, 0), (0, 3, 0)]);
+}
+
+#[test]
 fn a_service_without_endpoints_refuses() {
     if !able() {
         return;

@@ -45,7 +45,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("fetch", &["lines", "client", "server", "fault"]),
     ("kernel", &[
-        "plane", "explain worker", "prerequisites", "cleanup", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
+        "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
         "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
