@@ -28,7 +28,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The same service without members that get new flows, which are refused.
+    /// Returns the same service without members that get new flows: those are refused.
     pub fn ended(&self) -> Service {
         let ended = |member: &Member| {
             let state = if member.is_down() { State::Down } else { State::Draining };

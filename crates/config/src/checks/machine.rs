@@ -112,16 +112,23 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         }
     }
     let http = admin.section("http");
-    let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind")));
+    let of_admin = http.formed("bind").map(|bind| (bind, http.span_of("bind"), false));
     // Packets to an address of another plane only have to pass this machine.
     let needs_own =
         |named: &&Named| [Plane::Proxy, Plane::Ipvs].map(Plane::name).contains(&named.section.word("plane"));
-    let of_listeners = listeners.iter().filter(needs_own).flat_map(|named| named.section.formed_list("bind"));
-    for (formed, span) in of_admin.into_iter().chain(of_listeners) {
+    let of_listeners = listeners.iter().filter(needs_own).flat_map(|named| {
+        let is_virtual = named.section.word("plane") == Plane::Ipvs.name();
+        named.section.formed_list("bind").into_iter().map(move |(formed, span)| (formed, span, is_virtual))
+    });
+    for (formed, span, is_virtual) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed
             && let Err(error) = machine.has(addr.ip())
         {
-            cannot_listen(addr, &error, span, machine, findings);
+            let lacks_virtual = is_virtual && error.kind() == ErrorKind::AddrNotAvailable;
+            match lacks_virtual {
+                true => lacks_address(addr, span, findings),
+                false => cannot_listen(addr, &error, span, machine, findings),
+            }
         }
     }
 }
@@ -302,6 +309,14 @@ fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
         .add(Code::NotMine, span, format!("this user cannot {what} {}", path.display()))
         .help("run check as the user that runs evenkeel, who needs the permission");
+}
+
+/// Reports an address that the kernel has to have, although no process listens there.
+fn lacks_address(addr: SocketAddr, span: Span, findings: &mut Findings) {
+    let (ip, length) = (addr.ip(), if addr.is_ipv4() { 32 } else { 128 });
+    findings
+        .add(Code::NotHere, span, format!("this machine does not have the address {ip}, which plane = \"ipvs\" needs"))
+        .help(format!("add it: ip address add {ip}/{length} dev lo"));
 }
 
 fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {

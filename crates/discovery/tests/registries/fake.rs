@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Registry to be faked.
+/// Original whose rules a fake keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Consul,
@@ -21,7 +21,7 @@ pub enum Kind {
 
 pub const KINDS: [Kind; 4] = [Kind::Consul, Kind::Nomad, Kind::Http, Kind::Docker];
 
-/// Behaviour of the server.
+/// Fault that requests meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -42,9 +42,9 @@ pub enum Fault {
 pub enum Index {
     Right,
     Missing,
-    /// 0 in each answer.
+    /// Index 0 in each answer.
     Zero,
-    /// The same in each answer, which comes at once.
+    /// One index in all answers, which come at once.
     Equal,
 }
 
@@ -145,7 +145,7 @@ impl Registry {
         self.requests.load(Relaxed)
     }
 
-    /// Source of a pool.
+    /// Key and value of `discover` that name this server.
     pub fn source(&self) -> String {
         let token = self.token_file.as_ref().map(|file| format!(", token_file = '{file}'")).unwrap_or_default();
         match self.kind {

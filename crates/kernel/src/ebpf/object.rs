@@ -54,7 +54,7 @@ impl Pins {
         }
     }
 
-    /// True if maps are pinned.
+    /// True until others remove them, as `cleanup` of another process does.
     pub fn are_there(&self) -> bool {
         self.map("layout").exists()
     }

@@ -362,6 +362,12 @@ impl Driver for Nftables {
                     *places.entry(id).or_default() += end.saturating_sub(first);
                 }
             }
+            for member in service.members.iter().filter(|member| Family::of(member.addr) == family) {
+                if !places.contains_key(&member.id) {
+                    let started = started.get(&counter(member.id)).copied().unwrap_or_default();
+                    lines.push(format!("  {}: serves no new flows, {started} flows so far", member.addr));
+                }
+            }
             for (id, places) in places {
                 let name =
                     self.endpoints.get(&id).map_or_else(|| format!("number {id}"), |known| known.addr.to_string());
