@@ -1,6 +1,6 @@
 //! All state of a run, and its main loop.
 
-use super::arrivals::Arrivals;
+use super::arrivals::{self, Arrivals};
 use super::calendar::{Calendar, Event};
 use super::dispatcher::Dispatcher;
 use super::jobs::Jobs;
@@ -184,8 +184,9 @@ impl<'s> World<'s> {
     /// Runs to the end; also returns the value of `tell` on the final world.
     pub fn run_telling<T>(mut self, tell: impl FnOnce(&World<'_>) -> T) -> (Run, T) {
         let mut patience = u64::MAX;
+        let requests = arrivals::requests(self.scenario);
         while let Some((at, event)) = self.calendar.next() {
-            let all_made = self.made >= self.scenario.requests;
+            let all_made = self.made >= requests;
             if all_made && patience == u64::MAX {
                 patience = self.now.saturating_add(PATIENCE_NS);
             }
