@@ -52,6 +52,11 @@ fn algorithms_are_named_as_results_name_them() {
     ends(&["sim", &file, "--algorithms", "random{draws=x}"], 2, &["\"draws\" is \"x\", but must be a whole number"]);
     ends(&["sim", &file, "--algorithms", "jsq(0)"], 2, &["out of range"]);
     ends(&["sim", &file, "--algorithms", "random{draws}'"], 2, &["unknown algorithm"]);
+    ends(
+        &["sim", "planes", "--algorithms", "leastconn"],
+        2,
+        &["cannot keep \"leastconn\"", "help: set plane = \"ebpf\""],
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ builtins! {
     "tower-a" "tower-b" "tower-c" "tower-now"
     "theory" "stale-board" "balls-in-bins"
     "dispatchers" "heavy-tail" "cores"
-    "degraded-link" "black-hole" "join" "mytime" "sidecars"
+    "degraded-link" "black-hole" "join" "mytime" "sidecars" "planes"
 }
 
 pub fn find(name: &str) -> Option<&'static Builtin> {

@@ -1,6 +1,7 @@
 //! Content of a scenario file: points, policies, and the claims to judge.
 
 use crate::metric::Metric;
+use crate::planes::Refused;
 use crate::scenario::{Policy, Scenario};
 use std::ops::Range;
 
@@ -109,8 +110,18 @@ pub enum Bound {
 
 impl Experiment {
     /// Replaces the policies of every point.
-    pub fn set_policies(&mut self, policies: &[Policy]) {
+    ///
+    /// # Errors
+    /// The first policy that a plane of a point cannot keep; nothing is replaced then.
+    pub fn set_policies(&mut self, policies: &[Policy]) -> Result<(), Refused> {
+        for Point { scenario, .. } in &self.points {
+            let tried = || scenario.services.iter().filter(|service| service.balancing.policy.is_none());
+            if let Some(refused) = policies.iter().find_map(|policy| tried().find_map(|s| policy.refused_by(s))) {
+                return Err(refused);
+            }
+        }
         self.points.iter_mut().for_each(|p| p.policies = policies.to_vec());
+        Ok(())
     }
 
     /// Sets the number of requests of each run; the share that warms up stays the same.

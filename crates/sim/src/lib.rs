@@ -1,7 +1,7 @@
 //! Deterministic simulator: runs the production balancing code in virtual time. Servers, load and delays are simulated,
 //! decisions are not. Read the modules in this order:
 //!
-//! 1. [`scenario`]: the simulated system as plain data; [`work`]: distributions of durations.
+//! 1. [`scenario`]: the simulated system as plain data; [`work`]: distributions of durations; [`planes`]: costs of balancing.
 //! 2. [`engine`]: the event loop around production [`Balancer`](evenkeel_balance::Balancer)s.
 //! 3. [`run`]: the results.
 //! 4. [`file`](mod@file): the reader of scenario files; [`experiment`]: its result; [`builtin`] scenarios.
@@ -17,6 +17,7 @@ pub mod file;
 pub mod interval;
 pub mod json;
 pub mod metric;
+pub mod planes;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -1,6 +1,7 @@
 //! Simulated system: services of servers, balancers in front of them, and clients. Plain data; everything but the
 //! policy under test and the seed.
 
+use crate::planes::{PlaneCost, Refused};
 use crate::work::Work;
 use evenkeel_balance::params::Params;
 use evenkeel_balance::picker::Algorithm;
@@ -177,6 +178,10 @@ pub struct Balancing {
     pub policy: Option<Policy>,
     /// Placement of the balancers.
     pub deployment: Deployment,
+    /// Plane that has to keep the policy; `None` for balancers that keep every one.
+    pub plane: Option<&'static PlaneCost>,
+    /// Machines of central balancers; `None` if requests pass none, and a pick costs nothing.
+    pub hop: Option<Hop>,
     /// Workers of each balancer, which share a pool; each request goes to one of them at random.
     pub workers: u32,
     /// Sources of load information.
@@ -200,6 +205,25 @@ pub enum Deployment {
     Central { balancers: u32 },
     /// Sidecar: a balancer beside each calling server, or one for all clients.
     Sidecar,
+    /// Kernel: a balancer for all calling servers of a machine, or one for all clients.
+    Kernel,
+}
+
+/// Machine between callers and servers. Requests and answers pass it, so there is a link on both of its sides.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// Work of an attempt, in nanoseconds, done before the pick.
+    pub work_ns: u64,
+    /// Processors of each balancer.
+    pub processors: Server,
+}
+
+impl Hop {
+    /// Hop whose `cores` work on one attempt each, in order of arrival: the workers of an event loop.
+    pub fn new(work_ns: u64, cores: u32) -> Hop {
+        let serving = Serving::Fifo { cores };
+        Hop { work_ns, processors: Server { serving, ..Server::new("balancer") } }
+    }
 }
 
 /// Load information of balancers, in addition to their own requests.
@@ -211,8 +235,8 @@ pub struct Information {
     pub probe_loss: f64,
     /// Work of a server per probe, in nanoseconds.
     pub probe_work_ns: u64,
-    /// Work of a sidecar per attempt, in nanoseconds, done by the calling server. Other balancers have processors of
-    /// their own.
+    /// Work of a balancer beside its caller per attempt, in nanoseconds, done by the calling server. Other balancers have
+    /// a [`Hop`], or processors that never run out.
     pub balancer_work_ns: u64,
     /// Work of a sidecar per probe, in nanoseconds.
     pub balancer_probe_work_ns: u64,
@@ -280,6 +304,8 @@ impl Default for Balancing {
         Balancing {
             policy: None,
             deployment: Deployment::Central { balancers: 1 },
+            plane: None,
+            hop: None,
             workers: 1,
             information: Information::default(),
             lag_ns: 0,
@@ -298,6 +324,16 @@ impl Policy {
         let algorithm = evenkeel_balance::algorithms::find(name)?;
         let chooser = Chooser::Algorithm(algorithm, Params::defaults(algorithm.params));
         Some(Policy { label: algorithm.name.to_string(), chooser })
+    }
+
+    /// Refusal of the plane of a service that this policy would balance; `None` if it is kept. Yardsticks always are, and
+    /// cost what the plane costs.
+    pub fn refused_by(&self, service: &Service) -> Option<Refused> {
+        let plane = service.balancing.plane?;
+        let Chooser::Algorithm(algorithm, params) = &self.chooser else { return None };
+        let why = plane.refuses(algorithm, params)?;
+        let instead = PlaneCost::that_keep(algorithm, params);
+        Some(Refused { policy: self.label.clone(), service: service.name.clone(), plane: plane.name, why, instead })
     }
 
     pub fn reference(reference: Reference) -> Policy {

@@ -77,6 +77,15 @@ fn a_link_is_passed_twice_and_work_done_once() {
 }
 
 #[test]
+fn a_run_ends_with_its_last_moment_also_if_more_requests_are_asked_for() {
+    // Regression: it waited for requests that never came, without an end.
+    let mut s = scenario(vec![service("a", servers(1))], 3);
+    s.requests = 1_000;
+    let run = run(&s);
+    assert_eq!((run.latency.len(), run.wall_ns), (3, 30 * MS));
+}
+
+#[test]
 fn calls_to_other_services_are_in_flight_without_work() {
     // front: 10 ms, then back (10 ms) twice: 30 ms in total. Requests come every 11 ms, so it has three in flight.
     let mut front = service("front", servers(1));

@@ -37,7 +37,10 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
         state(pool, arguments, &mut experiment);
     }
     if let Some(Policies(policies)) = &arguments.algorithms {
-        experiment.set_policies(policies);
+        experiment.set_policies(policies).map_err(|refused| {
+            eprintln!("error: {refused}\nhelp: {}", refused.help());
+            Failure::usage()
+        })?;
     }
     if let Some(requests) = arguments.requests {
         experiment.set_requests(requests);

@@ -122,7 +122,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("sim", &[
         "builtin", "shadow", "report", "json", "text", "verdict", "results", "interval", "file", "experiment", "metric",
-        "engine", "scenario", "run", "work",
+        "engine", "scenario", "planes", "run", "work",
     ]),
     ("tls", &[
         "metrics", "store", "endpoints", "clients", "inspect", "names", "ocsp", "tickets", "identity", "challenges", "authorities",

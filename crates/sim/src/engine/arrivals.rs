@@ -1,6 +1,6 @@
 //! Arrival times of client requests.
 
-use crate::scenario::Load;
+use crate::scenario::{Load, Scenario};
 use crate::work::exponential;
 use evenkeel_balance::Rng;
 
@@ -66,6 +66,14 @@ impl Arrivals {
             Load::Closed { think, .. } => Some(now + think.draw(&mut self.rng)),
             _ => None,
         }
+    }
+}
+
+/// Number of client requests that a run waits for, at most as many as there are moments; `u64::MAX` if only time ends it.
+pub(super) fn requests(scenario: &Scenario) -> u64 {
+    match &scenario.load {
+        Load::Trace { at_ns } if scenario.requests < u64::MAX => scenario.requests.min(at_ns.len() as u64),
+        _ => scenario.requests,
     }
 }
 

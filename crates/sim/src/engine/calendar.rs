@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 pub(crate) enum Event {
     /// A client sends a request.
     Arrive,
+    /// A request reaches a balancer that is a machine of its own.
+    AtBalancer(u32),
     /// A request reaches its server.
     AtServer(u32),
     /// A request that runs as if alone has done its work.
@@ -15,6 +17,8 @@ pub(crate) enum Event {
     Depart(u32),
     /// An answer reaches the sender of the request.
     Answered(u32),
+    /// The answer of a balancer that is a machine of its own reaches the caller.
+    Returned(u32),
     /// Timeout of an attempt. Ignored if the request is no longer at the attempt of this number.
     TimedOut(u32, u16),
     /// Retry of a job after its back-off.

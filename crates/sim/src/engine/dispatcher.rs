@@ -11,6 +11,8 @@ pub(super) struct Dispatcher {
     pub service: u16,
     pub pool: Pool,
     pub balancers: Vec<Balancer>,
+    /// Index among all servers of the processors that it has as a machine of its own.
+    pub processors: Option<u32>,
     /// Index of the server within its service, by slot of the pool.
     pub server_at: Vec<u32>,
     /// Time at which the pool is polled next; `u64::MAX` for never.
@@ -37,6 +39,7 @@ impl Dispatcher {
             service: index,
             pool,
             balancers: Vec::new(),
+            processors: None,
             server_at: Vec::new(),
             poll_at: u64::MAX,
             budget,

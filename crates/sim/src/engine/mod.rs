@@ -18,7 +18,7 @@ mod upkeep;
 mod world;
 mod yardstick;
 
-pub use outcome::offered;
+pub use outcome::{offered, offered_to_servers};
 
 use crate::run::Run;
 use crate::scenario::{Policy, Scenario};

@@ -3,7 +3,7 @@
 use super::arrivals;
 use super::world::World;
 use crate::run::{Run, ServerRun, ServiceRun};
-use crate::scenario::{self, Capacity, Scenario, Serving, Step};
+use crate::scenario::{self, Capacity, Deployment, Scenario, Serving, Step};
 
 impl World<'_> {
     pub fn outcome(mut self) -> Run {
@@ -77,9 +77,23 @@ fn visits(scenario: &Scenario) -> Vec<f64> {
     visits
 }
 
+/// Offered work as a share of capacity: of servers, or of the balancers that are machines of their own, whichever is
+/// higher. 0 for closed loops, and where no capacity is limited.
+pub fn offered(scenario: &Scenario) -> f64 {
+    let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
+    let of = |(service, visits): (&scenario::Service, f64)| match (&service.balancing.hop, service.balancing.deployment)
+    {
+        (Some(hop), Deployment::Central { balancers }) => {
+            rate * visits * hop.work_ns as f64 / 1e9 / (capacity(&hop.processors) * f64::from(balancers))
+        }
+        _ => 0.0,
+    };
+    scenario.services.iter().zip(visits(scenario)).map(of).fold(offered_to_servers(scenario), f64::max)
+}
+
 /// Offered work as a share of capacity, at the busiest service or over the shared machines, whichever is higher. 0 for
 /// closed loops, and where no capacity is limited.
-pub fn offered(scenario: &Scenario) -> f64 {
+pub fn offered_to_servers(scenario: &Scenario) -> f64 {
     let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
     let of = |(service, visits): (&scenario::Service, f64)| {
         let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;

@@ -55,17 +55,41 @@ impl World<'_> {
         let dispatchers = self.groups[service].dispatchers.len();
         let at = match balancing.deployment {
             Deployment::Central { .. } => among(seed ^ 1, dispatchers),
-            Deployment::Sidecar if parent == CLIENT => dispatchers - 1,
-            Deployment::Sidecar => self.jobs.get(parent).server as usize,
+            Deployment::Sidecar | Deployment::Kernel if parent == CLIENT => dispatchers - 1,
+            Deployment::Sidecar | Deployment::Kernel => self.jobs.get(parent).server as usize,
         };
         let dispatcher = self.groups[service].dispatchers[at];
         let job = self.jobs.get(index);
         job.dispatcher = dispatcher;
         job.worker = if balancing.workers == 1 { 0 } else { among(seed ^ 2, balancing.workers as usize) as u32 };
-        if let Some(budget) = &mut self.dispatchers[dispatcher as usize].budget {
+        match balancing.hop {
+            Some(_) if self.scenario.link_ns > 0 => {
+                self.calendar.send(self.now + self.scenario.link_ns, Event::AtBalancer(index));
+            }
+            _ => self.at_balancer(index),
+        }
+    }
+
+    /// Handles the arrival of a request at its balancer.
+    pub fn at_balancer(&mut self, index: u32) {
+        let at = self.jobs.get(index).dispatcher;
+        if let Some(budget) = &mut self.dispatchers[at as usize].budget {
             budget.earn(Instant(self.now));
         }
-        self.pick(index);
+        self.balance(index);
+    }
+
+    /// Has the processors of a balancer work on an attempt, which it picks a server for afterwards.
+    pub fn balance(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let hop = &self.scenario.services[usize::from(job.service)].balancing.hop;
+        match (self.dispatchers[job.dispatcher as usize].processors, hop) {
+            (Some(processors), Some(hop)) => {
+                self.servers[processors as usize].add(index, hop.work_ns as f64, self.now);
+                self.look_again(processors);
+            }
+            _ => self.pick(index),
+        }
     }
 
     /// Picks a server for an attempt and sends the request there, or queues or fails it.
@@ -92,11 +116,12 @@ impl World<'_> {
         }
     }
 
-    /// Charges the work of a sidecar for an attempt, and for the probes that followed it, to the caller's server.
+    /// Charges the work of a balancer beside its caller for an attempt, and for the probes that followed it, to the
+    /// caller's server.
     fn work_of_balancer(&mut self, parent: u32, service: usize, probes: u32) {
         let Balancing { deployment, information, .. } = &self.scenario.services[service].balancing;
         let work_ns = information.balancer_work_ns + information.balancer_probe_work_ns * u64::from(probes);
-        if work_ns == 0 || parent == CLIENT || *deployment != Deployment::Sidecar {
+        if work_ns == 0 || parent == CLIENT || matches!(deployment, Deployment::Central { .. }) {
             return;
         }
         let caller = self.jobs.get(parent).server;
@@ -227,10 +252,21 @@ impl World<'_> {
         self.ended(index, answer);
     }
 
-    /// Ends a request, successful or not: records it for a client, or continues the job that called.
+    /// Ends a request at its balancer, successful or not: sends the answer to the caller.
     fn ended(&mut self, index: u32, answer: Answer) {
         let job = self.jobs.get(index);
-        let (parent, began, measured) = (job.parent, job.began, job.measured);
+        job.answer = answer;
+        let hop = &self.scenario.services[usize::from(job.service)].balancing.hop;
+        if hop.is_some() && self.scenario.link_ns > 0 {
+            return self.calendar.send(self.now + self.scenario.link_ns, Event::Returned(index));
+        }
+        self.returned(index);
+    }
+
+    /// Ends a request at its caller: records it for a client, or continues the job that called.
+    pub fn returned(&mut self, index: u32) {
+        let job = self.jobs.get(index);
+        let (parent, began, measured, answer) = (job.parent, job.began, job.measured, job.answer);
         self.jobs.free(index);
         if parent == CLIENT {
             let failure = if let Answer::Bad(failure) = answer { Some(failure) } else { None };

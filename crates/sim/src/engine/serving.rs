@@ -113,15 +113,18 @@ impl World<'_> {
         }
     }
 
-    /// Completes the work that is done at a server by now.
+    /// Completes the work that is done at a server or a balancer by now.
     pub fn depart(&mut self, at: u32) {
         if self.servers[at as usize].next_at != self.now {
             return; // superseded by an earlier entry
         }
         self.servers[at as usize].next_at = u64::MAX;
+        let is_balancer = at >= self.first_balancer;
         while let Some(index) = self.servers[at as usize].take_done(self.now) {
-            if index != NO_REQUEST {
-                self.next_step(index);
+            match index {
+                NO_REQUEST => {}
+                _ if is_balancer => self.pick(index),
+                _ => self.next_step(index),
             }
         }
         self.look_again(at);

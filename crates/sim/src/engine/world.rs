@@ -1,6 +1,6 @@
 //! All state of a run, and its main loop.
 
-use super::arrivals::Arrivals;
+use super::arrivals::{self, Arrivals};
 use super::calendar::{Calendar, Event};
 use super::dispatcher::Dispatcher;
 use super::jobs::Jobs;
@@ -8,6 +8,7 @@ use super::server::Server;
 use super::tally::{Recorder, Tally};
 use crate::run::Run;
 use crate::scenario::{Chooser, Deployment, Policy, Reference, Scenario, Step};
+use crate::work::Work;
 use evenkeel_balance::queue::Waiting;
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::slab::Slab;
@@ -26,7 +27,7 @@ pub(super) struct Group {
     pub first: u32,
     pub count: u32,
     /// Dispatchers: any of them for every caller (central), or one by index of the calling server, and the last for
-    /// clients (sidecars).
+    /// clients (sidecars, kernels).
     pub dispatchers: Vec<u32>,
     /// Yardstick that picks instead of an algorithm.
     pub reference: Option<Reference>,
@@ -60,7 +61,10 @@ pub(super) struct World<'s> {
     pub now: u64,
     pub calendar: Calendar,
     pub jobs: Jobs,
+    /// Servers of all services, then the processors of balancers that are machines of their own.
     pub servers: Vec<Server<'s>>,
+    /// Number of servers of services.
+    pub first_balancer: u32,
     /// Machine of each server, and the servers of each machine.
     pub machine_of: Vec<Option<usize>>,
     pub machines: Vec<Vec<u32>>,
@@ -92,6 +96,7 @@ impl<'s> World<'s> {
             calendar: Calendar::default(),
             jobs: Jobs::default(),
             servers: Vec::new(),
+            first_balancer: 0,
             machine_of: Vec::new(),
             machines: vec![Vec::new(); scenario.machines.len()],
             capacity: Vec::new(),
@@ -143,38 +148,54 @@ impl<'s> World<'s> {
                 retries: 0,
             });
         }
-        for (index, service) in scenario.services.iter().enumerate() {
-            let policy = service.balancing.policy.as_ref().unwrap_or(policy);
-            let add = |world: &mut World<'_>| {
-                let number = world.dispatchers.len() as u32;
-                world.dispatchers.push(Dispatcher::new(number, index as u16, service, policy, stream(4)));
-                number
-            };
-            let dispatchers = match service.balancing.deployment {
-                Deployment::Central { balancers } => (0..balancers).map(|_| add(&mut world)).collect(),
-                Deployment::Sidecar => {
-                    let mut dispatchers = vec![NOWHERE; world.servers.len() + 1];
-                    for (server, dispatcher) in dispatchers.iter_mut().enumerate() {
-                        let calls = match world.servers.get(server) {
-                            Some(caller) => {
-                                scenario.services[usize::from(caller.service)].steps.contains(&Step::Call(index))
-                            }
-                            None => index == 0,
-                        };
-                        if calls {
-                            *dispatcher = add(&mut world);
-                        }
-                    }
-                    dispatchers
-                }
-            };
-            world.groups[index].dispatchers = dispatchers;
+        world.first_balancer = world.servers.len() as u32;
+        for index in 0..scenario.services.len() {
+            world.groups[index].dispatchers = world.dispatchers_of(index, policy, stream(4));
         }
         world.begin_upkeep();
         let mut first = Vec::new();
         world.arrivals.first(&mut first);
         first.into_iter().for_each(|at| world.calendar.at(at, Event::Arrive));
         world
+    }
+
+    /// Creates the balancers of a service. Returns them as [`Group::dispatchers`] has them.
+    fn dispatchers_of(&mut self, index: usize, policy: &Policy, seed: u64) -> Vec<u32> {
+        let service = &self.scenario.services[index];
+        let policy = service.balancing.policy.as_ref().unwrap_or(policy);
+        let add = |world: &mut World<'s>| {
+            let number = world.dispatchers.len() as u32;
+            let mut dispatcher = Dispatcher::new(number, index as u16, service, policy, seed);
+            if let Some(hop) = &service.balancing.hop {
+                dispatcher.processors = Some(world.servers.len() as u32);
+                world.machine_of.push(None);
+                world.servers.push(Server::new(&hop.processors, index as u16, 0, Work::Constant(0)));
+            }
+            world.dispatchers.push(dispatcher);
+            number
+        };
+        if let Deployment::Central { balancers } = service.balancing.deployment {
+            return (0..balancers).map(|_| add(self)).collect();
+        }
+        let in_kernel = service.balancing.deployment == Deployment::Kernel;
+        let mut of_machine: Vec<Option<u32>> = vec![None; self.machines.len()];
+        let callers = self.first_balancer as usize;
+        let mut dispatchers = vec![NOWHERE; callers + 1];
+        for (caller, dispatcher) in dispatchers.iter_mut().enumerate() {
+            let calls = if caller < callers {
+                let caller = usize::from(self.servers[caller].service);
+                self.scenario.services[caller].steps.contains(&Step::Call(index))
+            } else {
+                index == 0
+            };
+            let machine = self.machine_of[..callers].get(caller).copied().flatten().filter(|_| in_kernel);
+            *dispatcher = match machine {
+                _ if !calls => NOWHERE,
+                Some(machine) => *of_machine[machine].get_or_insert_with(|| add(self)),
+                None => add(self),
+            };
+        }
+        dispatchers
     }
 
     pub fn run(self) -> Run {
@@ -184,8 +205,9 @@ impl<'s> World<'s> {
     /// Runs to the end; also returns the value of `tell` on the final world.
     pub fn run_telling<T>(mut self, tell: impl FnOnce(&World<'_>) -> T) -> (Run, T) {
         let mut patience = u64::MAX;
+        let requests = arrivals::requests(self.scenario);
         while let Some((at, event)) = self.calendar.next() {
-            let all_made = self.made >= self.scenario.requests;
+            let all_made = self.made >= requests;
             if all_made && patience == u64::MAX {
                 patience = self.now.saturating_add(PATIENCE_NS);
             }
@@ -204,12 +226,14 @@ impl<'s> World<'s> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrive => self.arrive(),
+            Event::AtBalancer(job) => self.at_balancer(job),
             Event::AtServer(job) => self.at_server(job),
             Event::Done(job) => self.next_step(job),
             Event::Depart(server) => self.depart(server),
             Event::Answered(job) => self.answered(job),
             Event::TimedOut(job, attempt) => self.timed_out(job, attempt),
-            Event::Again(job) => self.pick(job),
+            Event::Returned(job) => self.returned(job),
+            Event::Again(job) => self.balance(job),
             Event::WaitedLong(job, attempt) => self.waited_long(job, attempt),
             Event::Probe(probe) => self.on_probe(probe),
             Event::Capacity(server, process) => self.change_capacity(server, process),

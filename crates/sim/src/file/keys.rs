@@ -19,7 +19,7 @@ pub(super) static ROOT: Table = Table {
         key(
             "algorithms",
             Kind::List(&Kind::Balance),
-            "every algorithm that needs no hash key",
+            "every algorithm that needs no hash key, and that planes keep",
             "Policies to compare, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }` as `balance` of a pool.",
         ),
         key(

@@ -1,13 +1,14 @@
 //! Reader of scenario files. TOML, read by tables of keys like the configuration, with the same diagnostics: all at
 //! once, each with its position and a fix.
 //!
-//! [`points`] makes a tree for each point, [`system`] and [`service`] turn each tree into a scenario, [`pool`] puts a
-//! pool of a configuration into it, and [`judged`] reads published figures and claims. The `keys` files have a row for
-//! each key.
+//! [`points`] makes a tree for each point, [`system`] and [`service`] turn each tree into a scenario, [`planes`] reads
+//! what balances and refuses what it cannot keep, [`pool`] puts a pool of a configuration into it, and [`judged`] reads
+//! published figures and claims. The `keys` files have a row for each key.
 
 mod judged;
 mod judged_keys;
 mod keys;
+mod planes;
 mod points;
 mod policies;
 pub mod pool;
@@ -63,8 +64,10 @@ fn experiment(name: &str, document: &mut Document, pool: Option<&FromPool<'_>>) 
     for variant in variants {
         let root = document.read(&ROOT, &variant.tree);
         let policies = policies::of(&root, &mut document.findings);
-        let policies = pool.map_or(policies.clone(), |pool| pool.policies(policies));
         if let Some((scenario, groups)) = system::scenario(&root, pool, &mut document.findings) {
+            let policies = planes::kept(&root, policies, &scenario.services);
+            let policies = pool.map_or(policies.clone(), |pool| pool.policies(policies));
+            planes::check_policies(&root, &policies, &scenario.services, &mut document.findings);
             servers += scenario.services.iter().map(|s| s.servers.len()).sum::<usize>();
             points.push(Point { label: variant.label, x: variant.x, scenario, groups, policies });
         }
@@ -105,7 +108,11 @@ pub fn reference() -> String {
     format!(
         "# Scenario files\n\n<!-- Generated from the tables in crates/sim. `make bless` writes it anew. -->\n\nWhat `evenkeel sim FILE.toml` reads; [the guide](../guide/simulator.md) explains by examples, and \
          `evenkeel sim NAME --print` prints a built-in file to start from.\n\nDurations and sizes are strings with a unit: \
-         `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}",
-        evenkeel_config::tables::reference_of(&ROOT)
+         `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}\n## Costs of planes\n\nProcessor time of a request that has a connection of its own, \
+         which [was measured](../measurements/2026-11-27-kernel-planes.md) on a core of an AMD EPYC with responses of 4 kB. \
+         What a kernel forwards counts for other processes, so its planes cost the difference between medians of all of them, whose 90 % \
+         intervals are 14 to 23 us wide. `balancer_work` overrides each.\n\n{}",
+        evenkeel_config::tables::reference_of(&ROOT),
+        crate::planes::table()
     )
 }

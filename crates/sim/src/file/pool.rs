@@ -2,9 +2,11 @@
 //! and links come from the scenario, as a configuration does not have them.
 
 use super::service::Groups;
-use crate::scenario::{Balancing, Information, Load, Policy, Scenario, Server, Service};
+use crate::planes::PlaneCost;
+use crate::scenario::{Balancing, Hop, Information, Load, Policy, Scenario, Server, Service};
 use evenkeel_balance::control;
 use evenkeel_config::plan::{self, Probe};
+use evenkeel_config::planes::Forwarding;
 use std::time::Duration;
 
 /// Default work of a request on one core: an assumption, as a configuration does not contain it.
@@ -48,29 +50,40 @@ impl FromPool<'_> {
     }
 
     /// Replaces the servers of a service by the endpoints, each modelled on the server of the same name or else on the
-    /// first; and its balancing by that of the pool.
-    pub(super) fn apply(&self, service: &mut Service) -> Groups {
+    /// first; and its balancing by that of the pool. `has_cores`: the scenario has the processors of balancers, which
+    /// otherwise are as many as workers.
+    pub(super) fn apply(&self, service: &mut Service, has_cores: bool) -> Groups {
         let models = std::mem::take(&mut service.servers);
+        let in_kernel = service.balancing.plane.is_some_and(PlaneCost::is_kernel);
         let server = |endpoint: &plan::Endpoint| {
             let model = models.iter().find(|server| *server.name == *endpoint.name).or(models.first());
             Server {
                 name: endpoint.name.to_string(),
                 weight: endpoint.weight.into(),
-                in_flight_max: self.pool.limits.requests_per_endpoint,
+                in_flight_max: if in_kernel { 0 } else { self.pool.limits.requests_per_endpoint },
                 ..model.cloned().unwrap_or_else(|| Server::new(""))
             }
         };
         service.servers = self.endpoints().map(server).collect();
         service.balancing = self.balancing(&service.balancing);
+        if let Some(hop) = service.balancing.hop.take() {
+            service.balancing.hop = Some(if has_cores { hop } else { Hop::new(hop.work_ns, self.workers) });
+        }
         (0..).zip(&service.servers).map(|(at, server)| (server.name.clone(), at..at + 1)).collect()
     }
 
+    /// Balancing of the pool, at the place and on the plane of `of`. A kernel has no workers, and none of the settings that
+    /// are about requests, such as retries, which a pool has by default.
     fn balancing(&self, of: &Balancing) -> Balancing {
         let plan::Pool { load_reports, health, retry, queue, .. } = self.pool;
-        let reports = load_reports.as_ref();
-        Balancing {
+        let reads = of.plane.is_none_or(|plane| plane.forwarding == Forwarding::Requests);
+        let reports = load_reports.as_ref().filter(|_| reads);
+        let in_kernel = of.plane.is_some_and(PlaneCost::is_kernel);
+        let whole = Balancing {
             policy: None,
             deployment: of.deployment,
+            plane: of.plane,
+            hop: of.hop.clone(),
             workers: self.workers,
             information: Information {
                 probes: reports.is_some_and(|reports| reports.probe != Probe::Off),
@@ -90,7 +103,12 @@ impl FromPool<'_> {
             queue: (queue.max, queue.timeout_ns),
             retry: (retry.settings.attempts > 0).then(|| retry.settings.clone()),
             timeout_ns: retry.settings.try_timeout_ns.unwrap_or(u64::MAX),
+        };
+        if !in_kernel {
+            return whole;
         }
+        let control = control::Settings { outlier: None, concurrency: None, ..whole.control };
+        Balancing { workers: 1, control, queue: (0, 0), retry: None, timeout_ns: u64::MAX, ..whole }
     }
 
     /// Replaces the load if a rate is given.

@@ -1,9 +1,8 @@
 //! Reader of services, their servers, and the balancers in front of them.
 
+use super::planes::{self, Placed};
 use super::work::work;
-use crate::scenario::{
-    Balancing, Capacity, Cold, Deployment, Fault, Information, Mode, Policy, Server, Service, Serving, Step,
-};
+use crate::scenario::{Balancing, Capacity, Cold, Fault, Information, Mode, Policy, Server, Service, Serving, Step};
 use evenkeel_balance::{control, health};
 use evenkeel_config::Code;
 use evenkeel_config::tables::{self, Findings, Named, Section};
@@ -79,7 +78,7 @@ fn one(
         steps: steps(section, names, findings),
         work: work(&section.section("work"), findings),
         response_bytes: section.int("response"),
-        balancing: balancing(section, findings),
+        balancing: balancing(name, section, findings),
     };
     (service, groups)
 }
@@ -117,21 +116,21 @@ fn executions(services: &[Service]) -> Option<u64> {
     None
 }
 
-fn balancing(section: &Section, findings: &mut Findings) -> Balancing {
+fn balancing(name: &str, section: &Section, findings: &mut Findings) -> Balancing {
+    let Placed { plane, deployment, hop, beside_ns } = planes::placed(name, section, findings);
     let (queue, health) = (section.section("queue"), section.section("health"));
     let timeout = |name: &str| section.duration(name).map(|_| section.ns(name));
     Balancing {
         policy: section.balance("balance").map(|(balance, _)| Policy::algorithm(balance)),
-        deployment: match section.word("balancers") {
-            "callers" => Deployment::Sidecar,
-            _ => Deployment::Central { balancers: section.number("balancers") },
-        },
+        deployment,
+        plane,
+        hop,
         workers: section.number("workers"),
         information: Information {
             probes: section.flag("probes"),
             probe_loss: section.float("probe_loss"),
             probe_work_ns: section.ns("probe_work"),
-            balancer_work_ns: section.ns("balancer_work"),
+            balancer_work_ns: beside_ns,
             balancer_probe_work_ns: section.ns("balancer_probe_work"),
             with_answers: section.flag("reports"),
             board_ns: timeout("board").unwrap_or(0),

@@ -2,6 +2,7 @@
 
 use super::row::{DAY, H, MS, S, US, key, required, with_default};
 use super::work_keys::WORK;
+use crate::planes;
 use evenkeel_config::tables::{self, Form, Kind, Table};
 
 pub(super) static SERVICE: Table = Table {
@@ -39,7 +40,22 @@ pub(super) static SERVICE: Table = Table {
             Kind::IntOr { min: 1, max: 10_000, word: "callers" },
             "1",
             "Balancers that know nothing of each other; each request comes to one of them at random. `\"callers\"`: one beside \
-             each server that calls (a sidecar), or one for all clients.",
+             each server that calls (a sidecar; of a `plane` of the kernel, one for each machine), or one for all clients.",
+        ),
+        key(
+            "plane",
+            Kind::Choice(planes::NAMES),
+            "balancers that cost nothing, and are not on the way",
+            "Plane that balances, with its [cost](#costs-of-planes): the kernel by eBPF or nftables, or evenkeel as a proxy of HTTP or TCP. \
+             Balancers that are not beside callers are machines then: requests and answers pass one, over a `link` on each of its \
+             sides, and wait for its processors. An algorithm or a key that the plane [cannot keep](planes.md) is an error; what it keeps \
+             approximately is simulated as if it were exact.",
+        ),
+        key(
+            "balancer_cores",
+            Kind::Int { min: 1, max: 1024 },
+            "as many as `workers`",
+            "Processors of each balancer that has a `plane` and is not beside a caller.",
         ),
         with_default(
             "workers",
@@ -60,12 +76,12 @@ pub(super) static SERVICE: Table = Table {
             "\"0s\"",
             "What a probe costs a server, as work.",
         ),
-        with_default(
+        key(
             "balancer_work",
             Kind::Duration { min: 0, max: S, off: false },
-            "\"0s\"",
-            "What a try costs a balancer beside a caller (`balancers = \"callers\"`), as work of that caller's server. Others have \
-             processors of their own.",
+            "the cost of the `plane`, `\"0s\"` without one",
+            "What a try costs a balancer: beside a caller (`balancers = \"callers\"`) as work of that caller's server, else as work of its \
+             own processors, which it only has with a `plane`.",
         ),
         with_default(
             "balancer_probe_work",

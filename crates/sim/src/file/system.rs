@@ -17,7 +17,8 @@ pub(super) fn scenario(
     let (mut services, mut groups) = service::services(root, findings);
     // Before the load, which may be a share of the servers' capacity.
     if let (Some(pool), Some(first)) = (pool, services.as_mut().and_then(|services| services.first_mut())) {
-        groups = pool.apply(first);
+        let has_cores = root.named("service").first().is_some_and(|named| named.section.has("balancer_cores"));
+        groups = pool.apply(first, has_cores);
     }
     let link_ns = root.ns("link");
     let requests = if root.has("requests") { root.int("requests") } else { u64::MAX };
@@ -75,7 +76,7 @@ fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load
             }
             Load::Trace { at_ns: at_ns.into() }
         }
-        _ => match engine::offered(once) {
+        _ => match engine::offered_to_servers(once) {
             offered if offered > 0.0 => Load::Poisson { per_second: table.float("share") / offered },
             // The cause has been reported.
             _ if root.is_broken() => return None,
