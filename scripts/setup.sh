@@ -37,6 +37,9 @@ programs=(
     kdig:knot-dnsutils
     dnsperf:dnsperf
     unbound:unbound      # a resolver
+    podman:podman        # containers as endpoints
+    runc:runc
+    busybox:busybox-static # what runs in them
     knotd:knot           # rivals in DNS
 )
 

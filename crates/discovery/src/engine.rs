@@ -110,7 +110,28 @@ async fn containers(client: &mut Client, server: &DockerServer) -> Result<Vec<Co
     if response.status() != StatusCode::OK {
         return Err(refusal(response.status(), response.body()).into());
     }
-    serde_json::from_slice(response.body()).map_err(|error| format!("it gave no list of containers: {error}").into())
+    let mut containers: Vec<Container> =
+        serde_json::from_slice(response.body()).map_err(|error| format!("it gave no list of containers: {error}"))?;
+    // Podman lists those in the network of the host without any network.
+    for container in containers.iter_mut().filter(|container| container.is_nowhere()) {
+        container.host_config = inspected(client, server, &container.id).await?;
+    }
+    Ok(containers)
+}
+
+/// Settings of a container; `None` if it has ended meanwhile.
+async fn inspected(client: &mut Client, server: &DockerServer, id: &str) -> Result<Option<Host>, Fault> {
+    let request = request(&format!("/containers/{}/json", encoded(id)), server)?;
+    let response = timeout(PATIENCE, client.whole(request, LIST_MAX)).await.map_err(|_| late())??;
+    match response.status() {
+        StatusCode::OK => {
+            let inspected: Inspected = serde_json::from_slice(response.body())
+                .map_err(|error| format!("it does not describe a container: {error}"))?;
+            Ok(inspected.host_config)
+        }
+        StatusCode::NOT_FOUND => Ok(None),
+        status => Err(refusal(status, response.body()).into()),
+    }
 }
 
 fn late() -> Fault {
@@ -145,6 +166,13 @@ pub struct Container {
     pub network_settings: Option<Networks>,
     #[serde(default)]
     pub host_config: Option<Host>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inspected {
+    #[serde(default)]
+    host_config: Option<Host>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -186,6 +214,12 @@ impl Container {
 
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// True if the list says neither its networks nor that it has none.
+    fn is_nowhere(&self) -> bool {
+        let networks = self.network_settings.as_ref().and_then(|settings| settings.networks.as_ref());
+        networks.is_none_or(HashMap::is_empty) && self.host_config.is_none()
     }
 
     /// True if it has a label: `NAME`, or `NAME=VALUE`.

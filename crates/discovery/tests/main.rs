@@ -5,5 +5,6 @@
 
 mod names;
 mod nsd;
+mod podman;
 mod registries;
 mod support;

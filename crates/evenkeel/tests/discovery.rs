@@ -1,6 +1,7 @@
 //! Discovery by names and files while requests run, without a failed one: real clients, endpoints and name servers.
 
 use crate::names::{A, Names, SRV, Says, srv, v4};
+use crate::registries::{Fault, KINDS, Kind, Registry};
 use crate::support::streams::{Load, Streaming};
 use crate::support::{Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
@@ -51,6 +52,14 @@ impl Setup {
         let metrics = self.metrics();
         let lines = metrics.lines().filter(|line| line.starts_with(begin));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Answers of sources that were lists.
+    fn good(&self) -> f64 {
+        let metrics = self.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with("evenkeel_discovery_updates_total{"));
+        let good = lines.filter(|line| !line.contains("result=\"failed\""));
+        good.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
     /// Waits until the pool has just these endpoints.
@@ -111,6 +120,49 @@ fn endpoints_come_and_go_by_name_under_load_and_nothing_fails() {
     assert_eq!(setup.sum("evenkeel_config_generation "), 0.0, "it is no other configuration");
     assert!(running.said().contains("endpoints changed"), "{}", running.said());
     eventually("nothing in flight", || (setup.sum("evenkeel_upstream_requests_active") == 0.0).then_some(()));
+}
+
+#[test]
+fn registries_are_killed_hang_and_forget_under_load_and_nothing_fails() {
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let _entered = runtime.enter();
+    for kind in KINDS {
+        let [a, b] = [Streaming::start(), Streaming::start()];
+        let (a, b) = (a.addr.as_str(), b.addr.as_str());
+        let setup = Setup::new(&format!("{kind:?}").to_lowercase());
+        let mut registry = runtime.block_on(Registry::start(kind, &[a]));
+        let pool = format!("discover = {{ {} }}\n{}", registry.source(), registry.section());
+        let running = Running::start(&["run", "-c", &setup.write(&pool)]);
+        // Containers are named by themselves.
+        let named = |addr: &str| match kind {
+            Kind::Consul => format!("node-0/web-{}", addr.replace(':', "-")),
+            Kind::Nomad => format!("_nomad-task-{}", addr.replace(':', "-")),
+            Kind::Docker => format!("web-{}", addr.replace(':', "-")),
+            Kind::Http => addr.to_owned(),
+        };
+        setup.becomes(&[&named(a)]);
+        let load = Load::start(&setup.listen);
+        let failed = || setup.sum("evenkeel_discovery_updates_total{pool=\"web\"") - setup.good();
+        for (fault, addr) in [(Fault::Refuses(500), b), (Fault::Garbage, a), (Fault::Cuts, b)] {
+            let before = failed();
+            registry.change(|state| (state.fault, state.index) = (fault, state.index + 1));
+            eventually("a failure", || (failed() > before).then_some(()));
+            registry.change(|state| state.fault = Fault::None);
+            registry.set(&[addr]);
+            setup.becomes(&[&named(addr)]);
+        }
+        registry.change(|state| (state.fault, state.index) = (Fault::Hangs, state.index + 1));
+        let before = failed();
+        registry.stop();
+        eventually("a failure", || (failed() > before).then_some(()));
+        // It comes back with an older state.
+        registry.change(|state| (state.fault, state.index) = (Fault::None, 1));
+        registry.set(&[a]);
+        runtime.block_on(registry.restart());
+        setup.becomes(&[&named(a)]);
+        let failures = load.end();
+        assert!(failures.is_empty(), "{kind:?}: {failures:?}\n{}", running.said());
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ mod originals;
 mod pages;
 mod planes;
 mod process;
+#[path = "../../discovery/tests/registries/fake.rs"]
+mod registries;
 mod reload;
 mod run;
 mod sim;

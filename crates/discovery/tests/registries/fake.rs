@@ -1,4 +1,6 @@
 //! Fakes of Consul, Nomad, Docker, and of a server of lists.
+// Each binary of tests uses a part of this file.
+#![allow(dead_code)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,0 +1,134 @@
+//! Pools that follow containers of the real Podman, over the API that it shares with Docker.
+
+use evenkeel_discovery::Discovery;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Storage and API of a Podman of the test's own.
+struct Podman {
+    folder: PathBuf,
+    service: Option<Child>,
+}
+
+impl Podman {
+    /// Returns `None` where it cannot run.
+    fn start() -> Option<Podman> {
+        if !evenkeel_peers::installed(&["podman", "runc", "busybox"]) {
+            return None;
+        }
+        if !Path::new("/sys/fs/cgroup").exists() || std::env::var("USER").is_ok_and(|user| user != "root") {
+            evenkeel_peers::skip("containers need root here");
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("evenkeel-podman-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let root = folder.join("root");
+        std::fs::create_dir_all(root.join("bin")).expect("a folder");
+        std::fs::create_dir_all(root.join("tmp")).expect("a folder");
+        std::fs::copy(evenkeel_peers::find("busybox").expect("it is installed"), root.join("bin/busybox"))
+            .expect("a copy");
+        let image = folder.join("image.tar");
+        let packed = Command::new("tar").args(["-C", &root.display().to_string(), "-cf"]).arg(&image).arg(".").status();
+        assert!(packed.expect("tar runs").success());
+        let mut podman = Podman { folder, service: None };
+        podman.run(&["import", "-q", &image.display().to_string(), "endpoint:1"]);
+        podman.serve();
+        Some(podman)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("podman");
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        command.args(["--root", &at("storage"), "--runroot", &at("run"), "--runtime", "runc"]);
+        command.args(["--cgroup-manager", "cgroupfs", "--storage-driver", "vfs", "--events-backend", "file"]);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) {
+        let output = self.command().args(arguments).output().expect("podman runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("api.sock")
+    }
+
+    /// Starts the API.
+    fn serve(&mut self) {
+        let _ = std::fs::remove_file(self.socket());
+        let mut command = self.command();
+        command.args(["system", "service", "--time", "0"]).arg(format!("unix:{}", self.socket().display()));
+        self.service = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("podman runs"));
+        let until = Instant::now() + Duration::from_secs(30);
+        while !self.socket().exists() {
+            assert!(Instant::now() < until, "podman serves no API");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the API at once.
+    fn kill(&mut self) {
+        if let Some(mut service) = self.service.take() {
+            service.kill().expect("it is ours");
+            service.wait().expect("it ends");
+        }
+    }
+
+    /// Starts a container in the network of the host, that the label of a pool names.
+    fn start_container(&self, name: &str, labels: &[&str]) {
+        let mut arguments = vec!["run", "-d", "--name", name, "--network", "host", "--label", "pool=web"];
+        arguments.extend(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]);
+        labels.iter().for_each(|label| arguments.extend(["--label", label]));
+        arguments.extend(["endpoint:1", "/bin/busybox", "sleep", "1000"]);
+        self.run(&arguments);
+    }
+}
+
+impl Drop for Podman {
+    fn drop(&mut self) {
+        let _ = self.command().args(["rm", "--all", "--force", "--time", "0"]).output();
+        self.kill();
+        let _ = self.command().args(["system", "reset", "--force"]).output();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut found: Vec<String> =
+            discovery.lists()[0].1.iter().map(|e| format!("{} {} {}", e.name, e.addr, e.weight)).collect();
+        found.sort();
+        if found == wanted {
+            return;
+        }
+        assert!(Instant::now() < until, "{found:?}, not {wanted:?}");
+        let _ = tokio::time::timeout(Duration::from_millis(200), discovery.changed()).await;
+    }
+}
+
+#[tokio::test]
+async fn containers_come_and_go_and_stay_while_the_engine_is_away() {
+    let Some(mut podman) = Podman::start() else { return };
+    podman.start_container("a", &["evenkeel.port=18081"]);
+    let text = format!(
+        "[discovery.docker]\nurl = 'unix:{}'\n[listener.web]\nbind = ['127.0.0.1:1']\npool = 'web'\n\
+         [pool.web]\ndiscover = {{ docker = {{ labels = ['pool=web'] }} }}\n",
+        podman.socket().display()
+    );
+    let plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a plan");
+    let mut discovery = Discovery::default();
+    let following = discovery.follow(&plan).await;
+    discovery.keep(following);
+    becomes(&mut discovery, &["a 127.0.0.1:18081 1"]).await;
+    podman.start_container("b", &["evenkeel.port=18082", "evenkeel.weight=5"]);
+    podman.start_container("other", &["evenkeel.port=nonsense"]);
+    becomes(&mut discovery, &["a 127.0.0.1:18081 1", "b 127.0.0.1:18082 5"]).await;
+    podman.kill();
+    podman.run(&["rm", "--force", "--time", "0", "a"]);
+    // The list stays until the engine is there again.
+    assert_eq!(discovery.lists()[0].1.len(), 2);
+    podman.serve();
+    becomes(&mut discovery, &["b 127.0.0.1:18082 5"]).await;
+}
