@@ -36,6 +36,8 @@ programs=(
     dig:bind9-dnsutils   # clients of DNS
     kdig:knot-dnsutils
     dnsperf:dnsperf
+    keepalived:keepalived # two balancers with one address
+    bird:bird2           # routes to several balancers
     unbound:unbound      # a resolver
     podman:podman        # containers as endpoints
     runc:runc

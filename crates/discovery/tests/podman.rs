@@ -54,7 +54,7 @@ impl Podman {
         self.folder.join("api.sock")
     }
 
-    /// Starts the API.
+    /// Has the API listen, and waits until it does.
     fn serve(&mut self) {
         let _ = std::fs::remove_file(self.socket());
         let mut command = self.command();
@@ -67,7 +67,7 @@ impl Podman {
         }
     }
 
-    /// Ends the API at once.
+    /// Kills the process of the API; containers go on.
     fn kill(&mut self) {
         if let Some(mut service) = self.service.take() {
             service.kill().expect("it is ours");

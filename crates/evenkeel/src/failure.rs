@@ -38,6 +38,11 @@ impl Failure {
         Failure { code: RUNNING, problem: problem.into(), help: None, more: Vec::new() }
     }
 
+    /// Text of the problem; empty if it was printed before.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Failure {

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod asked;
+mod asked_at;
 mod commands;
 mod configured;
 mod failure;

@@ -2,9 +2,10 @@
 //! them meanwhile; and how all of it ends.
 
 use crate::asked::{Answer, Ask};
+use crate::asked_at::AskedAt;
 use crate::configured::Configured;
 use crate::configured::reload::{self, Reloads};
-use crate::failure::{Failure, reason};
+use crate::failure::Failure;
 use crate::notify::Notify;
 use crate::offered::Offered;
 use crate::registry::{Rooms, registry};
@@ -18,18 +19,15 @@ use crate::window::past;
 use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
-use evenkeel_admin::api::access::{Rules, Token, Tokens};
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::socket::{self, Folder};
-use evenkeel_admin::{Admin, Limits, Numbers, Pages, api};
+use evenkeel_admin::{Admin, Numbers, Pages};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, AdminSocket};
 use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_kernel::Kernel;
 use evenkeel_net::inherit::{self, Inherited};
-use evenkeel_net::listen::{self, Claim};
+use evenkeel_net::listen::Claim;
 use evenkeel_net::workers::Command;
 use evenkeel_proxy::{Giving, Proxy, RouteFiles, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
@@ -39,15 +37,13 @@ use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
 use evenkeel_view::timeline;
 use evenkeel_view::words::unix_ms;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 
 /// Time between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
@@ -229,6 +225,8 @@ impl Serving {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut look_at_files = tokio::time::interval(LISTS_EVERY);
         look_at_files.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Time at which to accept no more, once that is ordered.
+        let mut leave_at: Option<Instant> = None;
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -240,8 +238,18 @@ impl Serving {
                     }
                     Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
                     Asked::Upgrade => upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok()),
-                    Asked::Hangup | Asked::End => break,
+                    Asked::Hangup | Asked::End => {
+                        let delay = self.runtime.plan().runtime.shutdown_delay;
+                        if delay.is_zero() || leave_at.is_some() {
+                            break;
+                        }
+                        leave_at = Some(Instant::now() + delay);
+                        self.shown.draining.store(true, Relaxed);
+                        self.notify.stopping("not ready any more");
+                        tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+                    }
                 },
+                () = until(leave_at) => break,
                 Some(asked) = self.asked.recv() => match asked {
                     Ask::Configure { wish, unless, by, answer } => {
                         let _ = answer.send(self.configure(wish, unless, &by).await);
@@ -463,116 +471,19 @@ impl Serving {
     }
 }
 
+/// Waits for a time, for ever if there is none.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits until all workers have ended. By looking, as threads can be joined but not awaited.
 async fn ended(all: impl Fn() -> bool, look_every: Duration) {
     while !all() {
         tokio::time::sleep(look_every).await;
     }
-}
-
-/// Listeners of the admin, before it answers.
-struct AskedAt {
-    tcp: Option<TcpListener>,
-    unix: Option<UnixListener>,
-    /// Path of the Unix socket, if there is one.
-    path: Option<PathBuf>,
-    /// Demands on clients over TCP, and their limits.
-    rules: (Rules, Limits),
-    /// Copies of both, for a successor.
-    sockets: Vec<OwnedFd>,
-}
-
-impl AskedAt {
-    /// Listens at the addresses of the plan.
-    fn new(
-        plan: plan::Admin,
-        claim: Claim,
-        inherited: &mut Inherited,
-        offered: Option<Offered>,
-    ) -> Result<AskedAt, Failure> {
-        let (listener, token) = offered.map(|offered| (offered.listener, offered.token)).unzip();
-        let rules = rules(&plan, token)?;
-        let tcp = plan.http.as_ref().map(|http| http.bind);
-        let tcp = tcp.map(|addr| match listener.flatten().or_else(|| listening(inherited, addr)) {
-            Some(socket) => Ok(socket),
-            None => listen::admin(addr, claim).map_err(|e| Failure::listen("admin", addr, &e)),
-        });
-        let tcp = tcp.transpose()?;
-        let (path, unix) = unix(plan.socket, inherited)?.unzip();
-        let mut sockets = Vec::new();
-        if let Some(tcp) = &tcp {
-            sockets.push(tcp.try_clone().map_err(cannot_start)?.into());
-        }
-        if let Some(unix) = &unix {
-            sockets.push(unix.try_clone().map_err(cannot_start)?.into());
-        }
-        let limits = plan.http.as_ref().map_or(Limits::LOCAL, |http| Limits {
-            connections: http.connections,
-            connections_per_address: http.connections_per_address,
-            streams: http.streams,
-        });
-        Ok(AskedAt { tcp, unix, path, rules: (rules, limits), sockets })
-    }
-
-    /// Answers there, if there is a listener.
-    fn start(&mut self, pages: Pages, process: api::Process, numbers: &Numbers) -> Result<Option<Admin>, Failure> {
-        let (tcp, unix) = (self.tcp.take(), self.unix.take());
-        if tcp.is_none() && unix.is_none() {
-            return Ok(None);
-        }
-        Admin::start(tcp, unix, pages, process, self.rules.clone(), numbers).map(Some).map_err(cannot_start)
-    }
-}
-
-fn cannot_start(error: std::io::Error) -> Failure {
-    Failure::running(format!("admin: cannot start: {error}"))
-}
-
-/// The Unix socket and its path. Without the one that the plan names nothing starts; without one of its own the process is only
-/// harder to ask.
-fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBuf, UnixListener)>, Failure> {
-    let path = match socket {
-        AdminSocket::Off => return Ok(None),
-        AdminSocket::At(path) => path,
-        AdminSocket::Found => {
-            let folder = Folder::own();
-            if let Some((path, socket)) = inherited.unix_where(|path| folder.has(path)) {
-                return Ok(Some((path, socket.into())));
-            }
-            return Ok(folder.open().map(Some).unwrap_or_else(|error| {
-                let (folder, error) = (folder.path().display(), reason(&error));
-                tracing::warn!(
-                    "no socket for commands in {folder}: {error}; [admin] bind names another path, or \"off\""
-                );
-                None
-            }));
-        }
-    };
-    let listener = match inherited.unix(&path) {
-        Some(socket) => UnixListener::from(socket),
-        None => socket::listen(&path).map_err(|e| Failure::socket(&path, &e))?,
-    };
-    Ok(Some((path, listener)))
-}
-
-/// Takes the listener for an address that came with the process.
-fn listening(inherited: &mut Inherited, addr: SocketAddr) -> Option<TcpListener> {
-    inherited.tcp(addr).pop().map(TcpListener::from)
-}
-
-/// Returns the demands on clients over TCP. `offered`: the token for changes, unless the plan names one.
-fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
-    let token = |file: &Option<PathBuf>| -> Result<Option<Token>, Failure> {
-        let Some(file) = file else { return Ok(None) };
-        let cannot =
-            |why: String| Failure::running(format!("admin: cannot use the token of {}: {why}", file.display()));
-        let text = std::fs::read(file).map_err(|error| cannot(error.to_string()))?;
-        let token = Token::new(&text).ok_or_else(|| cannot(format!("it has less than {} bytes", Token::MIN)))?;
-        Ok(Some(token))
-    };
-    let Some(http) = &plan.http else { return Ok(Rules::Local) };
-    let tokens = Tokens { read: token(&http.read_token)?, write: token(&http.write_token)?.or(offered) };
-    Ok(Rules::Remote { tokens, hosts: http.hosts.clone().into() })
 }
 
 /// Reads the orders of operators that were kept; and why they were lost, if they were.

@@ -196,6 +196,35 @@ fn a_second_signal_ends_at_once() {
 }
 
 #[test]
+fn before_it_drains_it_serves_without_being_ready_for_as_long_as_is_set() {
+    for (delay, hurries) in [("100ms", false), ("1h", true)] {
+        let (endpoint, folder, listen, admin) = (Endpoint::start("a"), Folder::new("delay"), address(), address());
+        let file = folder.file(
+            "evenkeel.toml",
+            &format!(
+                "[runtime]\nshutdown_delay = '{delay}'\n[admin]\nhttp = {{ bind = '{admin}' }}\n\
+                 [listener.web]\nbind = ['{listen}']\n[pool.web]\nendpoints = ['{}']\n",
+                endpoint.addr
+            ),
+        );
+        let mut running = Running::start(&["run", "-c", &file]);
+        running.signal(Signal::TERM);
+        if hurries {
+            eventually("not ready", || (get(&admin, "/readyz").ok()?.0 == 503).then_some(()));
+            assert!(get(&admin, "/readyz").expect("an answer").1.contains("draining"));
+            for _ in 0..5 {
+                assert_eq!(get(&listen, "/").expect("it is accepted"), (200, "a".to_string()));
+            }
+            running.signal(Signal::TERM);
+        }
+        assert_eq!(running.code(), Some(0), "{}", running.said());
+        let said = running.said();
+        let at = |text: &str| said.find(text).unwrap_or_else(|| panic!("{text:?}: {said}"));
+        assert!(at("serving until the delay is over") < at("accepting no more"), "{said}");
+    }
+}
+
+#[test]
 fn the_time_to_drain_is_bounded() {
     let (endpoint, folder, listen) = (Endpoint::start("never"), Folder::new("bounded"), address());
     let file = folder.file(

@@ -1,7 +1,7 @@
 //! `[runtime]`: worker threads, shutdown, state and log of the process. See [`Runtime`].
 
 use crate::form::Form;
-use crate::table::{Absent, DAY, Field, Key, Kind, Value, quote, table, words};
+use crate::table::{Absent, DAY, Field, H, Key, Kind, Value, quote, table, words};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +18,17 @@ table! {
             absent: Absent::Default("\"auto\""),
             help: "Number of event loops, each on its own thread.",
             why: "One per core available to the process. More would only share the cores.",
+        };
+        /// Time from an order to stop until no more is accepted; the process is not ready meanwhile.
+        shutdown_delay: Duration = Key {
+            name: "shutdown_delay",
+            kind: Kind::Duration { min: 0, max: H, off: false },
+            absent: Absent::Default("\"0s\""),
+            help: "Time from an order to stop until no more is accepted. Meanwhile everything is served as before, but \
+                `/readyz` and `evenkeel ready` say that the process is not ready, so that those who send clients here \
+                can send them elsewhere.",
+            why: "Without something in front that asks for readiness, waiting has no use. Set it to more than the \
+                interval of its checks.",
         };
         /// Longest time that requests in flight may take after a stop or a reload.
         drain_timeout: Duration = Key {

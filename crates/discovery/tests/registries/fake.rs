@@ -46,7 +46,7 @@ pub enum Index {
     Missing,
     /// Index 0 in each answer.
     Zero,
-    /// One index in all answers, which come at once.
+    /// Same index in all answers, which come at once.
     Equal,
 }
 

@@ -64,6 +64,10 @@ pub struct Status {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 ready; 1 not ready, with the reasons, or no evenkeel can be asked.")]
 pub struct Ready {
+    /// Print a line now and whenever it changes, until the reader ends: ready, or not ready and why
+    #[arg(short, long)]
+    pub follow: bool,
+
     #[command(flatten)]
     pub place: Where,
 }

@@ -161,6 +161,21 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
+    /// Reads the reasons for which the process is not ready, if the answer comes within this time.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub fn reasons_against(&self, patience: Duration) -> Result<Vec<String>, Failure> {
+        #[derive(serde::Deserialize)]
+        struct Readiness {
+            reasons: Vec<String>,
+        }
+        let sent = Sent::new(&Method::GET, "/readyz");
+        let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        serde_json::from_str(&text).map(|Readiness { reasons }| reasons).map_err(|_| self.failed(OTHER))
+    }
+
     /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
     ///
     /// # Errors

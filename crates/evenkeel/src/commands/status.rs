@@ -42,19 +42,45 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Time between two looks of `evenkeel ready --follow`, and for the answer to one.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Runs `evenkeel ready`.
 pub fn ready(arguments: &Ready) -> Result<(), Failure> {
-    let status: Status = Client::new(&arguments.place)?.get("/v1/status")?;
-    if status.ready { print("ready\n") } else { Err(Failure::running(not_ready(&status))) }
+    if arguments.follow {
+        return follow_readiness(arguments);
+    }
+    let reasons = Client::new(&arguments.place)?.reasons_against(PATIENCE)?;
+    if reasons.is_empty() { print("ready\n") } else { Err(Failure::running(not_ready(&reasons))) }
 }
 
-fn not_ready(status: &Status) -> String {
-    format!("not ready: {}", status.reasons.join(", "))
+/// Prints whether evenkeel is ready, and then each change.
+fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
+    let mut last = String::new();
+    loop {
+        // One that starts anew may have another socket.
+        let reasons = Client::new(&arguments.place).and_then(|client| client.reasons_against(PATIENCE));
+        let line = match reasons {
+            Ok(reasons) if reasons.is_empty() => "ready".to_owned(),
+            Ok(reasons) => not_ready(&reasons),
+            Err(failure) => format!("not ready: {}", failure.problem().lines().next().unwrap_or_default()),
+        };
+        if line != last {
+            print(&format!("{line}\n"))?;
+            last = line;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn not_ready(reasons: &[String]) -> String {
+    format!("not ready: {}", reasons.join(", "))
 }
 
 fn text(status: &Status) -> String {
     let Status { version, pid, started_ms, now_ms, config, .. } = status;
-    let ready = if status.ready { "ready".to_owned() } else { not_ready(status) };
+    let ready = if status.ready { "ready".to_owned() } else { not_ready(&status.reasons) };
     let up = ago(now_ms.saturating_sub(*started_ms));
     let mut text = format!("evenkeel {version}, process {pid}, up {up}, generation {}, {ready}\n", config.generation);
     if config.differs {

@@ -1,5 +1,8 @@
 //! Network namespaces, joined by cables of which each end is in one of them. Removed when dropped.
 
+// Each binary of tests uses a part of this file.
+#![allow(dead_code)]
+
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -22,6 +25,10 @@ impl Namespace {
         let namespace = Namespace { name };
         namespace.ip("link set lo up");
         namespace
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Runs `ip` for this namespace, with arguments separated by spaces.

@@ -40,7 +40,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("draw", &["flow", "heatmap", "intervals", "phases", "panels", "share", "spark", "chart", "page", "axis", "number"]),
     ("evenkeel", &[
-        "commands greeting", "arguments", "output", "reach", "serve", "signals", "watchdog", "notify", "offered", "upgrade",
+        "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
     ]),
     ("fetch", &["lines", "client", "server", "fault"]),
