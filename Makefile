@@ -17,7 +17,7 @@ MEGABYTES ?= 100
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test test-ipvs cross msrv package package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test test-ipvs cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds eve
 package: ## Builds .deb, .rpm, image, static program, SBOM and SHA256SUMS, the same bytes each time: target/package; 15 minutes
 	@scripts/setup.sh package
 	@scripts/package.sh
+
+image: ## Builds only the container image, without a daemon: target/package
+	@scripts/setup.sh package
+	@scripts/package.sh image
 
 package-check: ## Installs, runs and removes what `make package` has built, in a Debian, an RPM root and a container of their own
 	@scripts/setup.sh package-check

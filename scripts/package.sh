@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what a release consists of, into target/package: the static program with its debug symbols apart, a .deb, an .rpm, a container
 # image, an SBOM and SHA256SUMS. The same commit, compiler and tools give the same bytes in any folder and at any time;
-# scripts/package-check.sh tries all of it.
+# scripts/package-check.sh tries all of it. With the argument `image`, builds only the image.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,9 @@ stage=$packages/stage
 build=${CARGO_TARGET_DIR:-$root/target}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+
+# Largest image, in bytes.
+image_max=25000000
 
 # The time of every file.
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
@@ -121,11 +124,20 @@ image() {
     buildah "${store[@]}" rmi "$name" >/dev/null
     rm -rf "$packages"/{store,run}
     archive -C "$stage/layout" . >"$packages/evenkeel-$version-image.tar"
+    local size
+    size=$(stat -c %s "$packages/evenkeel-$version-image.tar")
+    [ "$size" -lt "$image_max" ] || { echo "error: the image has $size bytes, more than $image_max" >&2; exit 1; }
 }
 
 rm -rf "$packages"
 mkdir -p "$stage"
 program
+if [ "${1:-}" = image ]; then
+    image
+    rm -rf "$stage"
+    ls -l "$packages"
+    exit
+fi
 pages
 licences | gzip -n9 >"$stage/third-party-licenses.txt.gz"
 bill

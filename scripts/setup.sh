@@ -79,7 +79,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx postgresql redis-server unbound knot nsd prometheus; do
+    for service in haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }
