@@ -252,6 +252,9 @@ impl Driver for Ebpf {
     }
 
     fn found(&mut self) -> Result<Option<String>, Fault> {
+        if let Some(lack) = object::private_mount() {
+            return Err(Fault::new("see what is pinned", lack.problem));
+        }
         // Adopting would attach programs again.
         if !self.pins.left()? {
             return Ok(None);

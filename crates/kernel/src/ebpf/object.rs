@@ -137,7 +137,7 @@ pub fn private_mount() -> Option<Lack> {
     let is_own = namespace("self") == namespace("1");
     (!mounted() && !is_own).then(|| {
         Lack::warning(
-            format!("no bpffs is mounted at {BPFFS} in this mount namespace: forwarding would not survive a crash of evenkeel"),
+            format!("no bpffs is mounted at {BPFFS} in this mount namespace, and one of its own ends with it, also after a crash"),
             format!("make that of the machine visible here, as nsenter --net does, or `BindPaths={BPFFS}` of systemd"),
         )
     })
