@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 
@@ -79,7 +79,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman; do
+    for service in etcd haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }
@@ -294,8 +294,31 @@ ipvs() {
     debian_packages linux.uml:user-mode-linux modprobe:kmod ip:iproute2 nft:nftables
 }
 
+# Where crates/peers looks for it.
+kubernetes_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/kubernetes
+
+# The API server of Kubernetes, whose versions are in go.mod and go.sum of the folder `tools`, and a store for it. One package at a
+# time is built, as each of some takes a gigabyte.
+kubernetes() {
+    local tools stamp made version
+    tools=$(cd "$(dirname "$0")/../crates/discovery/tests/kubernetes/tools" && pwd)
+    debian_packages go:golang-go openssl:openssl etcd:etcd-server
+    stamp=$(cat "$tools"/* | sha256sum)
+    made=$kubernetes_folder/made
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    version=$(sed -nE 's/^.*k8s.io\/kubernetes (v[0-9.]+).*/\1/p' "$tools/go.mod")
+    echo "installing: kube-apiserver $version into $kubernetes_folder; this takes ten minutes"
+    mkdir -p "$kubernetes_folder/bin"
+    cd "$tools"
+    export GOFLAGS="-mod=readonly -p=1" CGO_ENABLED=0
+    go mod download || fail "the modules of Go that $tools/go.mod names cannot be had; is there a network, and is go recent enough?"
+    nice -n 10 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" \
+        -o "$kubernetes_folder/bin/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver
+    echo "$stamp" >"$made"
+}
+
 case "${1:-}" in
-    demo | ipvs | cross | msrv | package | package-check) compiler ;;
+    demo | ipvs | kubernetes | cross | msrv | package | package-check) compiler ;;
     bpf) ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
@@ -322,11 +345,12 @@ case "${1:-}" in
     conformance) conformance ;;
     site) site ;;
     ipvs) ipvs ;;
+    kubernetes) kubernetes ;;
     cross) cross ;;
     msrv) msrv ;;
     package) package ;;
     package-check) package_check ;;
     bpf) bpf ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, cross, msrv, package, package-check, bpf, site" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

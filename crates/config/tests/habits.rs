@@ -142,9 +142,9 @@ const ROWS: &[Row] = &[
     ),
     row(
         "[pool.app]\ndiscover = { kubernetes = \"app\" }\nWEB",
-        ("EK0101", 2),
-        "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }",
-        "[pool.app]\ndiscover = { dns = { name = \"web.default.svc.cluster.local\", port = 8080 } }\nWEB",
+        ("EK0103", 2),
+        "kubernetes = { service = \"app\" }",
+        "[pool.app]\ndiscover = { kubernetes = { service = \"app\" } }\nWEB",
     ),
     row(
         "[pool.app]\ndiscover = { srv = \"_http._tcp.app.internal\" }\nWEB",

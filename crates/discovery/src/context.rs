@@ -1,7 +1,11 @@
 //! Parts of a plan that a source needs in addition to its own settings, and what sources share.
 
+#[cfg(feature = "kubernetes")]
+use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::shared::Shared;
+#[cfg(feature = "kubernetes")]
+use evenkeel_config::plan::KubernetesServer;
 use evenkeel_config::plan::{DockerServer, Resolver};
 
 /// Plan settings and connections that sources share.
@@ -11,4 +15,7 @@ pub struct Context {
     pub resolver: Resolver,
     /// Engines whose containers are followed.
     pub docker: Shared<DockerServer, Engine>,
+    /// Clusters whose endpoints are followed, or one namespace of them.
+    #[cfg(feature = "kubernetes")]
+    pub kubernetes: Shared<(KubernetesServer, Option<String>), Cluster>,
 }

@@ -7,8 +7,8 @@
 //! 3. [`kept`] decides, without I/O, which answers count; [`out`] accepts the answers of a source.
 //! 4. [`sources`]: one file per kind of source. Their common settings and connections are in [`context`] and [`shared`];
 //!    those that have to poll use [`polling`].
-//! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`entries`]
-//!    reads lists, [`registry`] and [`backoff`] have what all share.
+//! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`cluster`]
+//!    the [`slices`] of a Kubernetes cluster, [`entries`] reads lists, [`registry`] and [`backoff`] have what all share.
 //! 6. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
 //! 7. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
@@ -16,6 +16,8 @@
 mod ask;
 mod backoff;
 mod blocking;
+#[cfg(feature = "kubernetes")]
+mod cluster;
 mod context;
 mod engine;
 mod entries;
@@ -29,6 +31,8 @@ mod polling;
 pub mod providers;
 mod registry;
 mod shared;
+#[cfg(feature = "kubernetes")]
+mod slices;
 mod sources;
 mod system;
 

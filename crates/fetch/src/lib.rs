@@ -12,6 +12,6 @@ pub mod lines;
 pub mod server;
 
 pub use client::Client;
-pub use fault::Fault;
+pub use fault::{Fault, reason};
 pub use lines::Lines;
 pub use server::Server;

@@ -52,8 +52,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
-/// Folders of the cache with programs: clients and judges of protocols; oha; Envoy in its package for Python.
-const OWN: [&str; 3] = ["conformance/bin", "bench/oha/bin", "bench/envoy/_bin"];
+/// Folders of the cache with programs: clients and judges of protocols; oha; Envoy in its package for Python; kube-apiserver.
+const OWN: [&str; 4] = ["conformance/bin", "bench/oha/bin", "bench/envoy/_bin", "kubernetes/bin"];
 
 /// The cache that `scripts/setup.sh` keeps.
 fn cached() -> Option<PathBuf> {

@@ -150,6 +150,7 @@ const HABITS: &[Habit] = &[
         Seen::Text,
         "dns = { name = <\"web.internal\">, port = 8080 }, with the port of the endpoints",
     ),
+    ("discover of [pool.NAME]", "kubernetes", Seen::Text, "kubernetes = { service = <\"web\"> }"),
     ("discover of [pool.NAME]", "consul", Seen::Text, "consul = { service = <\"web\"> }"),
     ("discover of [pool.NAME]", "nomad", Seen::Text, "nomad = { service = <\"web\"> }"),
     ("discover of [pool.NAME]", "http", Seen::Url, "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),

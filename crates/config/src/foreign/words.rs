@@ -46,7 +46,7 @@ const HTTP3: &str = "evenkeel does not support HTTP/3 yet: leave this out; HTTP/
 const CONSUL: &str = "discover = { consul = { service = <\"web\"> } }";
 const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
 const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";
-const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
+const KUBERNETES: &str = "discover = { kubernetes = { service = <\"web\">, port = \"http\" } }";
 const ETCD: &str =
     "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
 const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer";
@@ -521,10 +521,13 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "name hostname host a",
                 "dns = { name = <\"web.internal\">, port = 8080 }, with the port of the endpoints",
             ),
-            ("service", "consul = { service = <\"web\"> }, nomad = { service = <\"web\"> }"),
+            (
+                "service",
+                "kubernetes = { service = <\"web\"> }, consul = { service = <\"web\"> }, nomad = { service = <\"web\"> }",
+            ),
             ("podman container", "docker = { labels = [<\"evenkeel.pool=web\">] }"),
             ("url", "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
-            ("kubernetes k8s", KUBERNETES),
+            ("k8s", "kubernetes = { service = <\"web\">, port = \"http\" }"),
             ("etcd zookeeper eureka xds eds", ETCD),
             ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
         ],

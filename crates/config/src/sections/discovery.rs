@@ -1,6 +1,9 @@
 //! `[discovery]`: servers that sources of endpoints ask. See [`Discovery`]; each server is declared beside its source.
 
-use super::pool::{CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, NOMAD_SERVER, NomadServer, check_server};
+use super::pool::{
+    CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, KUBERNETES_SERVER, KubernetesServer, NOMAD_SERVER,
+    NomadServer, check_server,
+};
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Section, table};
 
@@ -11,6 +14,13 @@ table! {
     /// `[discovery]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Discovery {
+        kubernetes: KubernetesServer = Key {
+            name: "kubernetes",
+            kind: Kind::Table(&KUBERNETES_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The Kubernetes cluster.",
+            why: "",
+        };
         consul: ConsulServer = Key {
             name: "consul",
             kind: Kind::Table(&CONSUL_SERVER),
@@ -37,7 +47,7 @@ table! {
 
 /// Reports credentials that do not fit.
 pub(crate) fn check(discovery: &Section, findings: &mut Findings) {
-    for key in DISCOVERY.keys.iter().filter(|key| discovery.has(key.name)) {
-        check_server(&discovery.section(key.name), findings);
+    for name in ["consul", "nomad", "docker"].into_iter().filter(|name| discovery.has(name)) {
+        check_server(&discovery.section(name), findings);
     }
 }

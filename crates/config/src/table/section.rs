@@ -6,7 +6,7 @@ use super::row::{Key, Kind, Table};
 use crate::code::Code;
 use crate::diagnostic::Finding;
 use crate::diagnostic::Findings;
-use crate::form::Formed;
+use crate::form::{Form, Formed};
 use crate::source::Span;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -284,6 +284,11 @@ impl Section {
             self.fields.push((row, Located { span, value: Value::Section(below) }));
         }
         self
+    }
+
+    /// Names of the keys whose values are files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.table.keys.iter().filter(|key| matches!(key.kind, Kind::Text(Form::File))).map(|key| key.name)
     }
 
     /// Reports that `span` contradicts `other`, another key of this table.

@@ -6,10 +6,14 @@ mod dns;
 mod docker;
 mod file;
 mod http;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
 mod nomad;
 
 use crate::context::Context;
 use crate::out::Out;
+#[cfg(not(feature = "kubernetes"))]
+use crate::registry::never;
 use evenkeel_config::plan::Source;
 
 /// Runs a source of a plan, forever.
@@ -18,6 +22,10 @@ pub async fn run(source: Source, context: Context, out: Out) -> ! {
         Source::Dns(dns) => dns::run(dns, context, out).await,
         Source::File(path) => file::run(path, out).await,
         Source::Http(list) => http::run(list, out).await,
+        #[cfg(feature = "kubernetes")]
+        Source::Kubernetes(kubernetes) => kubernetes::run(kubernetes, context, out).await,
+        #[cfg(not(feature = "kubernetes"))]
+        Source::Kubernetes(_) => never("this program was built without Kubernetes".into(), out).await,
         Source::Consul(consul) => consul::run(consul, out).await,
         Source::Nomad(nomad) => nomad::run(nomad, out).await,
         Source::Docker(docker) => docker::run(docker, context, out).await,

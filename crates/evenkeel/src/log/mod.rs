@@ -12,11 +12,14 @@ use std::{fmt, io, panic, thread};
 use tracing::Event;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts it. What is logged before is lost.
 pub fn start(log: Log) {
@@ -36,12 +39,16 @@ pub fn start(log: Log) {
         Level::Trace => LevelFilter::TRACE,
     };
     let lines = tracing_subscriber::fmt().with_writer(out).with_max_level(level).with_target(false);
+    // Discovery reports what fails there, once and in its own words.
+    let silent = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
+    let targets = Targets::from_iter(silent).with_default(level);
     match log.format {
-        LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).init(),
+        LogFormat::Json => lines.json().flatten_event(true).map_event_format(Json).finish().with(targets).init(),
         LogFormat::Text => {
             let fields =
                 debug_fn(|writer, field, value| write!(writer, "{}", shown(field.name(), format!("{value:?}"))));
-            lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" ")).init();
+            let lines = lines.with_ansi(color()).with_timer(Stamp).fmt_fields(fields.delimited(" "));
+            lines.finish().with(targets).init();
         }
     }
 }

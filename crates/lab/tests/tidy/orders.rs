@@ -30,8 +30,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "engine", "blocking", "registry", "backoff", "entries",
-        "message", "polling", "out", "kept", "shared", "lock", "system",
+        "metrics", "following", "providers", "sources", "ask", "context", "engine", "cluster", "blocking", "registry", "backoff", "entries",
+        "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[

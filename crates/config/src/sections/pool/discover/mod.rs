@@ -5,6 +5,7 @@ mod consul;
 mod dns;
 mod docker;
 mod http;
+mod kubernetes;
 mod nomad;
 mod server;
 
@@ -20,6 +21,8 @@ pub use dns::{Dns, Records};
 pub(crate) use docker::DOCKER_SERVER;
 pub use docker::{Docker, DockerServer};
 pub use http::HttpList;
+pub(crate) use kubernetes::KUBERNETES_SERVER;
+pub use kubernetes::{Kubernetes, KubernetesServer, Scope, ServicePort};
 pub(crate) use nomad::NOMAD_SERVER;
 pub use nomad::{Nomad, NomadServer};
 pub use server::Credentials;
@@ -60,6 +63,13 @@ table! {
                 why: "",
             },
             Key {
+                name: "kubernetes",
+                kind: Kind::Table(&kubernetes::KUBERNETES),
+                absent: Absent::Means("no Kubernetes source"),
+                help: "Endpoints of a Service in the Kubernetes cluster of `[discovery.kubernetes]`.",
+                why: "",
+            },
+            Key {
                 name: "consul",
                 kind: Kind::Table(&consul::CONSUL),
                 absent: Absent::Means("no Consul source"),
@@ -94,7 +104,7 @@ table! {
 }
 
 /// Names of the sources in the configuration.
-const NAMES: [&str; 6] = ["dns", "file", "http", "consul", "nomad", "docker"];
+const NAMES: [&str; 7] = ["dns", "file", "http", "kubernetes", "consul", "nomad", "docker"];
 
 /// Source of discovered endpoints. Each has the settings of its server, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +114,7 @@ pub enum Source {
     /// A file that lists endpoints.
     File(PathBuf),
     Http(HttpList),
+    Kubernetes(Kubernetes),
     Consul(Consul),
     Nomad(Nomad),
     Docker(Docker),
@@ -116,6 +127,7 @@ impl fmt::Display for Source {
             Source::Dns(Dns { name, port, .. }) => write!(f, "dns:{name}:{port}"),
             Source::File(path) => write!(f, "file:{}", path.display()),
             Source::Http(list) => write!(f, "http:{}", list.shown()),
+            Source::Kubernetes(kubernetes) => write!(f, "kubernetes:{}/{}", kubernetes.namespace, kubernetes.service),
             Source::Consul(consul) => write!(f, "consul:{}", consul.service),
             Source::Nomad(nomad) => write!(f, "nomad:{}", nomad.service),
             Source::Docker(docker) => write!(f, "docker:{}", docker.labels.join(",")),
@@ -131,6 +143,9 @@ fn source(discover: &Section) -> Source {
     }
     if let Some(table) = table("http") {
         return Source::Http(HttpList::of(&table));
+    }
+    if let Some(table) = table("kubernetes") {
+        return Source::Kubernetes(Kubernetes::of(&table));
     }
     if let Some(table) = table("consul") {
         return Source::Consul(Consul::of(&table));
@@ -149,6 +164,7 @@ fn write_source(set: &Discover, _: &Discover, lines: &mut Lines) {
         Source::File(path) => lines.add("file", quote(&path.display().to_string())),
         Source::Dns(dns) => lines.add("dns", dns.lines(&Dns::unset()).braces()),
         Source::Http(list) => lines.add("http", list.lines(&HttpList::unset()).braces()),
+        Source::Kubernetes(kubernetes) => lines.add("kubernetes", kubernetes.lines(&Kubernetes::unset()).braces()),
         Source::Consul(consul) => lines.add("consul", consul.lines(&Consul::unset()).braces()),
         Source::Nomad(nomad) => lines.add("nomad", nomad.lines(&Nomad::unset()).braces()),
         Source::Docker(docker) => lines.add("docker", docker.lines(&Docker::unset()).braces()),
@@ -164,6 +180,7 @@ impl Discover {
                     dns.min_ttl = resolver.min_ttl;
                 }
             }
+            Source::Kubernetes(kubernetes) => kubernetes.server = servers.kubernetes.clone(),
             Source::Consul(consul) => consul.server = servers.consul.clone(),
             Source::Nomad(nomad) => nomad.server = servers.nomad.clone(),
             Source::Docker(docker) => docker.server = servers.docker.clone(),
