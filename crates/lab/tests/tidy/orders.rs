@@ -30,9 +30,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "engine", "blocking", "registry", "backoff", "entries",
+        "metrics", "following", "providers", "sources", "ask", "context", "engine", "etcd", "grpc", "blocking", "registry", "backoff", "entries",
         "message", "polling", "out", "kept", "shared", "lock", "system",
     ]),
+    ("discovery/etcd", &["cluster", "keys", "messages"]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
         "server", "metrics", "worker", "tcp", "udp", "binding", "core", "answer",
@@ -43,7 +44,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
     ]),
-    ("fetch", &["lines", "client", "server", "fault"]),
+    ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[
         "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
         "driver", "service", "netlink",
