@@ -22,6 +22,8 @@ programs=(
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
     nsd:nsd              # a name server, to follow
+    etcd:etcd-server     # a registry, to follow
+    etcdctl:etcd-client
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
     openssl:openssl      # peers of sessions over TCP
@@ -79,7 +81,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@"
     # Nor at the next boot, unless they were there before.
     local service
-    for service in haproxy nginx postgresql redis-server unbound knot nsd prometheus keepalived bird podman; do
+    for service in haproxy nginx postgresql redis-server unbound knot nsd etcd prometheus keepalived bird podman; do
         case " $* " in *" $service"*) [ ! -d /run/systemd/system ] || as_root systemctl disable --quiet "$service" ;; esac
     done
 }

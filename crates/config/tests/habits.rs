@@ -141,6 +141,12 @@ const ROWS: &[Row] = &[
         "[pool.app]\ndiscover = { consul = { service = \"app\" } }\nWEB",
     ),
     row(
+        "[pool.app]\ndiscover = { etcd = \"/app/\" }\nWEB",
+        ("EK0103", 2),
+        "etcd = { prefix = \"/app/\" }",
+        "[pool.app]\ndiscover = { etcd = { prefix = \"/app/\" } }\nWEB",
+    ),
+    row(
         "[pool.app]\ndiscover = { kubernetes = \"app\" }\nWEB",
         ("EK0101", 2),
         "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }",

@@ -26,6 +26,11 @@ impl Backoff {
         self.failures = 0;
     }
 
+    /// True if nothing has failed since the last success.
+    pub fn is_fresh(&self) -> bool {
+        self.failures == 0
+    }
+
     /// Returns the pause after one more failure. `asked`: pause that the server asked for, which counts if it is longer, up
     /// to an hour.
     pub fn pause(&mut self, asked: Option<Duration>) -> Duration {

@@ -9,8 +9,9 @@
 //!    those that have to poll use [`polling`].
 //! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`entries`]
 //!    reads lists, [`registry`] and [`backoff`] have what all share.
-//! 6. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
-//! 7. [`metrics`]: counters of the sources.
+//! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys.
+//! 7. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
+//! 8. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -19,7 +20,9 @@ mod blocking;
 mod context;
 mod engine;
 mod entries;
+mod etcd;
 mod following;
+mod grpc;
 mod kept;
 mod lock;
 mod message;

@@ -3,6 +3,7 @@
 //! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
 //! test -p evenkeel-discovery --test all SUBJECT::`
 
+mod etcd;
 mod names;
 mod nsd;
 mod podman;

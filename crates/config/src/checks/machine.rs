@@ -70,7 +70,8 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     let servers = Discovery::TABLE.keys.iter().map(|key| discovery.section(key.name));
     let lists = root.named("pool").iter().map(|pool| pool.section.section("discover").section("http"));
     for section in servers.chain(lists) {
-        for key in ["ca", "cert", "key", "token_file"] {
+        let keys = ["ca", "cert", "key", "token_file", "password_file"];
+        for key in keys.into_iter().filter(|key| section.knows(key)) {
             if let Some(path) = section.text(key) {
                 check_readable(Path::new(&path), section.span_of(key), machine, findings);
             }

@@ -47,7 +47,8 @@ const CONSUL: &str = "discover = { consul = { service = <\"web\"> } }";
 const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
 const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
-const ETCD: &str =
+const ETCD: &str = "discover = { etcd = { prefix = <\"/evenkeel/web/\"> } }";
+const OTHERS: &str =
     "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
 const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer";
 const EJECT: &str = "outlier = { eject = <\"30s\"> }";
@@ -436,6 +437,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("consul", CONSUL),
             ("nomad", NOMAD),
             ("docker podman", DOCKER),
+            ("etcd", ETCD),
             ("kubernetes k8s", KUBERNETES),
             (
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
@@ -525,7 +527,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("podman container", "docker = { labels = [<\"evenkeel.pool=web\">] }"),
             ("url", "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
             ("kubernetes k8s", KUBERNETES),
-            ("etcd zookeeper eureka xds eds", ETCD),
+            ("zookeeper eureka xds eds", OTHERS),
             ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
         ],
     ),

@@ -1,6 +1,7 @@
 //! `[discovery]`: servers that sources of endpoints ask. See [`Discovery`]; each server is declared beside its source.
 
 use super::pool::{CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, NOMAD_SERVER, NomadServer, check_server};
+use super::pool::{ETCD_SERVER, EtcdServer, check_etcd};
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Section, table};
 
@@ -32,12 +33,23 @@ table! {
             help: "The Docker engine, or Podman.",
             why: "",
         };
+        etcd: EtcdServer = Key {
+            name: "etcd",
+            kind: Kind::Table(&ETCD_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The members of etcd.",
+            why: "",
+        };
     }
 }
 
 /// Reports credentials that do not fit.
 pub(crate) fn check(discovery: &Section, findings: &mut Findings) {
     for key in DISCOVERY.keys.iter().filter(|key| discovery.has(key.name)) {
-        check_server(&discovery.section(key.name), findings);
+        let server = discovery.section(key.name);
+        match key.name {
+            "etcd" => check_etcd(&server, findings),
+            _ => check_server(&server, findings),
+        }
     }
 }

@@ -4,6 +4,7 @@
 mod consul;
 mod dns;
 mod docker;
+mod etcd;
 mod file;
 mod http;
 mod nomad;
@@ -21,5 +22,6 @@ pub async fn run(source: Source, context: Context, out: Out) -> ! {
         Source::Consul(consul) => consul::run(consul, out).await,
         Source::Nomad(nomad) => nomad::run(nomad, out).await,
         Source::Docker(docker) => docker::run(docker, context, out).await,
+        Source::Etcd(etcd) => etcd::run(etcd, context, out).await,
     }
 }

@@ -19,10 +19,10 @@ mod subset;
 mod tls;
 mod tolerate;
 
-pub(crate) use discover::{CONSUL_SERVER, DOCKER_SERVER, NOMAD_SERVER, check_server};
+pub(crate) use discover::{CONSUL_SERVER, DOCKER_SERVER, ETCD_SERVER, NOMAD_SERVER, check_etcd, check_server};
 pub use discover::{
-    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, HttpList, Nomad, NomadServer, Records,
-    Source,
+    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Nomad,
+    NomadServer, Records, Source,
 };
 pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};

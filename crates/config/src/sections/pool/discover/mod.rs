@@ -4,6 +4,7 @@
 mod consul;
 mod dns;
 mod docker;
+mod etcd;
 mod http;
 mod nomad;
 mod server;
@@ -19,6 +20,8 @@ pub use consul::{Consul, ConsulServer};
 pub use dns::{Dns, Records};
 pub(crate) use docker::DOCKER_SERVER;
 pub use docker::{Docker, DockerServer};
+pub(crate) use etcd::{ETCD_SERVER, check as check_etcd};
+pub use etcd::{Etcd, EtcdServer};
 pub use http::HttpList;
 pub(crate) use nomad::NOMAD_SERVER;
 pub use nomad::{Nomad, NomadServer};
@@ -80,6 +83,13 @@ table! {
                 help: "Containers of the Docker or Podman of `[discovery.docker]`.",
                 why: "",
             },
+            Key {
+                name: "etcd",
+                kind: Kind::Table(&etcd::ETCD),
+                absent: Absent::Means("no etcd source"),
+                help: "Keys in the etcd of `[discovery.etcd]`.",
+                why: "",
+            },
         ], read source, write write_source;
         /// True if an empty list empties the pool; if false, the last list with endpoints stays in use.
         allow_empty: bool = Key {
@@ -94,7 +104,7 @@ table! {
 }
 
 /// Names of the sources in the configuration.
-const NAMES: [&str; 6] = ["dns", "file", "http", "consul", "nomad", "docker"];
+const NAMES: [&str; 7] = ["dns", "file", "http", "consul", "nomad", "docker", "etcd"];
 
 /// Source of discovered endpoints. Each has the settings of its server, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +117,7 @@ pub enum Source {
     Consul(Consul),
     Nomad(Nomad),
     Docker(Docker),
+    Etcd(Etcd),
 }
 
 impl fmt::Display for Source {
@@ -119,6 +130,7 @@ impl fmt::Display for Source {
             Source::Consul(consul) => write!(f, "consul:{}", consul.service),
             Source::Nomad(nomad) => write!(f, "nomad:{}", nomad.service),
             Source::Docker(docker) => write!(f, "docker:{}", docker.labels.join(",")),
+            Source::Etcd(etcd) => write!(f, "etcd:{}", etcd.prefix),
         }
     }
 }
@@ -141,6 +153,9 @@ fn source(discover: &Section) -> Source {
     if let Some(table) = table("docker") {
         return Source::Docker(Docker::of(&table));
     }
+    if let Some(table) = table("etcd") {
+        return Source::Etcd(Etcd::of(&table));
+    }
     Source::Dns(Dns::of(&discover.section("dns")))
 }
 
@@ -152,6 +167,7 @@ fn write_source(set: &Discover, _: &Discover, lines: &mut Lines) {
         Source::Consul(consul) => lines.add("consul", consul.lines(&Consul::unset()).braces()),
         Source::Nomad(nomad) => lines.add("nomad", nomad.lines(&Nomad::unset()).braces()),
         Source::Docker(docker) => lines.add("docker", docker.lines(&Docker::unset()).braces()),
+        Source::Etcd(etcd) => lines.add("etcd", etcd.lines(&Etcd::unset()).braces()),
     }
 }
 
@@ -167,6 +183,7 @@ impl Discover {
             Source::Consul(consul) => consul.server = servers.consul.clone(),
             Source::Nomad(nomad) => nomad.server = servers.nomad.clone(),
             Source::Docker(docker) => docker.server = servers.docker.clone(),
+            Source::Etcd(etcd) => etcd.server = servers.etcd.clone(),
             Source::File(_) | Source::Http(_) => {}
         }
     }
