@@ -17,7 +17,7 @@ MEGABYTES ?= 100
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test test-ipvs cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test test-ipvs test-xds cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ cross: ## Builds the program for aarch64, and runs the tests of decisions and of
 test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a program (installs User-Mode Linux): half a minute
 	@scripts/setup.sh ipvs
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-kernel --test all -- --ignored --nocapture uml::
+
+test-xds: ## Runs the tests of discovery beside a control plane, go-control-plane (needs Go, builds it once): a minute
+	@scripts/setup.sh xds
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test all -- --ignored xds::
 
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv

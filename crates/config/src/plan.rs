@@ -38,7 +38,7 @@ pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
     Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
     EndpointProtocol, Etcd, EtcdServer, HealthCheck, HttpList, LoadReports, Nomad, NomadServer, Own, Pool, PoolLimits,
-    PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset,
+    PoolTls, Probe, Records, Resolve, SameSite, Secret, Source, SpeakAs, Sticky, Subset, Xds, XdsServer,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;

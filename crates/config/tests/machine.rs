@@ -189,7 +189,7 @@ fn what_registries_ask_for_is_read() {
     let server = |kind: &str, path: &str| {
         format!("{WEB}[discovery.{kind}]\nurl = 'https://{kind}.test'\nca = '{path}'\ntoken_file = '/t/good'\n")
     };
-    for kind in ["consul", "nomad", "docker"] {
+    for kind in ["consul", "nomad", "docker", "xds"] {
         says(&format!("{kind}-good"), &server(kind, "/t/good"), &machine, &[]);
         says(
             &format!("{kind}-none"),

@@ -1,9 +1,16 @@
 //! Parts of a plan that a source needs in addition to its own settings, and what sources share.
 
 use crate::engine::Engine;
-use crate::etcd::cluster::Cluster;
+#[cfg(feature = "etcd")]
+use crate::etcd::members::Members;
 use crate::shared::Shared;
-use evenkeel_config::plan::{DockerServer, EtcdServer, Resolver};
+#[cfg(feature = "xds")]
+use crate::xds::ads::Ads;
+#[cfg(feature = "etcd")]
+use evenkeel_config::plan::EtcdServer;
+#[cfg(feature = "xds")]
+use evenkeel_config::plan::XdsServer;
+use evenkeel_config::plan::{DockerServer, Resolver};
 
 /// Plan settings and connections that sources share.
 #[derive(Clone, Debug, Default)]
@@ -13,5 +20,9 @@ pub struct Context {
     /// Engines whose containers are followed.
     pub docker: Shared<DockerServer, Engine>,
     /// Members of etcd whose keys are followed.
-    pub etcd: Shared<EtcdServer, Cluster>,
+    #[cfg(feature = "etcd")]
+    pub etcd: Shared<EtcdServer, Members>,
+    /// Control planes whose endpoints are followed.
+    #[cfg(feature = "xds")]
+    pub xds: Shared<XdsServer, Ads>,
 }

@@ -5,6 +5,7 @@ use hyper::body::Incoming;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, Uri};
 use prost::Message;
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -38,6 +39,7 @@ impl Calls {
     }
 
     /// True if the connection has ended.
+    #[cfg(feature = "etcd")]
     pub fn is_closed(&self) -> bool {
         self.streams.is_closed()
     }
@@ -46,6 +48,7 @@ impl Calls {
     ///
     /// # Errors
     /// The status of the server, or `Unavailable` without a connection.
+    #[cfg(feature = "etcd")]
     pub async fn unary<M, R>(&self, path: &'static str, request: tonic::Request<M>) -> Result<R, Status>
     where
         M: Message + Send + Sync + 'static,
@@ -97,13 +100,15 @@ impl Service<Request<Body>> for Calls {
 
 /// Reason of a failed call, in one line.
 pub fn reason(status: &Status) -> String {
-    let cause = std::error::Error::source(status).map(ToString::to_string);
-    let text = match (status.message(), cause) {
-        ("", Some(cause)) => cause,
-        ("", None) => status.code().description().to_owned(),
-        (message, Some(cause)) if !message.contains(&cause) => format!("{message}: {cause}"),
-        (message, _) => message.to_owned(),
-    };
+    let mut texts = vec![status.message().to_owned()];
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        texts.push(error.to_string());
+        cause = error.source();
+    }
+    texts.retain(|text| !text.is_empty());
+    texts.dedup();
+    let text = if texts.is_empty() { status.code().description().to_owned() } else { texts.join(": ") };
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON_MAX).collect();
     match status.code() {
         // What these mean is in the text.

@@ -9,7 +9,7 @@
 //!    those that have to poll use [`polling`].
 //! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`entries`]
 //!    reads lists, [`registry`] and [`backoff`] have what all share.
-//! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys.
+//! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys, [`xds`] control planes.
 //! 7. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
 //! 8. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
@@ -20,8 +20,10 @@ mod blocking;
 mod context;
 mod engine;
 mod entries;
+#[cfg(feature = "etcd")]
 mod etcd;
 mod following;
+#[cfg(feature = "grpc")]
 mod grpc;
 mod kept;
 mod lock;
@@ -34,6 +36,8 @@ mod registry;
 mod shared;
 mod sources;
 mod system;
+#[cfg(feature = "xds")]
+mod xds;
 
 pub use following::{Discovery, Following, Unresolved};
 pub use metrics::Numbers;

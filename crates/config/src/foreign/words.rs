@@ -48,6 +48,7 @@ const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
 const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";
 const KUBERNETES: &str = "evenkeel does not read the Kubernetes API yet: use a headless service, dns = { name = \"web.default.svc.cluster.local\", port = 8080 }";
 const ETCD: &str = "discover = { etcd = { prefix = <\"/evenkeel/web/\"> } }";
+const XDS: &str = "discover = { xds = { cluster = <\"web\"> } }";
 const OTHERS: &str =
     "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
 const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer";
@@ -438,6 +439,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("nomad", NOMAD),
             ("docker podman", DOCKER),
             ("etcd", ETCD),
+            ("xds eds edsclusterconfig", XDS),
             ("kubernetes k8s", KUBERNETES),
             (
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
@@ -527,7 +529,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("podman container", "docker = { labels = [<\"evenkeel.pool=web\">] }"),
             ("url", "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
             ("kubernetes k8s", KUBERNETES),
-            ("zookeeper eureka xds eds", OTHERS),
+            ("eds ads", "xds = { cluster = <\"web\"> }"),
+            ("zookeeper eureka", OTHERS),
             ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
         ],
     ),

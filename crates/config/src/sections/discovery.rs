@@ -1,7 +1,7 @@
 //! `[discovery]`: servers that sources of endpoints ask. See [`Discovery`]; each server is declared beside its source.
 
 use super::pool::{CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, NOMAD_SERVER, NomadServer, check_server};
-use super::pool::{ETCD_SERVER, EtcdServer, check_etcd};
+use super::pool::{ETCD_SERVER, EtcdServer, XDS_SERVER, XdsServer, check_etcd};
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Section, table};
 
@@ -38,6 +38,13 @@ table! {
             kind: Kind::Table(&ETCD_SERVER),
             absent: Absent::Means("its defaults"),
             help: "The members of etcd.",
+            why: "",
+        };
+        xds: XdsServer = Key {
+            name: "xds",
+            kind: Kind::Table(&XDS_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The control plane.",
             why: "",
         };
     }

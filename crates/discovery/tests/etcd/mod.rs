@@ -3,9 +3,9 @@
 mod server;
 
 use crate::registries::{Follower, plan_of};
+use crate::support::certificates::certify;
 use crate::support::relay::Relay;
 use evenkeel_peers::installed;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use server::Etcd;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -222,36 +222,20 @@ async fn a_user_authenticates_again_when_the_token_has_expired() {
     assert_eq!(follower.metric("failed"), failed, "a token that expires is no failure");
 }
 
-/// Writes the certificate of a server by an authority of its own.
-fn certify(etcd: &Etcd, name: &str) {
-    let ip = etcd.addr.ip().to_string();
-    let (own, key) = (KeyPair::generate().expect("a key"), KeyPair::generate().expect("a key"));
-    let mut params = CertificateParams::new(Vec::new()).expect("parameters");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    let authority = params.self_signed(&own).expect("a certificate");
-    let issuer = Issuer::from_params(&params, &own);
-    let server = CertificateParams::new(vec![ip]).expect("a name").signed_by(&key, &issuer).expect("a certificate");
-    let write = |file: &str, text: String| fs::write(etcd.folder.join(file), text).expect("it can be written");
-    write("ca.pem", authority.pem());
-    write("server.pem", server.pem());
-    write("server.key", key.serialize_pem());
-}
-
 #[tokio::test]
 async fn an_authority_that_is_replaced_in_its_file_is_trusted_without_a_reload() {
     if !is_there() {
         return;
     }
     let mut etcd = Etcd::over_tls();
-    certify(&etcd, "first");
+    certify(&etcd.folder, etcd.addr.ip(), "first");
     etcd.start();
     etcd.put("/web/a", "10.0.0.1:80");
     let section = format!("{}ca = '{}'\n", section(&[etcd.url()]), etcd.folder.join("ca.pem").display());
     let mut follower = Follower::in_plan(&plan_of(&section, &[SOURCE])).await;
     follower.becomes(&["10.0.0.1:80"]).await;
     etcd.kill();
-    certify(&etcd, "second");
+    certify(&etcd.folder, etcd.addr.ip(), "second");
     etcd.start();
     etcd.put("/web/b", "10.0.0.2:80");
     follower.becomes(&["10.0.0.1:80", "10.0.0.2:80"]).await;

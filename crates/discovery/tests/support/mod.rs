@@ -2,6 +2,7 @@
 // Each test uses a part of this module.
 #![allow(dead_code)]
 
+pub mod certificates;
 pub mod relay;
 
 use std::collections::HashMap;

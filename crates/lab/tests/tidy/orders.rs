@@ -30,10 +30,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "engine", "etcd", "grpc", "blocking", "registry", "backoff", "entries",
+        "metrics", "following", "providers", "sources", "ask", "context", "engine", "etcd", "xds", "grpc", "blocking", "registry", "backoff", "entries",
         "message", "polling", "out", "kept", "shared", "lock", "system",
     ]),
-    ("discovery/etcd", &["cluster", "keys", "messages"]),
+    ("discovery/xds", &["ads", "exchange", "assignment", "messages"]),
+    ("discovery/etcd", &["members", "keys", "messages"]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
         "server", "metrics", "worker", "tcp", "udp", "binding", "core", "answer",

@@ -1,4 +1,4 @@
-//! Members of etcd, one of which is asked at a time. See [`Cluster`].
+//! Members of etcd, one of which is asked at a time. See [`Members`].
 
 use super::keys::end_of;
 use super::messages::{
@@ -30,7 +30,7 @@ const APART: Duration = Duration::from_millis(500);
 
 /// etcd, asked once for all pools that have its keys.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct Members {
     server: EtcdServer,
     state: Mutex<State>,
     /// Wakes pools that wait for a member.
@@ -76,9 +76,9 @@ impl Failure {
     }
 }
 
-impl Cluster {
-    pub fn new(server: EtcdServer) -> Cluster {
-        Cluster { server, state: Mutex::default(), found: Notify::new() }
+impl Members {
+    pub fn new(server: EtcdServer) -> Members {
+        Members { server, state: Mutex::default(), found: Notify::new() }
     }
 
     /// Returns the connection to a member, which is made if there is none.
@@ -247,7 +247,7 @@ fn key_of(prefix: &[u8]) -> Vec<u8> {
 }
 
 fn password(file: &Path) -> Result<String, Fault> {
-    Ok(secret(file, "")?.to_str()?.to_owned())
+    Ok(String::from_utf8(secret(file, "")?.as_bytes().to_vec())?)
 }
 
 /// Party at fault, from the status of a call.
