@@ -17,7 +17,7 @@ MEGABYTES ?= 100
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test test-ipvs test-kubernetes cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test test-ipvs test-kubernetes test-xds cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,10 @@ test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a pro
 test-kubernetes: ## Runs the tests of discovery beside a kube-apiserver (builds it once, in some ten minutes): two minutes
 	@scripts/setup.sh kubernetes
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test kubernetes -- --ignored --skip measure --test-threads 1
+
+test-xds: ## Runs the tests of discovery beside a control plane, go-control-plane (needs Go, builds it once): a minute
+	@scripts/setup.sh xds
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test all -- --ignored xds::
 
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `xds`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 
@@ -22,6 +22,8 @@ programs=(
     haproxy:haproxy      # rivals, and NGINX serves as endpoint too
     nginx:nginx-light
     nsd:nsd              # a name server, to follow
+    etcd:etcd-server     # a registry, to follow
+    etcdctl:etcd-client
     node:nodejs          # endpoints that read requests in their own way
     go:golang-go
     openssl:openssl      # peers of sessions over TCP
@@ -317,8 +319,28 @@ kubernetes() {
     echo "$stamp" >"$made"
 }
 
+# A control plane for tests, of go-control-plane, whose version is in go.mod of its folder. crates/peers looks for it beside the clients and
+# judges of protocols.
+xds() {
+    local source stamp made version wanted
+    source=$(cd "$(dirname "$0")/../crates/discovery/tests/xds/server" && pwd)
+    stamp=$(cat "$source"/* | sha256sum)
+    made=$conformance_folder/made-xds
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    debian_packages go:golang-go
+    version=$(go env GOVERSION | grep -oE '[0-9]+\.[0-9]+' | head -1)
+    wanted=$(sed -nE 's/^go ([0-9]+\.[0-9]+).*/\1/p' "$source/go.mod")
+    [ "$(printf '%s\n%s\n' "$version" "$wanted" | sort -V | head -1)" = "$wanted" ] ||
+        fail "go $version is too old for go-control-plane; install go $wanted or newer"
+    echo "installing: a control plane for tests into $conformance_folder"
+    mkdir -p "$conformance_folder/bin"
+    (cd "$source" && GOFLAGS=-mod=readonly CGO_ENABLED=0 nice -n 10 go build -o "$conformance_folder/bin/evenkeel-xds-server" .) ||
+        fail "the modules of Go that $source/go.mod names cannot be had; is there a network?"
+    echo "$stamp" >"$made"
+}
+
 case "${1:-}" in
-    demo | ipvs | kubernetes | cross | msrv | package | package-check) compiler ;;
+    demo | ipvs | kubernetes | xds | cross | msrv | package | package-check) compiler ;;
     bpf) ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
@@ -346,11 +368,12 @@ case "${1:-}" in
     site) site ;;
     ipvs) ipvs ;;
     kubernetes) kubernetes ;;
+    xds) xds ;;
     cross) cross ;;
     msrv) msrv ;;
     package) package ;;
     package-check) package_check ;;
     bpf) bpf ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, cross, msrv, package, package-check, bpf, site" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, xds, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

@@ -37,9 +37,9 @@ pub use crate::sections::listener::{
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
     Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
-    EndpointProtocol, HealthCheck, HttpList, Kubernetes, KubernetesServer, LoadReports, Nomad, NomadServer, Own, Pool,
-    PoolLimits, PoolTls, Probe, Records, Resolve, SameSite, Scope, Secret, ServicePort, Source, SpeakAs, Sticky,
-    Subset,
+    EndpointProtocol, Etcd, EtcdServer, HealthCheck, HttpList, Kubernetes, KubernetesServer, LoadReports, Nomad,
+    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, SameSite, Scope, Secret, ServicePort, Source,
+    SpeakAs, Sticky, Subset, Xds, XdsServer,
 };
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;

@@ -141,6 +141,18 @@ const ROWS: &[Row] = &[
         "[pool.app]\ndiscover = { consul = { service = \"app\" } }\nWEB",
     ),
     row(
+        "[pool.app]\ndiscover = { eds = \"app\" }\nWEB",
+        ("EK0101", 2),
+        "xds = { cluster = \"app\" }",
+        "[pool.app]\ndiscover = { xds = { cluster = \"app\" } }\nWEB",
+    ),
+    row(
+        "[pool.app]\ndiscover = { etcd = \"/app/\" }\nWEB",
+        ("EK0103", 2),
+        "etcd = { prefix = \"/app/\" }",
+        "[pool.app]\ndiscover = { etcd = { prefix = \"/app/\" } }\nWEB",
+    ),
+    row(
         "[pool.app]\ndiscover = { kubernetes = \"app\" }\nWEB",
         ("EK0103", 2),
         "kubernetes = { service = \"app\" }",

@@ -189,7 +189,7 @@ fn what_registries_ask_for_is_read() {
     let server = |kind: &str, path: &str| {
         format!("{WEB}[discovery.{kind}]\nurl = 'https://{kind}.test'\nca = '{path}'\ntoken_file = '/t/good'\n")
     };
-    for kind in ["consul", "nomad", "docker"] {
+    for kind in ["consul", "nomad", "docker", "xds"] {
         says(&format!("{kind}-good"), &server(kind, "/t/good"), &machine, &[]);
         says(
             &format!("{kind}-none"),
@@ -198,6 +198,9 @@ fn what_registries_ask_for_is_read() {
             &["EK0212", "cannot read /t/none: no such file"],
         );
     }
+    let etcd = |path: &str| format!("{WEB}[discovery.etcd]\nuser = 'a'\npassword_file = '{path}'\n");
+    says("etcd-good", &etcd("/t/good"), &machine, &[]);
+    says("etcd-none", &etcd("/t/none"), &machine, &["EK0212", "cannot read /t/none: no such file"]);
     let list = |path: &str| {
         format!("{WEB}[pool.found]\ndiscover = {{ http = {{ url = 'http://lists.test/a', token_file = '{path}' }} }}\n")
     };

@@ -26,6 +26,12 @@ impl Backoff {
         self.failures = 0;
     }
 
+    /// True if nothing has failed since the last success.
+    #[cfg(feature = "etcd")]
+    pub fn is_fresh(&self) -> bool {
+        self.failures == 0
+    }
+
     /// Returns the pause after one more failure. `asked`: pause that the server asked for, which counts if it is longer, up
     /// to an hour.
     pub fn pause(&mut self, asked: Option<Duration>) -> Duration {
@@ -59,7 +65,7 @@ impl Bucket {
     }
 
     /// Takes a token, and returns the time at which it is there.
-    fn taken_at(&mut self, now: Instant) -> Instant {
+    pub fn taken_at(&mut self, now: Instant) -> Instant {
         self.full_at = self.full_at.max(now) + EVERY;
         now.max(self.full_at.checked_sub(EVERY * BURST).unwrap_or(now))
     }

@@ -1,8 +1,10 @@
 //! Entries of a list that a registry gives as JSON: each is read by itself, so that a bad one is named and left out.
 
 use crate::kept::List;
+use evenkeel_config::endpoint_list;
 use evenkeel_config::plan::{Address, Endpoint};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::net::{IpAddr, SocketAddr};
 
@@ -44,7 +46,7 @@ pub fn each<T: DeserializeOwned>(
 }
 
 /// Beginning of an entry, on one line.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect();
     if text.chars().nth(QUOTED).is_some() {
         line.push_str("...");
@@ -72,11 +74,24 @@ pub fn address(host: &str, port: u64) -> Result<SocketAddr, String> {
 
 /// Endpoint at an address, by a name that stays when the address changes; by its address if no endpoint can have that name.
 pub fn endpoint(name: &str, addr: SocketAddr) -> Endpoint {
-    let is_name = !name.is_empty()
-        && name.chars().count() <= NAME_MAX
-        && name.chars().all(|c| !c.is_control() && !c.is_whitespace());
-    let named = if is_name { name.into() } else { addr.to_string().into() };
+    let named = if is_name(name) { name.into() } else { addr.to_string().into() };
     Endpoint { name: named, addr: Address::Ip(addr), ..Endpoint::at(addr) }
+}
+
+/// True if an endpoint can have this name.
+pub fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().count() <= NAME_MAX && name.chars().all(|c| !c.is_control() && !c.is_whitespace())
+}
+
+/// Endpoint of an entry like those of `endpoints` of a pool.
+///
+/// # Errors
+/// The first reason that the configuration would report.
+pub fn of_pool(entry: &Value) -> Result<Endpoint, String> {
+    let text = Value::Array(vec![entry.clone()]).to_string();
+    let one = endpoint_list("the list.json", &text);
+    let one = one.map_err(|wrong| wrong.first().map_or_else(String::new, |first| first.message.clone()))?;
+    one.into_iter().next().ok_or_else(|| "it is no endpoint".to_owned())
 }
 
 /// Weight of an endpoint; larger ones than endpoints can have count as the largest.

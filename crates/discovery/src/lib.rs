@@ -9,8 +9,9 @@
 //!    those that have to poll use [`polling`].
 //! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`cluster`]
 //!    the [`slices`] of a Kubernetes cluster, [`entries`] reads lists, [`registry`] and [`backoff`] have what all share.
-//! 6. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
-//! 7. [`metrics`]: counters of the sources.
+//! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys, [`xds`] control planes.
+//! 7. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
+//! 8. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -21,7 +22,11 @@ mod cluster;
 mod context;
 mod engine;
 mod entries;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod following;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod kept;
 mod lock;
 mod message;
@@ -35,6 +40,8 @@ mod shared;
 mod slices;
 mod sources;
 mod system;
+#[cfg(feature = "xds")]
+mod xds;
 
 pub use following::{Discovery, Following, Unresolved};
 pub use metrics::Numbers;

@@ -1,7 +1,8 @@
 //! Requests over one connection after the other. See [`Client`].
 
 use crate::fault::{Fault, reason};
-use crate::server::{Place, Server};
+use crate::server::Server;
+use crate::socket::open;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -10,15 +11,7 @@ use hyper::header::{HOST, HeaderValue, USER_AGENT};
 use hyper::rt::{Read, Write};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
-use std::time::Duration;
-use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
-
-/// Time for a connection and its handshake. Servers that answer late still accept connections at once.
-const CONNECT: Duration = Duration::from_secs(5);
 
 /// Client of one server. A connection is kept until the server closes it.
 #[derive(Debug)]
@@ -90,10 +83,7 @@ impl Client {
                 Err(error) => return Err(reason(&error).into()),
             }
         }
-        let mut connection = match timeout(CONNECT, connect(&self.server)).await {
-            Ok(connected) => connected?,
-            Err(_) => return Err(format!("no connection within {CONNECT:?}").into()),
-        };
+        let mut connection = begin(TokioIo::new(open(&self.server, &[]).await?)).await?;
         let response = connection.sender.send_request(request).await.map_err(|error| reason(&error))?;
         Ok((connection, response))
     }
@@ -104,21 +94,6 @@ impl Client {
 pub struct Streamed {
     pub(crate) body: Incoming,
     _connection: Connection,
-}
-
-async fn connect(server: &Server) -> Result<Connection, Fault> {
-    match &server.place {
-        Place::Unix(path) => begin(TokioIo::new(UnixStream::connect(path).await?)).await,
-        Place::Tcp { host, port } => begin(TokioIo::new(TcpStream::connect((&**host, *port)).await?)).await,
-        Place::Tls { host, port } => {
-            let identity = server.identity.as_ref().map(|(cert, key)| (&**cert, &**key));
-            let config =
-                evenkeel_tls::endpoints::speaking(server.ca.as_deref(), identity).map_err(|error| error.what)?;
-            let socket = TcpStream::connect((&**host, *port)).await?;
-            let stream = TlsConnector::from(config).connect(ServerName::try_from(host.clone())?, socket).await?;
-            begin(TokioIo::new(stream)).await
-        }
-    }
 }
 
 async fn begin(stream: impl Read + Write + Unpin + Send + 'static) -> Result<Connection, Fault> {

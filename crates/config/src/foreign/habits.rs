@@ -155,6 +155,8 @@ const HABITS: &[Habit] = &[
     ("discover of [pool.NAME]", "nomad", Seen::Text, "nomad = { service = <\"web\"> }"),
     ("discover of [pool.NAME]", "http", Seen::Url, "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
     ("discover of [pool.NAME]", "docker", Seen::Text, "docker = { labels = [<\"evenkeel.pool=web\">] }"),
+    ("discover of [pool.NAME]", "etcd", Seen::Text, "etcd = { prefix = <\"/evenkeel/web/\"> }"),
+    ("discover of [pool.NAME]", "xds", Seen::Text, "xds = { cluster = <\"web\"> }"),
 ];
 
 /// Text to write instead of a value that does not fit; `None` if no row matches.

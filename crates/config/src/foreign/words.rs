@@ -47,7 +47,9 @@ const CONSUL: &str = "discover = { consul = { service = <\"web\"> } }";
 const NOMAD: &str = "discover = { nomad = { service = <\"web\"> } }";
 const DOCKER: &str = "discover = { docker = { labels = [<\"evenkeel.pool=web\">] } }";
 const KUBERNETES: &str = "discover = { kubernetes = { service = <\"web\">, port = \"http\" } }";
-const ETCD: &str =
+const ETCD: &str = "discover = { etcd = { prefix = <\"/evenkeel/web/\"> } }";
+const XDS: &str = "discover = { xds = { cluster = <\"web\"> } }";
+const OTHERS: &str =
     "evenkeel does not read this yet: write a file of endpoints from it, file = \"/etc/evenkeel/endpoints.json\"";
 const INSECURE: &str = "tls = { verify = false }, which trusts any endpoint; tls = { ca = \"FILE.pem\" } is safer";
 const EJECT: &str = "outlier = { eject = <\"30s\"> }";
@@ -436,6 +438,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("consul", CONSUL),
             ("nomad", NOMAD),
             ("docker podman", DOCKER),
+            ("etcd", ETCD),
+            ("xds eds edsclusterconfig", XDS),
             ("kubernetes k8s", KUBERNETES),
             (
                 "timeout connecttimeout proxyconnecttimeout proxyreadtimeout readtimeout responsetimeout serverstransport",
@@ -528,7 +532,8 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
             ("podman container", "docker = { labels = [<\"evenkeel.pool=web\">] }"),
             ("url", "http = { url = <\"http://127.0.0.1:9000/web.json\"> }"),
             ("k8s", "kubernetes = { service = <\"web\">, port = \"http\" }"),
-            ("etcd zookeeper eureka xds eds", ETCD),
+            ("eds ads", "xds = { cluster = <\"web\"> }"),
+            ("zookeeper eureka", OTHERS),
             ("path", "file = <\"/etc/evenkeel/endpoints.json\">"),
         ],
     ),

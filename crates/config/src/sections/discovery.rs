@@ -1,8 +1,8 @@
 //! `[discovery]`: servers that sources of endpoints ask. See [`Discovery`]; each server is declared beside its source.
 
 use super::pool::{
-    CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, KUBERNETES_SERVER, KubernetesServer, NOMAD_SERVER,
-    NomadServer, check_server,
+    CONSUL_SERVER, ConsulServer, DOCKER_SERVER, DockerServer, ETCD_SERVER, EtcdServer, KUBERNETES_SERVER,
+    KubernetesServer, NOMAD_SERVER, NomadServer, XDS_SERVER, XdsServer, check_etcd, check_server,
 };
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Key, Kind, Section, table};
@@ -42,12 +42,29 @@ table! {
             help: "The Docker engine, or Podman.",
             why: "",
         };
+        etcd: EtcdServer = Key {
+            name: "etcd",
+            kind: Kind::Table(&ETCD_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The members of etcd.",
+            why: "",
+        };
+        xds: XdsServer = Key {
+            name: "xds",
+            kind: Kind::Table(&XDS_SERVER),
+            absent: Absent::Means("its defaults"),
+            help: "The control plane.",
+            why: "",
+        };
     }
 }
 
 /// Reports credentials that do not fit.
 pub(crate) fn check(discovery: &Section, findings: &mut Findings) {
-    for name in ["consul", "nomad", "docker"].into_iter().filter(|name| discovery.has(name)) {
+    for name in ["consul", "nomad", "docker", "xds"].into_iter().filter(|name| discovery.has(name)) {
         check_server(&discovery.section(name), findings);
+    }
+    if discovery.has("etcd") {
+        check_etcd(&discovery.section("etcd"), findings);
     }
 }

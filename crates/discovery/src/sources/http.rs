@@ -1,13 +1,12 @@
 //! The source `http`: a list from a server, by polls that are conditional and may wait.
 
 use crate::backoff::Backoff;
-use crate::entries::{address, each, endpoint, weight};
+use crate::entries::{address, each, endpoint, of_pool, weight};
 use crate::kept::{Answer, List};
 use crate::out::Out;
 use crate::registry::{never, refusal, server_of};
 use bytes::Bytes;
 use evenkeel_balance::rng::Rng;
-use evenkeel_config::endpoint_list;
 use evenkeel_config::plan::{Endpoint, HttpList};
 use evenkeel_fetch::server::secret;
 use evenkeel_fetch::{Client, Fault};
@@ -176,7 +175,7 @@ fn read(body: &Bytes) -> Result<List, String> {
                 }
             }
             Err(_) => {
-                let own = each(&[raw], |value: serde_json::Value| one_of(&value));
+                let own = each(&[raw], |entry: serde_json::Value| of_pool(&entry).map(Some));
                 list.endpoints.extend(own.endpoints);
                 list.skipped.extend(own.skipped);
             }
@@ -196,15 +195,6 @@ fn of_group(target: &str, labels: &HashMap<String, String>) -> Result<Endpoint, 
         zone: labels.get("zone").filter(|zone| !zone.is_empty()).map(|zone| zone.as_str().into()),
         ..found
     })
-}
-
-/// Endpoint of an entry like those of a pool.
-fn one_of(value: &serde_json::Value) -> Result<Option<Endpoint>, String> {
-    let text = serde_json::Value::Array(vec![value.clone()]).to_string();
-    match endpoint_list("the list.json", &text) {
-        Ok(mut one) => Ok(one.pop()),
-        Err(wrong) => Err(wrong.first().map_or_else(|| "it is no endpoint".to_owned(), |first| first.message.clone())),
-    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,19 @@
 mod consul;
 mod dns;
 mod docker;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod file;
 mod http;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod nomad;
+#[cfg(feature = "xds")]
+mod xds;
 
 use crate::context::Context;
 use crate::out::Out;
-#[cfg(not(feature = "kubernetes"))]
+#[cfg(not(all(feature = "etcd", feature = "kubernetes", feature = "xds")))]
 use crate::registry::never;
 use evenkeel_config::plan::Source;
 
@@ -29,5 +33,13 @@ pub async fn run(source: Source, context: Context, out: Out) -> ! {
         Source::Consul(consul) => consul::run(consul, out).await,
         Source::Nomad(nomad) => nomad::run(nomad, out).await,
         Source::Docker(docker) => docker::run(docker, context, out).await,
+        #[cfg(feature = "etcd")]
+        Source::Etcd(etcd) => etcd::run(etcd, context, out).await,
+        #[cfg(not(feature = "etcd"))]
+        Source::Etcd(_) => never("this program was built without etcd".into(), out).await,
+        #[cfg(feature = "xds")]
+        Source::Xds(xds) => xds::run(xds, context, out).await,
+        #[cfg(not(feature = "xds"))]
+        Source::Xds(_) => never("this program was built without xDS".into(), out).await,
     }
 }

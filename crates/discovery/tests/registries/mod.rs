@@ -19,8 +19,13 @@ pub struct Follower {
 impl Follower {
     /// Begins to follow pools of these keys, each with the source of the registry.
     pub async fn of(registry: &Registry, keys: &[&str]) -> Follower {
+        Follower::in_plan(&plan(registry, keys)).await
+    }
+
+    /// Begins to follow the pools of a plan.
+    pub async fn in_plan(plan: &Plan) -> Follower {
         let discovery = Discovery::default();
-        let following = discovery.follow(&plan(registry, keys)).await;
+        let following = discovery.follow(plan).await;
         discovery.keep(following);
         Follower { discovery }
     }
@@ -71,15 +76,18 @@ impl Follower {
 
 /// Plan with pools `p0`, `p1` and so on, each with the source of the registry and further keys of `discover`.
 fn plan(registry: &Registry, keys: &[&str]) -> Plan {
-    let pools: String = keys
-        .iter()
-        .enumerate()
-        .map(|(n, keys)| {
-            let (source, keys) = (registry.source(), if keys.is_empty() { String::new() } else { format!(", {keys}") });
-            format!("[pool.p{n}]\ndiscover = {{ {source}{keys} }}\n")
-        })
-        .collect();
-    let text = format!("{}\n[listener.web]\nbind = ['127.0.0.1:1']\npool = 'p0'\n{pools}", registry.section());
+    let with = |keys: &&str| match *keys {
+        "" => registry.source(),
+        keys => format!("{}, {keys}", registry.source()),
+    };
+    plan_of(&registry.section(), &keys.iter().map(with).collect::<Vec<_>>())
+}
+
+/// Plan with pools `p0`, `p1` and so on, each with these keys of `discover`.
+pub fn plan_of(section: &str, discovers: &[impl AsRef<str>]) -> Plan {
+    let pool = |(n, keys): (usize, &_)| format!("[pool.p{n}]\ndiscover = {{ {} }}\n", AsRef::<str>::as_ref(keys));
+    let pools: String = discovers.iter().enumerate().map(pool).collect();
+    let text = format!("{section}\n[listener.web]\nbind = ['127.0.0.1:1']\npool = 'p0'\n{pools}");
     let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
     outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
 }

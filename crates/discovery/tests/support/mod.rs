@@ -2,6 +2,9 @@
 // Each test uses a part of this module.
 #![allow(dead_code)]
 
+pub mod certificates;
+pub mod relay;
+
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -30,9 +30,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "engine", "cluster", "blocking", "registry", "backoff", "entries",
-        "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
+        "metrics", "following", "providers", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
+        "backoff", "entries", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
+    ("discovery/xds", &["ads", "exchange", "assignment", "messages"]),
+    ("discovery/etcd", &["members", "keys", "messages"]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
         "server", "metrics", "worker", "tcp", "udp", "binding", "core", "answer",
@@ -43,7 +45,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
     ]),
-    ("fetch", &["lines", "client", "server", "fault"]),
+    ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[
         "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
         "driver", "service", "netlink",

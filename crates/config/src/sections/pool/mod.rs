@@ -19,10 +19,12 @@ mod subset;
 mod tls;
 mod tolerate;
 
-pub(crate) use discover::{CONSUL_SERVER, DOCKER_SERVER, KUBERNETES_SERVER, NOMAD_SERVER, check_server};
+pub(crate) use discover::{
+    CONSUL_SERVER, DOCKER_SERVER, ETCD_SERVER, KUBERNETES_SERVER, NOMAD_SERVER, XDS_SERVER, check_etcd, check_server,
+};
 pub use discover::{
-    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, HttpList, Kubernetes, KubernetesServer,
-    Nomad, NomadServer, Records, Scope, ServicePort, Source,
+    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
+    KubernetesServer, Nomad, NomadServer, Records, Scope, ServicePort, Source, Xds, XdsServer,
 };
 pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};

@@ -4,10 +4,12 @@
 mod consul;
 mod dns;
 mod docker;
+mod etcd;
 mod http;
 mod kubernetes;
 mod nomad;
 mod server;
+mod xds;
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -20,6 +22,8 @@ pub use consul::{Consul, ConsulServer};
 pub use dns::{Dns, Records};
 pub(crate) use docker::DOCKER_SERVER;
 pub use docker::{Docker, DockerServer};
+pub(crate) use etcd::{ETCD_SERVER, check as check_etcd};
+pub use etcd::{Etcd, EtcdServer};
 pub use http::HttpList;
 pub(crate) use kubernetes::KUBERNETES_SERVER;
 pub use kubernetes::{Kubernetes, KubernetesServer, Scope, ServicePort};
@@ -29,6 +33,8 @@ pub use server::Credentials;
 pub(crate) use server::check as check_server;
 use std::fmt;
 use std::path::PathBuf;
+pub(crate) use xds::XDS_SERVER;
+pub use xds::{Xds, XdsServer};
 
 table! {
     pub(crate) static DISCOVER = "discover of [pool.NAME]",
@@ -90,6 +96,20 @@ table! {
                 help: "Containers of the Docker or Podman of `[discovery.docker]`.",
                 why: "",
             },
+            Key {
+                name: "etcd",
+                kind: Kind::Table(&etcd::ETCD),
+                absent: Absent::Means("no etcd source"),
+                help: "Keys in the etcd of `[discovery.etcd]`.",
+                why: "",
+            },
+            Key {
+                name: "xds",
+                kind: Kind::Table(&xds::XDS),
+                absent: Absent::Means("no xDS source"),
+                help: "Endpoints from the control plane of `[discovery.xds]`.",
+                why: "",
+            },
         ], read source, write write_source;
         /// True if an empty list empties the pool; if false, the last list with endpoints stays in use.
         allow_empty: bool = Key {
@@ -104,7 +124,7 @@ table! {
 }
 
 /// Names of the sources in the configuration.
-const NAMES: [&str; 7] = ["dns", "file", "http", "kubernetes", "consul", "nomad", "docker"];
+const NAMES: [&str; 9] = ["dns", "file", "http", "kubernetes", "consul", "nomad", "docker", "etcd", "xds"];
 
 /// Source of discovered endpoints. Each has the settings of its server, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +138,8 @@ pub enum Source {
     Consul(Consul),
     Nomad(Nomad),
     Docker(Docker),
+    Etcd(Etcd),
+    Xds(Xds),
 }
 
 impl fmt::Display for Source {
@@ -131,6 +153,8 @@ impl fmt::Display for Source {
             Source::Consul(consul) => write!(f, "consul:{}", consul.service),
             Source::Nomad(nomad) => write!(f, "nomad:{}", nomad.service),
             Source::Docker(docker) => write!(f, "docker:{}", docker.labels.join(",")),
+            Source::Etcd(etcd) => write!(f, "etcd:{}", etcd.prefix),
+            Source::Xds(xds) => write!(f, "xds:{}", xds.cluster),
         }
     }
 }
@@ -156,6 +180,12 @@ fn source(discover: &Section) -> Source {
     if let Some(table) = table("docker") {
         return Source::Docker(Docker::of(&table));
     }
+    if let Some(table) = table("etcd") {
+        return Source::Etcd(Etcd::of(&table));
+    }
+    if let Some(table) = table("xds") {
+        return Source::Xds(Xds::of(&table));
+    }
     Source::Dns(Dns::of(&discover.section("dns")))
 }
 
@@ -168,6 +198,8 @@ fn write_source(set: &Discover, _: &Discover, lines: &mut Lines) {
         Source::Consul(consul) => lines.add("consul", consul.lines(&Consul::unset()).braces()),
         Source::Nomad(nomad) => lines.add("nomad", nomad.lines(&Nomad::unset()).braces()),
         Source::Docker(docker) => lines.add("docker", docker.lines(&Docker::unset()).braces()),
+        Source::Etcd(etcd) => lines.add("etcd", etcd.lines(&Etcd::unset()).braces()),
+        Source::Xds(xds) => lines.add("xds", xds.lines(&Xds::unset()).braces()),
     }
 }
 
@@ -184,6 +216,8 @@ impl Discover {
             Source::Consul(consul) => consul.server = servers.consul.clone(),
             Source::Nomad(nomad) => nomad.server = servers.nomad.clone(),
             Source::Docker(docker) => docker.server = servers.docker.clone(),
+            Source::Etcd(etcd) => etcd.server = servers.etcd.clone(),
+            Source::Xds(xds) => xds.server = servers.xds.clone(),
             Source::File(_) | Source::Http(_) => {}
         }
     }

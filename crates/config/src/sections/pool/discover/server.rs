@@ -49,14 +49,19 @@ table! {
     }
 }
 
-/// Reports half of a certificate, and credentials of TLS for a server without it.
-pub(crate) fn check(section: &Section, findings: &mut Findings) {
+/// Reports a certificate without its key, or the reverse.
+pub(super) fn check_halves(section: &Section, findings: &mut Findings) {
     let halves = [("cert", "key"), ("key", "cert")];
     for (one, other) in halves.into_iter().filter(|(one, other)| section.has(one) && !section.has(other)) {
         findings
             .add(Code::Missing, section.span_of(one), format!("\"{one}\" needs \"{other}\""))
             .help(format!("add {other} = \"FILE.pem\""));
     }
+}
+
+/// Reports half of a certificate, and credentials of TLS for a server without it.
+pub(crate) fn check(section: &Section, findings: &mut Findings) {
+    check_halves(section, findings);
     if section.set("url").is_some_and(|url| url.is_broken()) {
         return;
     }

@@ -1,0 +1,10 @@
+//! etcd: members of a cluster, and keys that are followed there. Each pool has a watch of its own; all share a
+//! connection. Not `etcd-client`, whose build needs `protoc`.
+//!
+//! 1. [`members`]: the connection to a member, and the token of a user.
+//! 2. [`keys`]: what the keys of a pool mean, without I/O.
+//! 3. [`messages`]: the part of etcd's API that is used.
+
+pub mod keys;
+pub mod members;
+mod messages;

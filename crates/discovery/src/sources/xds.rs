@@ -1,0 +1,34 @@
+//! The source `xds`: endpoints that a control plane assigns to a cluster.
+
+use crate::context::Context;
+use crate::kept::{Answer, List};
+use crate::out::Out;
+use crate::registry::never;
+use crate::xds::ads::Ads;
+use evenkeel_config::plan::Xds;
+use std::sync::Arc;
+
+/// Follows the endpoints of a cluster, forever.
+pub(super) async fn run(xds: Xds, context: Context, mut out: Out) -> ! {
+    let ads = context.xds.get(&xds.server, || Ads::follow(xds.server.clone()));
+    let mut subscription = ads.subscribe(&xds.cluster);
+    let (mut last, mut confirmed): (Option<Arc<List>>, u64) = (None, 0);
+    loop {
+        let seen = subscription.latest();
+        match seen.list {
+            Some(list) if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &list)) => {
+                out.put(Answer::List((*list).clone()));
+                last = Some(list);
+            }
+            _ if seen.confirmed > confirmed && seen.trouble.is_none() => out.put(Answer::Same),
+            _ => {}
+        }
+        confirmed = seen.confirmed;
+        if let Some(why) = seen.trouble {
+            out.put(Answer::Failed(why));
+        }
+        if !subscription.changed().await {
+            never("its control plane is not followed any more".into(), out).await;
+        }
+    }
+}
