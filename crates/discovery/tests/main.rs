@@ -3,12 +3,16 @@
 //! All are in one binary, so that the crate and shared helpers are linked once. To run one subject: `cargo
 //! test -p evenkeel-discovery --test all SUBJECT::`
 
+#[cfg(any(feature = "etcd", feature = "xds"))]
+mod certificates;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod names;
 mod nsd;
 mod podman;
 mod registries;
+#[cfg(feature = "etcd")]
+mod relay;
 mod support;
 #[cfg(feature = "xds")]
 mod xds;

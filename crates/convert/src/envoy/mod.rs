@@ -34,7 +34,11 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
         }
     }
     if let Some(node) = root.get("dynamic_resources") {
-        node.lost("there is no xDS", "name endpoints in pools, or find them by discover", ledger);
+        node.lost(
+            "xDS has only endpoints here",
+            "write pools in the file, with discover = { xds = { cluster = \"NAME\" } }",
+            ledger,
+        );
     }
     root.lost(UNKNOWN.0, UNKNOWN.1, ledger);
     target
@@ -214,7 +218,7 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
         }
     }
     if let Some(rds) = config.get("rds") {
-        rds.lost("there is no xDS", "write the [[route]]s in the file", ledger);
+        rds.lost("routes do not come by xDS", "write the [[route]]s in the file", ledger);
     }
     config.lost(
         "the connection manager has no such setting here",

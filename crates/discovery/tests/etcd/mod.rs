@@ -2,9 +2,9 @@
 
 mod server;
 
+use crate::certificates::certify;
 use crate::registries::{Follower, plan_of};
-use crate::support::certificates::certify;
-use crate::support::relay::Relay;
+use crate::relay::Relay;
 use evenkeel_peers::installed;
 use server::Etcd;
 use std::fs;

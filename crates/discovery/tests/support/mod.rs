@@ -2,9 +2,6 @@
 // Each test uses a part of this module.
 #![allow(dead_code)]
 
-pub mod certificates;
-pub mod relay;
-
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};

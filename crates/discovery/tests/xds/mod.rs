@@ -3,8 +3,8 @@
 
 mod control;
 
+use crate::certificates::certify;
 use crate::registries::{Follower, plan_of};
-use crate::support::certificates::certify;
 use control::{Control, PROGRAM, assignment, endpoint};
 use evenkeel_peers::installed;
 use serde_json::{Value, json};
