@@ -63,12 +63,12 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
                     Duration::from_millis(contact) <= stale.max
                 });
                 if query.stale.is_some() && !may_be_stale {
-                    // It is too old: the next answer is the leader's.
+                    // The answer is too old: the next one is the leader's.
                     continue;
                 }
                 let new = number(&answer.fields, query.index);
                 index.note(new);
-                // An answer is no promise of a change, nor does the same index promise that there was none.
+                // The body decides: an answer may come without a change, and a change may leave the index as it was.
                 if answer.body == last && !last.is_empty() {
                     out.put(Answer::Same);
                 } else {

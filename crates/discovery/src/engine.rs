@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time after which the list is asked for again without an event: a connection may have died unseen.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Containers of an engine, or the reason why there is no list.
+/// Containers that an engine lists, or why the list could not be read.
 pub type Seen = Result<Arc<Vec<Container>>, String>;
 
 /// Engine, followed once for all pools that have its containers.
@@ -241,9 +241,10 @@ impl Container {
             && !self.status.ends_with("(Paused)")
     }
 
-    /// Number in a label.
+    /// Number in a label, if the container has the label.
+    ///
     /// # Errors
-    /// It is none.
+    /// The label is not a number.
     pub fn number(&self, name: &str) -> Result<Option<u64>, String> {
         let number = |text: &str| text.trim().parse().map_err(|_| format!("label {name}: {text:?} is not a number"));
         self.label(name).map(number).transpose()

@@ -91,7 +91,7 @@ pub fn of_pool(entry: &Value) -> Result<Endpoint, String> {
     let text = Value::Array(vec![entry.clone()]).to_string();
     let one = endpoint_list("the list.json", &text);
     let one = one.map_err(|wrong| wrong.first().map_or_else(String::new, |first| first.message.clone()))?;
-    one.into_iter().next().ok_or_else(|| "it is no endpoint".to_owned())
+    one.into_iter().next().ok_or_else(|| "this is not an endpoint".to_owned())
 }
 
 /// Weight of an endpoint; larger ones than endpoints can have count as the largest.

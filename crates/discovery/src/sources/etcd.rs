@@ -35,7 +35,7 @@ pub(super) async fn run(etcd: Etcd, context: Context, mut out: Out) -> ! {
         match &failure {
             Failure::Member(_) => members.leave(&member).await,
             Failure::Token(_) if backoff.is_fresh() => {
-                // An old token is no failure: the next try has a new one.
+                // Tokens expire in normal use, so this is not reported: the next try asks for a new one.
                 let _ = backoff.pause(None);
                 continue;
             }
@@ -95,7 +95,7 @@ impl Session<'_> {
             match step {
                 Step::Changed => report_at = Some(report_at.unwrap_or_else(|| Instant::now() + GATHER)),
                 Step::Same => {}
-                // The rest comes at once, and half of a revision is no list.
+                // The rest of the revision follows at once: a list of half of it would be wrong.
                 Step::Partial => report_at = None,
                 Step::Lost => return Ok(()),
                 Step::Ended(why) => return Err(self.ended(why).await),

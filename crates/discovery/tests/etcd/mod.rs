@@ -219,7 +219,7 @@ async fn a_user_authenticates_again_when_the_token_has_expired() {
     assert_eq!([lists[0].1.len(), lists[1].1.len(), lists[2].1.len()], [1, 1, 0]);
     etcd.put("/web/b", "10.0.0.2:80");
     follower.becomes(&["10.0.0.1:80", "10.0.0.2:80"]).await;
-    assert_eq!(follower.metric("failed"), failed, "a token that expires is no failure");
+    assert_eq!(follower.metric("failed"), failed, "an expired token does not count as a failure");
 }
 
 #[tokio::test]

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tokens: of an administrator, of the service account of the docs, and of somebody without rights.
+/// Tokens of an administrator, of the service account in the guide, and of a user without any rights.
 pub const ADMIN: &str = "admin-token";
 pub const EVENKEEL: &str = "evenkeel-token";
-pub const NOBODY: &str = "nobody-token";
+pub const WITHOUT_RIGHTS: &str = "token-without-rights";
 
 pub struct Server {
     pub folder: PathBuf,
@@ -39,7 +39,7 @@ impl Server {
         server.certify();
         openssl(&server.folder, &["genrsa", "-out", "accounts.key", "2048"]);
         let tokens = format!(
-            "{ADMIN},admin,1,\"system:masters\"\n{EVENKEEL},system:serviceaccount:evenkeel:evenkeel,2\n{NOBODY},nobody,3\n"
+            "{ADMIN},admin,1,\"system:masters\"\n{EVENKEEL},system:serviceaccount:evenkeel:evenkeel,2\n{WITHOUT_RIGHTS},nobody,3\n"
         );
         fs::write(server.folder.join("tokens.csv"), tokens).expect("it can be written");
         server.begin_store();

@@ -1,6 +1,6 @@
 //! Services whose endpoints change in the ways in which Kubernetes changes them.
 
-use crate::api::{ADMIN, EVENKEEL, NOBODY, Server, create, in_state, pod};
+use crate::api::{ADMIN, EVENKEEL, Server, WITHOUT_RIGHTS, create, in_state, pod};
 use crate::pools::Pools;
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ async fn the_rights_in_the_manifest_are_enough() {
     let Some(server) = Server::start().await else { return };
     let slices = server.slices("shop").await;
     slices.put("web-1", "web", vec![a()]).await;
-    let refused = Pools::follow(&server, NOBODY, "namespace", &[("web", "")]).await;
+    let refused = Pools::follow(&server, WITHOUT_RIGHTS, "namespace", &[("web", "")]).await;
     assert!(refused.updates("failed") > 0.0 && refused.shown("web").is_empty());
 
     let manifest = include_str!("../../../../deploy/kubernetes.yaml");
