@@ -14,10 +14,13 @@ FUZZ_FLAGS ?=
 # What clients of `make conformance` send at most.
 MEGABYTES ?= 100
 
+# Programs of the cluster, see crates/cluster.
+CLUSTER = $(or $(CARGO_TARGET_DIR),target)/debug/evenkeel-cluster
+
 # The oldest compiler, as Cargo.toml promises it.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 
-.PHONY: advisories help setup demo check test test-ipvs test-kubernetes test-xds cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
+.PHONY: advisories help setup demo check test test-ipvs test-kubernetes test-xds gateway-conformance cluster cluster-up cross msrv package image package-check reproduce conformance pictures bless docs site theory loom miri bpf bpf-check release bench headline failure reload lab-quick lab-report deny lint fuzz
 
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,13 +84,35 @@ test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a pro
 	@scripts/setup.sh ipvs
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-kernel --test all -- --ignored --nocapture uml::
 
-test-kubernetes: ## Runs the tests of discovery beside a kube-apiserver (builds it once, in some ten minutes): two minutes
-	@scripts/setup.sh kubernetes
+test-kubernetes: ## Runs the tests of discovery, of rolling updates and of deploy/ beside a kube-apiserver, and those of the Helm chart (builds both once, in some twenty minutes): five minutes
+	@scripts/setup.sh gateway-api
+	@scripts/setup.sh helm
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test kubernetes -- --ignored --skip measure --test-threads 1
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test kubernetes -- --ignored --nocapture --skip measure
 
-test-xds: ## Runs the tests of discovery beside a control plane, go-control-plane (needs Go, builds it once): a minute
+# EVENKEEL is the program, RUN one test, ARGS more arguments of the suite. With `make cluster-up` in another terminal, each run takes that cluster.
+EVENKEEL ?= $(or $(CARGO_TARGET_DIR),target)/debug/evenkeel
+RUN ?=
+ARGS ?=
+gateway-conformance: ## Runs the conformance suite of Gateway API against evenkeel in a cluster of its own (builds both once): target/gateway-conformance; RUN=NAME is one test
+	@scripts/setup.sh gateway-api
+	cargo build $(if $(filter file,$(origin EVENKEEL)),-p evenkeel) -p evenkeel-cluster
+	$(CLUSTER) conformance --evenkeel $(EVENKEEL) $(if $(RUN),--run $(RUN)) -- $(ARGS)
+
+cluster: ## Shows a rolling update behind a Gateway of two evenkeels under load, in a Kubernetes of its own, for half a minute; ARGS=--stay keeps it
+	@scripts/setup.sh gateway-api
+	cargo build $(if $(filter file,$(origin EVENKEEL)),-p evenkeel) -p evenkeel-cluster
+	$(CLUSTER) demo --evenkeel $(EVENKEEL) $(ARGS)
+
+cluster-up: ## Starts a Kubernetes cluster in namespaces of its own, which stays until Ctrl-C
+	@scripts/setup.sh gateway-api
+	cargo build -p evenkeel-cluster
+	$(CLUSTER) up
+
+test-xds: ## Runs the tests of discovery and of the program beside a control plane, go-control-plane (needs Go, builds it once): minutes
 	@scripts/setup.sh xds
 	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test all -- --ignored xds::
+	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test all -- --ignored xds::
 
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv

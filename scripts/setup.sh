@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, and nothing else: `setup.sh demo` for building alone, `setup.sh` for testing and measuring,
-# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `xds`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
+# `setup.sh lint`, `release`, `fuzz`, `miri`, `conformance`, `bench`, `ipvs`, `kubernetes`, `gateway-api`, `helm`, `xds`, `cross`, `msrv`, `package`, `package-check`, `bpf` and `site` for what only those
 # need. Prints one line when there was nothing to do.
 set -euo pipefail
 
@@ -302,20 +302,64 @@ kubernetes_folder=${XDG_CACHE_HOME:-$HOME/.cache}/evenkeel/kubernetes
 # The API server of Kubernetes, whose versions are in go.mod and go.sum of the folder `tools`, and a store for it. One package at a
 # time is built, as each of some takes a gigabyte.
 kubernetes() {
-    local tools stamp made version
+    local tools stamp made version program
     tools=$(cd "$(dirname "$0")/../crates/discovery/tests/kubernetes/tools" && pwd)
     debian_packages go:golang-go openssl:openssl etcd:etcd-server
     stamp=$(cat "$tools"/* | sha256sum)
     made=$kubernetes_folder/made
     [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
     version=$(sed -nE 's/^.*k8s.io\/kubernetes (v[0-9.]+).*/\1/p' "$tools/go.mod")
-    echo "installing: kube-apiserver $version into $kubernetes_folder; this takes ten minutes"
+    echo "installing: kube-apiserver and kube-controller-manager $version into $kubernetes_folder; this takes twelve minutes"
     mkdir -p "$kubernetes_folder/bin"
-    cd "$tools"
-    export GOFLAGS="-mod=readonly -p=1" CGO_ENABLED=0
-    go mod download || fail "the modules of Go that $tools/go.mod names cannot be had; is there a network, and is go recent enough?"
-    nice -n 10 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" \
-        -o "$kubernetes_folder/bin/kube-apiserver" k8s.io/kubernetes/cmd/kube-apiserver
+    (
+        cd "$tools"
+        export GOFLAGS="-mod=readonly -p=1" CGO_ENABLED=0
+        go mod download || fail "the modules of Go that $tools/go.mod names cannot be had; is there a network, and is go recent enough?"
+        for program in kube-apiserver kube-controller-manager; do
+            nice -n 10 go build -trimpath -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=$version" \
+                -o "$kubernetes_folder/bin/$program" "k8s.io/kubernetes/cmd/$program"
+        done
+    ) || exit
+    echo "$stamp" >"$made"
+}
+
+# The conformance suite of Gateway API, the programs of its pods and its CRDs, in the version that is in go.mod of its folder. Without cgo
+# they are linked statically: a pod has no libraries.
+gateway_api() {
+    local suite stamp made crds
+    kubernetes
+    suite=$(cd "$(dirname "$0")/../crates/evenkeel/tests/gateway-api" && pwd)
+    debian_packages ip:iproute2 unshare:util-linux
+    stamp=$(cat "$suite"/go.* "$suite"/*.go "$suite"/coredns/* | sha256sum)
+    made=$kubernetes_folder/made-gateway-api
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    echo "installing: the conformance suite of Gateway API into $kubernetes_folder; this takes five minutes"
+    mkdir -p "$kubernetes_folder/bin"
+    rm -rf "$kubernetes_folder/gateway-api"
+    (
+        cd "$suite"
+        export GOFLAGS="-mod=readonly -p=1" CGO_ENABLED=0
+        go mod download || fail "the modules of Go that $suite/go.mod names cannot be had; is there a network, and is go recent enough?"
+        nice -n 10 go build -trimpath -ldflags "-s -w" -o "$kubernetes_folder/bin/" sigs.k8s.io/gateway-api/conformance/echo-basic ./coredns
+        nice -n 10 go test -c -trimpath -ldflags "-s -w" -o "$kubernetes_folder/bin/gateway-conformance" .
+        crds=$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/experimental
+        install -D -m 644 -t "$kubernetes_folder/gateway-api" "$crds"/gateway.*.yaml
+    ) || exit
+    echo "$stamp" >"$made"
+}
+
+# Helm, whose version is in go.mod of its folder, for the chart in deploy.
+helm() {
+    local source stamp made
+    source=$(cd "$(dirname "$0")/../crates/evenkeel/tests/kubernetes/helm" && pwd)
+    debian_packages go:golang-go
+    stamp=$(cat "$source"/* | sha256sum)
+    made=$kubernetes_folder/made-helm
+    [ "$(cat "$made" 2>/dev/null)" != "$stamp" ] || return 0
+    echo "installing: Helm into $kubernetes_folder; this takes five minutes"
+    mkdir -p "$kubernetes_folder/bin"
+    (cd "$source" && GOFLAGS="-mod=readonly -p=1" CGO_ENABLED=0 nice -n 10 go build -trimpath -ldflags "-s -w" -o "$kubernetes_folder/bin/" helm.sh/helm/v4/cmd/helm) ||
+        fail "the modules of Go that $source/go.mod names cannot be had; is there a network, and is go recent enough?"
     echo "$stamp" >"$made"
 }
 
@@ -340,7 +384,7 @@ xds() {
 }
 
 case "${1:-}" in
-    demo | ipvs | kubernetes | xds | cross | msrv | package | package-check) compiler ;;
+    demo | ipvs | kubernetes | gateway-api | helm | xds | cross | msrv | package | package-check) compiler ;;
     bpf) ;;
     site) command -v cargo >/dev/null || fail "no cargo; install Rust from https://rustup.rs" ;;
     *) base ;;
@@ -368,12 +412,14 @@ case "${1:-}" in
     site) site ;;
     ipvs) ipvs ;;
     kubernetes) kubernetes ;;
+    gateway-api) gateway_api ;;
+    helm) helm ;;
     xds) xds ;;
     cross) cross ;;
     msrv) msrv ;;
     package) package ;;
     package-check) package_check ;;
     bpf) bpf ;;
-    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, xds, cross, msrv, package, package-check, bpf, site" ;;
+    *) fail "unknown argument \"$1\"; there are: demo, lint, release, fuzz, miri, conformance, bench, ipvs, kubernetes, gateway-api, helm, xds, cross, msrv, package, package-check, bpf, site" ;;
 esac
 echo "setup: all there"

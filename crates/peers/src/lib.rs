@@ -55,8 +55,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
 /// Folders of the cache with programs: clients and judges of protocols; oha; Envoy in its package for Python; kube-apiserver.
 const OWN: [&str; 4] = ["conformance/bin", "bench/oha/bin", "bench/envoy/_bin", "kubernetes/bin"];
 
-/// The cache that `scripts/setup.sh` keeps.
-fn cached() -> Option<PathBuf> {
+/// Returns the cache that `scripts/setup.sh` keeps.
+pub fn cached() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(cache.join("evenkeel"))

@@ -1,0 +1,15 @@
+//! A Kubernetes cluster on one machine. [`server`] starts etcd, kube-apiserver and kube-controller-manager as they are;
+//! [`pods`] stands in for scheduler and kubelet: each pod is a process in a network namespace of its own. A [`rig`] has all of
+//! them in private namespaces, which end with it, where [`conformance`] runs the suite of Gateway API, and
+//! [`demo`] a rolling update under load.
+
+pub mod conformance;
+pub mod contained;
+pub mod demo;
+pub mod evenkeel;
+pub mod load;
+pub mod objects;
+pub mod pods;
+pub mod rig;
+pub mod server;
+pub mod slices;
