@@ -7,7 +7,7 @@
 use crate::load::{Outcome, parse_values};
 use crate::machine::Machine;
 use crate::plan::{
-    Acme, Admin, CacheMemory, Discovery, Kernel, Listener, Plan, Pool, Resolver, Route, Runtime, Telemetry,
+    Acme, Admin, CacheMemory, Discovery, Kernel, Listener, Plan, Pool, Providers, Resolver, Route, Runtime, Telemetry,
 };
 use std::sync::Arc;
 
@@ -27,93 +27,100 @@ use std::sync::Arc;
 /// let shown = evenkeel_config::render_text(&outcome.diagnostics, false);
 /// assert!(shown.contains("[pool.empty] has no \"endpoints\"\n  --> kubernetes: pool.empty"), "{shown}");
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct Builder {
-    runtime: Runtime,
-    admin: Option<Admin>,
-    telemetry: Telemetry,
-    resolver: Resolver,
-    discovery: Discovery,
-    acme: Acme,
-    cache: CacheMemory,
-    kernel: Kernel,
-    listeners: Vec<Arc<Listener>>,
+    /// Everything but the routes.
+    plan: Plan,
     routes: Vec<Route>,
-    pools: Vec<Arc<Pool>>,
 }
 
 impl Plan {
     /// Starts a plan without listeners and pools.
     pub fn builder() -> Builder {
-        Builder::default()
+        let plan = Plan {
+            runtime: Runtime::default(),
+            admin: None,
+            telemetry: Telemetry::default(),
+            resolver: Resolver::default(),
+            discovery: Discovery::default(),
+            providers: Providers::default(),
+            acme: Acme::default(),
+            cache: CacheMemory::default(),
+            kernel: Kernel::default(),
+            listeners: Vec::new(),
+            routes: Arc::default(),
+            pools: Vec::new(),
+        };
+        Builder { plan, routes: Vec::new() }
     }
 }
 
 /// Starts from an existing plan.
 impl From<Plan> for Builder {
     fn from(plan: Plan) -> Builder {
-        let Plan { runtime, admin, telemetry, resolver, discovery, acme, cache, kernel, listeners, routes, pools } =
-            plan;
-        Builder {
-            runtime,
-            admin,
-            telemetry,
-            resolver,
-            discovery,
-            acme,
-            cache,
-            kernel,
-            listeners,
-            routes: routes.to_vec(),
-            pools,
-        }
+        let routes = plan.routes.to_vec();
+        Builder { plan, routes }
     }
 }
 
 impl Builder {
     /// Sets `[runtime]`: workers, shutdown, log.
-    pub fn runtime(self, runtime: Runtime) -> Builder {
-        Builder { runtime, ..self }
+    pub fn runtime(mut self, runtime: Runtime) -> Builder {
+        self.plan.runtime = runtime;
+        self
     }
 
     /// Sets `[admin]`: metrics, health and the API.
-    pub fn admin(self, admin: Admin) -> Builder {
-        Builder { admin: Some(admin), ..self }
+    pub fn admin(mut self, admin: Admin) -> Builder {
+        self.plan.admin = Some(admin);
+        self
     }
 
     /// Sets `[telemetry]`: metrics, logs and traces.
-    pub fn telemetry(self, telemetry: Telemetry) -> Builder {
-        Builder { telemetry, ..self }
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Builder {
+        self.plan.telemetry = telemetry;
+        self
     }
 
     /// Sets `[resolver]`: name servers and TTL bounds.
-    pub fn resolver(self, resolver: Resolver) -> Builder {
-        Builder { resolver, ..self }
+    pub fn resolver(mut self, resolver: Resolver) -> Builder {
+        self.plan.resolver = resolver;
+        self
     }
 
     /// Sets `[discovery]`: servers that pools ask for their endpoints.
-    pub fn discovery(self, discovery: Discovery) -> Builder {
-        Builder { discovery, ..self }
+    pub fn discovery(mut self, discovery: Discovery) -> Builder {
+        self.plan.discovery = discovery;
+        self
+    }
+
+    /// Sets `[provider]`: systems that more listeners, routes and pools come from.
+    pub fn providers(mut self, providers: Providers) -> Builder {
+        self.plan.providers = providers;
+        self
     }
 
     /// Sets `[cache]`: memory for the responses that routes store.
-    pub fn cache(self, cache: CacheMemory) -> Builder {
-        Builder { cache, ..self }
+    pub fn cache(mut self, cache: CacheMemory) -> Builder {
+        self.plan.cache = cache;
+        self
     }
 
     /// Sets `[kernel]`: rules and programs in the kernel.
-    pub fn kernel(self, kernel: Kernel) -> Builder {
-        Builder { kernel, ..self }
+    pub fn kernel(mut self, kernel: Kernel) -> Builder {
+        self.plan.kernel = kernel;
+        self
     }
 
     /// Sets `[acme]`: the certificate authority.
-    pub fn acme(self, acme: Acme) -> Builder {
-        Builder { acme, ..self }
+    pub fn acme(mut self, acme: Acme) -> Builder {
+        self.plan.acme = acme;
+        self
     }
 
     pub fn listener(mut self, listener: impl Into<Arc<Listener>>) -> Builder {
-        self.listeners.push(listener.into());
+        self.plan.listeners.push(listener.into());
         self
     }
 
@@ -124,7 +131,7 @@ impl Builder {
     }
 
     pub fn pool(mut self, pool: impl Into<Arc<Pool>>) -> Builder {
-        self.pools.push(pool.into());
+        self.plan.pools.push(pool.into());
         self
     }
 
@@ -139,22 +146,15 @@ impl Builder {
         self.read(name, Some(machine))
     }
 
+    /// Positions of the routes that diagnostics count: `route[0]` is the first of these.
+    pub fn written_routes(self) -> (Builder, Vec<usize>) {
+        let plan = Plan { routes: self.routes.into(), ..self.plan };
+        let written = plan.written_routes().map(|(at, _)| at).collect();
+        (plan.into(), written)
+    }
+
     fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
-        let Builder { runtime, admin, telemetry, resolver, discovery, acme, cache, kernel, listeners, routes, pools } =
-            self;
-        let plan = Plan {
-            runtime,
-            admin,
-            telemetry,
-            resolver,
-            discovery,
-            acme,
-            cache,
-            kernel,
-            listeners,
-            routes: routes.into(),
-            pools,
-        };
+        let plan = Plan { routes: self.routes.into(), ..self.plan };
         parse_values(name, &plan.to_toml_with_secrets(), machine)
     }
 }

@@ -2,6 +2,7 @@
 //! do.
 
 use crate::Plan;
+use crate::form::pem_digest;
 use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -76,12 +77,29 @@ fn route_name(value: &Value<'_>, text: &str) -> String {
 
 /// The text of a value, on one line.
 fn shown(text: &str, value: &Value<'_>) -> String {
-    let words: Vec<&str> = text.get(value.span()).unwrap_or_default().split_whitespace().collect();
-    let line = words.join(" ");
+    let text = text.get(value.span()).unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = with_digests(&words.join(" "));
     match line.char_indices().nth(VALUE_MAX) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,
     }
+}
+
+/// The text with strings in PEM replaced by what tells them apart.
+fn with_digests(text: &str) -> String {
+    // Strings are written in double quotes, and PEM has none.
+    let part = |part: &str| pem_digest(part).unwrap_or_else(|| format!("\"{part}\""));
+    let mut parts = text.split('"');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    if !text.contains("-----BEGIN ") {
+        return text.to_owned();
+    }
+    while let (Some(string), Some(behind)) = (parts.next(), parts.next()) {
+        out += &part(string);
+        out += behind;
+    }
+    out
 }
 
 struct Differs<'t> {

@@ -1,7 +1,7 @@
 //! The machine that `evenkeel check` inspects: paths, addresses and TLS files that a start would need. No
 //! listener address is bound.
 
-use crate::plan::{Plan, Plane};
+use crate::plan::{Pem, Plan, Plane};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -38,14 +38,14 @@ pub trait Machine {
     fn is_own(&self, ip: IpAddr) -> bool;
 
     /// Inspects a certificate and its key. Empty unless the machine supports TLS.
-    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
         let _ = (cert, key);
         Certified::default()
     }
 
     /// Reasons for which the OCSP response in a file cannot be stapled to this certificate. Empty if either
     /// cannot be read, which is reported elsewhere.
-    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
         let _ = (file, cert);
         Vec::new()
     }
@@ -66,7 +66,7 @@ pub trait Machine {
     }
 
     /// Inspects another TLS file.
-    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
         let _ = (kind, file);
         Vec::new()
     }

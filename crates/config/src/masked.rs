@@ -3,6 +3,14 @@
 
 use std::borrow::Cow;
 
+/// Beginnings of the hashes of passwords that lists of users may have, as they follow a name.
+const HASHES: [&str; 6] = [":$2a$", ":$2b$", ":$2y$", ":$argon2id$", ":$5$", ":$6$"];
+
+/// Position of the first hash of a password in a text, with the colon in front of it.
+pub(crate) fn hash_in(text: &str) -> Option<usize> {
+    HASHES.iter().filter_map(|hash| text.find(hash)).min()
+}
+
 /// Character from which the last of `lines`, of a file that is not TOML, must be masked; `None` if it holds
 /// no secret.
 pub(crate) fn masked_from<'t>(
@@ -11,12 +19,35 @@ pub(crate) fn masked_from<'t>(
 ) -> Option<usize> {
     let mut lines = lines.rev();
     let line = lines.next()?;
+    let above: Vec<&str> = lines.collect();
+    if let Some(at) = hash_in(line) {
+        return Some(line[..at].chars().count());
+    }
+    if let Some(from) = in_private_key(line, &above) {
+        return Some(from);
+    }
     if let Some((at, _)) = words(line).find(|(_, word)| is_secret(word)) {
         return Some(line[..at].chars().count());
     }
     // Continuation lines belong to the nearest key above.
-    let above = if key(line).is_some() || line.trim_start().starts_with('[') { None } else { lines.find_map(key) };
+    let above = if key(line).is_some() || line.trim_start().starts_with('[') {
+        None
+    } else {
+        above.iter().copied().find_map(key)
+    };
     above.filter(|key| is_secret(key)).map(|_| 0)
+}
+
+/// Character from which a line is part of a private key in PEM; `None` if it is not. `above` has the lines before it, the
+/// nearest first.
+fn in_private_key(line: &str, above: &[&str]) -> Option<usize> {
+    const BEGIN: &str = "-----BEGIN ";
+    const END: &str = "-----END ";
+    if let Some(at) = line.find(BEGIN).filter(|at| holds_key(&line[*at..])) {
+        return Some(line[..at].chars().count());
+    }
+    let marker = above.iter().find(|line| line.contains(BEGIN) || line.contains(END))?;
+    (marker.rfind(BEGIN) > marker.rfind(END) && holds_key(marker)).then_some(0)
 }
 
 /// Words of a line, each with the offset of its end.
@@ -37,6 +68,11 @@ fn key(line: &str) -> Option<&str> {
         return None;
     }
     key.rsplit('.').next().map(|key| key.trim().trim_matches(['"', '\'']))
+}
+
+/// True if a text has a private key in PEM, whatever its type.
+pub(crate) fn holds_key(text: &str) -> bool {
+    text.contains("PRIVATE KEY-----")
 }
 
 /// The text with passwords in URLs masked.
@@ -72,6 +108,11 @@ mod tests {
         assert_eq!(from("secret = hunter2"), Some(6));
         assert_eq!(from("sticky = { \u{e9}, secret: hunter2"), Some(20));
         assert_eq!(from("bind = hunter2"), None);
+        assert_eq!(from("key = '-----BEGIN PRIVATE KEY-----\\nhunter2"), Some(7));
+        assert_eq!(from("key = '''\n-----BEGIN EC PRIVATE KEY-----\nMIIE\nhunter2"), Some(0));
+        assert_eq!(from("cert = '''\n-----BEGIN CERTIFICATE-----\nMIIE\nabc"), None);
+        assert_eq!(from("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nbind = x"), None);
+        assert_eq!(from("users = 'ann:$2y$05$hunter2"), Some(12));
         assert_eq!(from("[listener.web]\nbind = x"), None);
         for rest in ["hunter2\nbattery", "hunter2\nYWJjZA==", "hunter2\nYWJjZA= "] {
             assert_eq!(from(&format!("secret = \"\"\"\n{rest}")), Some(0), "{rest}");

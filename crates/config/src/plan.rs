@@ -3,8 +3,8 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart, PathPattern, Piece,
-    Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart, PathPattern, Pem,
+    Piece, Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable, compile_regex, steers,
 };
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
@@ -17,7 +17,7 @@ pub use crate::sections::discovery::Discovery;
 pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
 pub use crate::sections::filters::access::Access;
 pub use crate::sections::filters::bandwidth::Bandwidth;
-pub use crate::sections::filters::basic_auth::BasicAuth;
+pub use crate::sections::filters::basic_auth::{BasicAuth, Users};
 pub use crate::sections::filters::cache::{Cache, CacheQuery, CookieRule, StatusTimes};
 pub use crate::sections::filters::compress::{Algorithm, Compress, CompressLevel, Effort};
 pub use crate::sections::filters::cookies::CookieAttributes;
@@ -26,7 +26,7 @@ pub use crate::sections::filters::forward_auth::ForwardAuth;
 pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
 pub use crate::sections::filters::jwt::{Jwt, JwtAlgorithm};
 pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
-pub use crate::sections::filters::mirror::Mirror;
+pub use crate::sections::filters::mirror::{MIRRORS_MAX, Mirror};
 pub use crate::sections::filters::rewrite::Rewrite;
 pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
@@ -41,6 +41,7 @@ pub use crate::sections::pool::{
     NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, SameSite, Scope, Secret, ServicePort, Source,
     SpeakAs, Sticky, Subset, Xds, XdsServer,
 };
+pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
@@ -70,20 +71,22 @@ pub struct Plan {
     pub resolver: Resolver,
     /// Servers that sources of endpoints ask; sources have copies of what they need.
     pub discovery: Discovery,
+    /// Systems that more listeners, routes and pools come from.
+    pub providers: Providers,
     /// Authority that issues certificates.
     pub acme: Acme,
     /// Memory for the responses that routes store.
     pub cache: CacheMemory,
     /// Rules and programs in the kernel.
     pub kernel: Kernel,
-    /// Listeners in the order of the file, at least one. Shared like routes and pools, so copying a plan does
+    /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so copying a plan does
     /// not copy them.
     pub listeners: Vec<Arc<Listener>>,
-    /// Routes in the order of the file, which has no effect on matching (the most specific wins), then those
-    /// implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
+    /// Routes in the order of the file, which has no effect on matching (the most specific wins, then the lower
+    /// [`order`](Route::order)), then those implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
     /// needs nothing else of it.
     pub routes: Arc<[Route]>,
-    /// Pools in the order of the file; none only if all routes answer by themselves.
+    /// Pools in the order of the file; none only if all routes answer by themselves, or a provider may have some.
     pub pools: Vec<Arc<Pool>>,
 }
 
@@ -153,6 +156,13 @@ impl Plan {
         let at = self.pools_by_name();
         let common = self.routes.iter().filter(|r| r.listeners.is_empty());
         common.flat_map(|r| r.pools()).filter_map(|pool| at.get(&**pool).copied()).collect()
+    }
+
+    /// Routes with their index, the lowest [`order`](Route::order) first.
+    pub fn routes_in_order(&self) -> impl Iterator<Item = (usize, &Route)> {
+        let mut all: Vec<(usize, &Route)> = self.routes.iter().enumerate().collect();
+        all.sort_by_key(|(_, route)| route.order);
+        all.into_iter()
     }
 
     /// Routes of a listener, those that name it first: if two have the same host and path, the first one is

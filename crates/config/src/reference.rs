@@ -89,6 +89,7 @@ fn type_of(kind: &Kind) -> String {
             let what = if table.is_number(key) { "number" } else { "string" };
             format!("{}, or its `{key}` as a {what}", code_part(table.path))
         }
+        Kind::TableOrTables(table) => format!("table, or array of them: {}", code_part(table.path)),
         Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
         Kind::Open => "table".to_string(),
         Kind::TableOrBool(table) => format!("boolean, or table: {}", code_part(table.path)),

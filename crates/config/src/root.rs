@@ -3,8 +3,9 @@
 
 use crate::checks;
 use crate::diagnostic::Findings;
-use crate::form::Form;
+use crate::form::{Form, MASKED_KEY, MASKED_USERS};
 use crate::machine::Machine;
+use crate::masked::{hash_in, holds_key};
 use crate::plan::Plan;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
@@ -14,13 +15,14 @@ use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
+use crate::sections::provider::{self, PROVIDER, Providers};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
 use crate::sections::retry::{self, DEFAULT_RETRY, Retry};
 use crate::sections::route::{ROUTE, Route};
 use crate::sections::runtime::{RUNTIME, Runtime};
 use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
 use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
-use crate::source::Sources;
+use crate::source::{Sources, Span};
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, is_secret_field, quote};
 use crate::tree::{self, Node, Tree};
 use std::sync::Arc;
@@ -64,6 +66,12 @@ pub(crate) static ROOT: Table = Table {
             "its defaults",
         ),
         table("discovery", Kind::Table(&DISCOVERY), "Servers that pools ask for their endpoints.", "its defaults"),
+        table(
+            "provider",
+            Kind::Table(&PROVIDER),
+            "Systems that listeners, routes and pools come from, in addition to those of the file.",
+            "all of them stand in the file",
+        ),
         table(
             "acme",
             Kind::Table(&ACME),
@@ -132,6 +140,8 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
     let mut listeners = listeners(root, &defaults, admin.as_ref(), findings);
     let discovery = Discovery::of(&root.section("discovery"));
     discovery::check(&root.section("discovery"), findings);
+    let providers = Providers::of(&root.section("provider"));
+    provider::check(&root.section("provider"), findings);
     let pools = pools(root, &defaults, &resolver, &discovery, findings);
     let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
     if defaults.has("route") {
@@ -152,6 +162,7 @@ pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mu
         telemetry,
         resolver,
         discovery,
+        providers,
         acme,
         cache,
         kernel,
@@ -180,11 +191,20 @@ impl Plan {
     /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
     /// only what differs from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
-        masked_fields(self.to_toml_with_fields())
+        masked_fields(self.to_toml_with_fields(&|_, _| None))
+    }
+
+    /// [`to_toml`](Self::to_toml) with a comment at each listener, route and pool for which `origin` has one. It gets the
+    /// key of the table, such as `pool`, and the name.
+    pub fn to_toml_by_origin(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
+        masked_fields(self.to_toml_with_fields(origin))
     }
 
     /// [`to_toml`](Self::to_toml) with values of fields that are named like secrets.
-    fn to_toml_with_fields(&self) -> String {
+    fn to_toml_with_fields(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
+        let comment = |kind: &str, name: &str| {
+            origin(kind, name).map(|of| format!(" # {}", of.replace(char::is_control, " "))).unwrap_or_default()
+        };
         let mut out = String::from("version = 1\n");
         self.runtime.lines(&Runtime::unset()).section("[runtime]", &mut out);
         if let Some(admin) = &self.admin {
@@ -193,33 +213,41 @@ impl Plan {
         self.telemetry.lines(&Telemetry::unset()).section("[telemetry]", &mut out);
         self.resolver.lines(&Resolver::unset()).section("[resolver]", &mut out);
         self.discovery.lines(&Discovery::unset()).section("[discovery]", &mut out);
+        self.providers.lines(&Providers::unset()).section("[provider]", &mut out);
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
         self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);
         for listener in &self.listeners {
-            let header = format!("[listener.{}]", key(&listener.name));
+            let header = format!("[listener.{}]{}", key(&listener.name), comment("listener", &listener.name));
             listener.lines(&Listener::unset()).section(&header, &mut out);
         }
-        let implied = self.pools.len() == 1 && *self.routes == [Route::catch_all(&self.pools[0])];
-        let own = |r: &&Route| {
-            self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
-        };
-        for route in self.routes.iter().filter(|r| !implied && !own(r)) {
+        for (_, route) in self.written_routes() {
             route
                 .written(route.action.pool().and_then(|pool| self.pool(pool)).map(|pool| &**pool))
-                .section("[[route]]", &mut out);
+                .section(&format!("[[route]]{}", comment("route", &route.name)), &mut out);
         }
         for pool in &self.pools {
-            pool.lines(&Pool::unset()).section(&format!("[pool.{}]", key(&pool.name)), &mut out);
+            let header = format!("[pool.{}]{}", key(&pool.name), comment("pool", &pool.name));
+            pool.lines(&Pool::unset()).section(&header, &mut out);
         }
         out
+    }
+
+    /// Routes that the text of the plan has, with their positions: not those that `pool` of a listener, or the only pool,
+    /// stands for.
+    pub(crate) fn written_routes(&self) -> impl Iterator<Item = (usize, &Route)> {
+        let implied = self.pools.len() == 1 && *self.routes == [Route::catch_all(&self.pools[0])];
+        let own = |r: &Route| {
+            self.listeners.iter().any(|l| l.pool.is_some() && r.listeners == [l.name.clone()] && r.name == l.name)
+        };
+        self.routes.iter().enumerate().filter(move |(_, route)| !implied && !own(route))
     }
 }
 
 impl Plan {
     /// [`to_toml`](Self::to_toml) with secrets in clear, so that the file gives an equal plan in every case.
     pub fn to_toml_with_secrets(&self) -> String {
-        let mut text = self.to_toml_with_fields();
+        let mut text = self.to_toml_with_fields(&|_, _| None);
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
             Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
             Secret::File(_) => None,
@@ -241,10 +269,10 @@ impl Plan {
     }
 }
 
-/// The text of a plan with the values masked that routes set fields to whose names denote secrets. A value that is a variable
-/// holds none.
+/// The text of a plan with the values masked that routes and pools set fields to whose names denote secrets. A value that
+/// is a variable holds none.
 fn masked_fields(mut text: String) -> String {
-    if !text.contains("_headers = ") {
+    if !text.contains("_headers = ") && !holds_key(&text) && hash_in(&text).is_none() {
         return text;
     }
     let mut sources = Sources::default();
@@ -252,26 +280,47 @@ fn masked_fields(mut text: String) -> String {
     let (Node { tree: Tree::Table(root), .. }, None) = tree::parse(&sources, file, &mut Findings::default()) else {
         return text;
     };
-    let Some(Node { tree: Tree::List(routes), .. }) = root.find(&["route"]) else { return text };
+    let routes =
+        if let Some(Node { tree: Tree::List(routes), .. }) = root.find(&["route"]) { &routes[..] } else { &[] };
+    let pools =
+        if let Some(Node { tree: Tree::Table(pools), .. }) = root.find(&["pool"]) { &pools.entries[..] } else { &[] };
     let mut at = Vec::new();
-    for route in routes {
-        let Tree::Table(route) = &route.tree else { continue };
+    for owner in routes.iter().chain(pools.iter().map(|pool| &pool.node)) {
+        let Tree::Table(owner) = &owner.tree else { continue };
         for (headers, key) in [
             ("request_headers", "set"),
             ("request_headers", "add"),
             ("response_headers", "set"),
             ("response_headers", "add"),
         ] {
-            let Some(Node { tree: Tree::Table(fields), .. }) = route.find(&[headers, key]) else { continue };
+            let Some(Node { tree: Tree::Table(fields), .. }) = owner.find(&[headers, key]) else { continue };
             let is_variable = |node: &Node| matches!(&node.tree, Tree::Text(value) if value.starts_with('{') && value.find('}') == Some(value.len() - 1));
             let secret = fields.entries.iter().filter(|e| is_secret_field(&e.key) && !is_variable(&e.node));
             at.extend(secret.map(|entry| entry.node.span));
         }
     }
+    let mut masked: Vec<(Span, String)> = at.into_iter().map(|span| (span, quote("***"))).collect();
+    let mut keys = Vec::new();
+    hidden_texts(&Tree::Table(root), &mut keys);
+    masked.extend(keys.into_iter().map(|(span, mask)| (span, quote(mask))));
     // Last span first, so that earlier spans stay valid.
-    at.sort_unstable_by_key(|span| std::cmp::Reverse(*span));
-    at.into_iter().for_each(|span| text.replace_range(span.start..span.end, "\"***\""));
+    masked.sort_unstable_by_key(|(span, _)| std::cmp::Reverse(*span));
+    masked.into_iter().for_each(|(span, mask)| text.replace_range(span.start..span.end, &mask));
     text
+}
+
+/// Collects the places of texts that hold a private key in PEM, or hashes of passwords, with their masks.
+fn hidden_texts(tree: &Tree, found: &mut Vec<(Span, &'static str)>) {
+    let mut at = |node: &Node| match &node.tree {
+        Tree::Text(text) if holds_key(text) => found.push((node.span, MASKED_KEY)),
+        Tree::Text(text) if hash_in(text).is_some() => found.push((node.span, MASKED_USERS)),
+        below => hidden_texts(below, found),
+    };
+    match tree {
+        Tree::List(nodes) => nodes.iter().for_each(at),
+        Tree::Table(table) => table.entries.iter().for_each(|entry| at(&entry.node)),
+        _ => {}
+    }
 }
 
 /// A name as a TOML key: bare if possible, else quoted (a dot would split it).

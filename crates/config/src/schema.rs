@@ -78,6 +78,7 @@ fn of_kind(kind: &Kind) -> Value {
             "type": "object", "propertyNames": { "pattern": keys.regex() }, "additionalProperties": of_kind(of),
         }),
         Kind::Tables(table) => json!({ "type": "array", "minItems": 1, "items": of_table(table) }),
+        Kind::TableOrTables(table) => json!({ "anyOf": [of_table(table), of_kind(&Kind::Tables(table))] }),
         Kind::Open => json!({ "type": "object" }),
         Kind::Balance => balance(),
     }

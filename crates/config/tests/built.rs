@@ -81,7 +81,9 @@ fn each(schema: &Value, value: Option<&DeValue<'_>>, at: &str, found: &mut BTree
         }
         Some(DeValue::Table(table)) => keys(schema, Some(table), at, found),
         Some(DeValue::Array(values)) => {
-            values.iter().for_each(|value| each(&schema["items"], Some(value.get_ref()), at, found));
+            let listed = schema["anyOf"].as_array().into_iter().flatten().find(|one| one["items"].is_object());
+            let items = &listed.unwrap_or(schema)["items"];
+            values.iter().for_each(|value| each(items, Some(value.get_ref()), at, found));
         }
         // A short form of a table with one key.
         Some(_) => {}

@@ -1,5 +1,6 @@
 //! Faults of TLS files, and the places they are reported at, with a fake machine that knows certificates.
 
+use evenkeel_config::plan::Pem;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile, check, render_text};
 use std::io;
 use std::net::IpAddr;
@@ -33,8 +34,8 @@ impl Machine for Knowing {
     }
 
     /// Reads the faults from the name of the file.
-    fn certificate(&self, cert: &Path, _: &Path) -> Certified {
-        let text = cert.to_str().expect("UTF-8");
+    fn certificate(&self, cert: &Pem, _: &Pem) -> Certified {
+        let text = cert.to_string();
         let mut certified = Certified { self_signed: text.contains("self"), ..Certified::default() };
         if text.contains("bad-key") {
             certified.faults.push(fault(true, true, "the key is wrong"));
@@ -43,14 +44,14 @@ impl Machine for Knowing {
         certified
     }
 
-    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
-        assert!(cert.to_str().is_some_and(|cert| cert.ends_with(".pem")));
+    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
+        assert!(cert.to_string().ends_with(".pem"));
         let expired = file.to_str().is_some_and(|file| file.contains("expired"));
         expired.then(|| fault(false, false, "it has expired")).into_iter().collect()
     }
 
-    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
-        let wrong = file.to_str().is_some_and(|file| file.contains("bad"));
+    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
+        let wrong = file.to_string().contains("bad");
         wrong.then(|| fault(false, kind != TlsFile::Revoked, &format!("{kind:?} is wrong"))).into_iter().collect()
     }
 }

@@ -3,10 +3,10 @@
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::{concurrency, eligible, health, hedge, outlier, queue, retry, slow_start};
 use evenkeel_config::plan::{
-    Address, Admin, AdminHttp, AdminSocket, Check, HostPattern, LineSink, PathPattern, Plan, Pool, Probe, ReportLoad,
-    Retry, Secret, Subset, Workers,
+    Address, Admin, AdminHttp, AdminSocket, Check, HostPattern, LineSink, PathPattern, Pem, Plan, Pool, Probe,
+    ReportLoad, Retry, Secret, Subset, Workers,
 };
-use evenkeel_config::{Files, Outcome, load, load_from, parse_str, render_text};
+use evenkeel_config::{Files, Outcome, changes, load, load_from, parse_str, render_text};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -195,6 +195,77 @@ fn the_start_of_an_adaptive_limit_stays_within_its_bounds() {
     assert_eq!(start("max = 10"), Some(10));
     assert_eq!(start("min = 30"), Some(30));
     assert_eq!(start("max = 10, start = 4"), Some(4));
+}
+
+#[test]
+fn a_pool_without_endpoints_has_a_status_for_that() {
+    let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nempty_status = 503";
+    let plan = clean(parse_str("test.toml", text, &nothing));
+    assert_eq!((plan.pools[0].empty_status, plan.pools[0].endpoints.len()), (Some(503), 0));
+    assert_eq!(self::plan(&plan.to_toml()), plan, "{}", plan.to_toml());
+    assert_eq!(in_pool("empty_status = 500").empty_status, Some(500));
+}
+
+#[test]
+fn pem_may_stand_in_the_file_and_its_keys_are_never_shown() {
+    let pem = |label: &str, body: &str| format!("-----BEGIN {label}-----\\n{body}\\n-----END {label}-----\\n");
+    let (cert, key, crl) = (pem("CERTIFICATE", "MAMC"), pem("EC PRIVATE KEY", "horse"), pem("X509 CRL", "MAMC"));
+    let file = |cert: &str, key: &str| {
+        format!(
+            "[listener.web]\nbind = ['127.0.0.1:8080']\n[listener.web.tls]\n\
+             certificates = [{{ cert = \"{cert}\", key = \"{key}\" }}]\nclient_auth = {{ ca = \"{cert}\", crl = \"{crl}\" }}\n\
+             [pool.web]\nendpoints = ['h:1']\ntls = {{ ca = \"{cert}\", cert = '/etc/a.pem', key = \"${{KEY}}\" }}\n"
+        )
+    };
+    let env = |name: &str| (name == "KEY").then(|| key.replace("\\n", "\n"));
+    let plan = clean(parse_str("test.toml", &file(&cert, &key), &env));
+    let tls = plan.pools[0].tls.as_ref().expect("it is set");
+    assert!(matches!((&tls.ca, &tls.cert, &tls.key), (Some(Pem::Text(_)), Some(Pem::File(_)), Some(Pem::Text(_)))));
+    let written = plan.to_toml();
+    assert!(!format!("{plan:?}{written}").contains("horse") && written.contains("MAMC"), "{plan:?}\n{written}");
+    assert_eq!(self::plan(&plan.to_toml_with_secrets()), plan);
+    // A masked key is no key, so a masked file is rejected.
+    let again = parse_str("again.toml", &written, &nothing);
+    assert_eq!((again.plan, again.diagnostics.len()), (None, 2), "{written}");
+
+    let other = clean(parse_str("test.toml", &file(&cert.replace("MAMC", "MAMD"), &key), &env));
+    let lines = changes(&plan, &other);
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("(CERTIFICATE in PEM, ") && !line.contains("MAMC")), "{lines:?}");
+
+    // Neither is one in the wrong place, or beside an error.
+    for wrong in [file(&key, "/a.key"), file(&cert, &key).replace("crl =", "clr ="), file(&cert, &format!("{key}\nx"))]
+    {
+        let outcome = parse_str("test.toml", &wrong, &env);
+        let shown = format!("{:?}{}", outcome.diagnostics, render_text(&outcome.diagnostics, false));
+        assert!(!shown.contains("horse"), "{shown}");
+    }
+}
+
+#[test]
+fn users_may_stand_in_the_file_and_are_never_shown() {
+    const HASH: &str = "$2y$05$......................21jzCB1r6pN6rp5O2Ev0ejjTAboskKm";
+    let file = format!(
+        "[listener.web]\nbind = ['127.0.0.1:8080']\n[[route]]\npool = 'web'\nbasic_auth = {{ users = \"ann:{HASH}\\n\" }}\n\
+         [pool.web]\nendpoints = ['h:1']\n"
+    );
+    let plan = plan(&file);
+    let written = plan.to_toml();
+    assert!(!format!("{plan:?}{written}").contains("$05$"), "{plan:?}\n{written}");
+    assert_eq!(self::plan(&plan.to_toml_with_secrets()), plan);
+    // Masked users are none, so a masked file is rejected.
+    let again = parse_str("again.toml", &written, &nothing);
+    assert_eq!((again.plan, again.diagnostics.len()), (None, 1), "{written}");
+}
+
+#[test]
+fn secret_fields_of_a_pool_are_masked() {
+    let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nendpoints = ['h:1']\n\
+                request_headers = { set = { Authorization = 'Basic horse', X-A = 'shown', X-Api-Key = '{header.x}' } }";
+    let plan = clean(parse_str("test.toml", text, &nothing));
+    let written = plan.to_toml();
+    assert!(!written.contains("horse") && written.contains("shown") && written.contains("{header.x}"), "{written}");
+    assert_eq!(self::plan(&plan.to_toml_with_secrets()), plan);
 }
 
 #[test]

@@ -39,6 +39,10 @@ fn no_error_quotes_a_secret() {
         // Value of a field whose name is that of a secret.
         "[[route]]\npool = 'web'\nrequest_headers = { set = { Authorization = 'hunter2hunter2 {x' } }",
         "[[route]]\npool = 'web'\nrequest_headers = { add = { X-Api-Key = 'hunter2hunter2{nothing}' } }",
+        // Users, of which one is malformed, or whose text is cut off.
+        "[[route]]\npool = 'web'\nbasic_auth = { users = 'ann:hunter2hunter2' }",
+        "[[route]]\npool = 'web'\nbasic_auth = { users = 'ann:$2y$05$hunter2hunter2' }",
+        "[[route]]\npool = 'web'\nbasic_auth = { users = 'ann:$2y$05$hunter2hunter2 }",
         // Password in a URL.
         "[telemetry]\ntraces = { otlp = 'http://user:hunter2hunter2@127.0.0.1:4318' }",
         "x = 'http://user:hunter2hunter2@127.0.0.1'",

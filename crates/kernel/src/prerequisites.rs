@@ -3,7 +3,7 @@
 use crate::blueprint::Blueprint;
 use crate::driver::{Driver, Lack};
 use crate::drivers;
-use evenkeel_config::plan::{self, Plane as Mechanism};
+use evenkeel_config::plan::{self, Pem, Plane as Mechanism};
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, NoPlane, Plan, TlsFile};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::BTreeSet;
@@ -80,15 +80,15 @@ impl<M: Machine> Machine for WithPlanes<M> {
         self.0.is_own(ip)
     }
 
-    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
         self.0.certificate(cert, key)
     }
 
-    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
         self.0.ocsp(file, cert)
     }
 
-    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
         self.0.tls_file(kind, file)
     }
 

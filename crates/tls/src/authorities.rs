@@ -4,17 +4,18 @@
 //! validity, for its use and, for a server, under its name. Path validation (RFC 5280) does not cover it: there a
 //! server must not show a certificate that is marked as an authority, as `openssl req -x509` marks all that it makes.
 
-use crate::pair::{self, FileError};
+use crate::pair::{self, FileError, Source};
 use crate::proof;
+use crate::provider::provider;
+use evenkeel_config::plan::ClientAuthMode;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
-use std::path::Path;
 use std::sync::Arc;
-use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 
 /// Side that shows a certificate (extended key usage).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,23 +35,24 @@ pub struct Authorities {
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Reads the trusted certificates of a file.
+/// Reads the trusted certificates of a file or text.
 ///
 /// # Errors
 /// The file cannot be read, or has no certificate or one that cannot be a trust anchor.
-pub fn read(path: &Path) -> Result<Authorities, FileError> {
-    of(path, pair::chain(path)?)
+pub fn read<'p>(source: impl Into<Source<'p>>) -> Result<Authorities, FileError> {
+    let source = source.into();
+    of(source, pair::chain(source)?)
 }
 
-/// Makes trust anchors of certificates that were read from `path`.
+/// Makes trust anchors of certificates that were read from `source`.
 ///
 /// # Errors
 /// A certificate cannot be a trust anchor.
-pub fn of(path: &Path, certificates: Vec<CertificateDer<'static>>) -> Result<Authorities, FileError> {
+pub fn of(source: Source<'_>, certificates: Vec<CertificateDer<'static>>) -> Result<Authorities, FileError> {
     let mut roots = RootCertStore::empty();
     for (at, certificate) in certificates.iter().enumerate() {
         roots.add(certificate.clone()).map_err(|error| {
-            let what = format!("certificate {} in {} cannot be a CA certificate: {error}", at + 1, path.display());
+            let what = format!("certificate {} in {source} cannot be a CA certificate: {error}", at + 1);
             FileError::new(
                 false,
                 what,
@@ -92,7 +94,10 @@ fn seconds(time: UnixTime) -> i64 {
 #[derive(Debug)]
 pub struct Servers {
     by_authority: Arc<WebPkiServerVerifier>,
+    roots: Arc<RootCertStore>,
     named: Vec<CertificateDer<'static>>,
+    /// Names of which a certificate must have one; empty = the requested name.
+    subject_names: Vec<Arc<str>>,
 }
 
 impl Servers {
@@ -102,8 +107,39 @@ impl Servers {
     /// `authorities` is empty.
     pub fn of(authorities: Authorities) -> Result<Servers, rustls::client::VerifierBuilderError> {
         let roots = Arc::new(authorities.roots);
-        let by_authority = WebPkiServerVerifier::builder_with_provider(roots, crate::provider::provider()).build()?;
-        Ok(Servers { by_authority, named: authorities.certificates })
+        let builder = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider());
+        Ok(Servers {
+            by_authority: builder.build()?,
+            roots,
+            named: authorities.certificates,
+            subject_names: Vec::new(),
+        })
+    }
+
+    /// Returns the verifier with names of which a certificate must have one, instead of the requested name.
+    pub fn with_names(self, subject_names: &[Arc<str>]) -> Servers {
+        Servers { subject_names: subject_names.to_vec(), ..self }
+    }
+}
+
+/// Checks that a certificate has one of these names: DNS names as for a requested name, or as the same wildcard; URIs byte
+/// for byte.
+fn verify_subject_names(der: &CertificateDer<'_>, names: &[Arc<str>]) -> Result<(), Error> {
+    let parsed = ParsedCertificate::try_from(der)?;
+    let is_for =
+        |name: &&Arc<str>| ServerName::try_from(&***name).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok());
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::BadEncoding)?;
+    let alternative = certificate.subject_alternative_name().map_err(|_| CertificateError::BadEncoding)?;
+    let has = |name: &&Arc<str>| {
+        alternative.iter().flat_map(|all| &all.value.general_names).any(|one| match one {
+            GeneralName::URI(uri) => *uri == &***name,
+            GeneralName::DNSName(dns) => name.starts_with('*') && dns.eq_ignore_ascii_case(name),
+            _ => false,
+        })
+    };
+    match names.iter().any(|name| is_for(&name) || has(&name)) {
+        true => Ok(()),
+        false => Err(CertificateError::NotValidForName.into()),
     }
 }
 
@@ -116,6 +152,20 @@ impl ServerCertVerifier for Servers {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if !self.subject_names.is_empty() {
+            match self.named.contains(end_entity) {
+                true => verify(end_entity, Use::Server, seconds(now))?,
+                false => verify_server_cert_signed_by_trust_anchor(
+                    &ParsedCertificate::try_from(end_entity)?,
+                    &self.roots,
+                    intermediates,
+                    now,
+                    provider().signature_verification_algorithms.all,
+                )?,
+            }
+            verify_subject_names(end_entity, &self.subject_names)?;
+            return Ok(ServerCertVerified::assertion());
+        }
         if !self.named.contains(end_entity) {
             return self.by_authority.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         }
@@ -154,28 +204,50 @@ pub struct Clients {
     by_authority: Arc<dyn ClientCertVerifier>,
     named: Vec<CertificateDer<'static>>,
     lists: Vec<CertificateRevocationListDer<'static>>,
+    /// True if clients with invalid certificates are accepted.
+    accepts_invalid: bool,
 }
 
 impl Clients {
     /// Returns a verifier that accepts these certificates, and those that they have issued, unless one of the lists
-    /// revokes them.
+    /// revokes them; and what else `mode` allows.
     ///
     /// # Errors
     /// The authorities or lists cannot be used.
     pub fn of(
         authorities: Authorities,
         lists: Vec<CertificateRevocationListDer<'static>>,
-        is_required: bool,
+        mode: ClientAuthMode,
     ) -> Result<Clients, rustls::server::VerifierBuilderError> {
         let roots = Arc::new(authorities.roots);
-        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, crate::provider::provider());
+        let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
         if !lists.is_empty() {
             builder = builder.with_crls(lists.iter().cloned());
         }
-        if !is_required {
+        if mode != ClientAuthMode::Required {
             builder = builder.allow_unauthenticated();
         }
-        Ok(Clients { by_authority: builder.build()?, named: authorities.certificates, lists })
+        let accepts_invalid = mode == ClientAuthMode::Unverified;
+        Ok(Clients { by_authority: builder.build()?, named: authorities.certificates, lists, accepts_invalid })
+    }
+
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if self.named.contains(end_entity) {
+            verify(end_entity, Use::Client, seconds(now))?;
+            if self.is_revoked(end_entity) {
+                return Err(CertificateError::Revoked.into());
+            }
+            proof::note(end_entity, &[]);
+            return Ok(ClientCertVerified::assertion());
+        }
+        let verified = self.by_authority.verify_client_cert(end_entity, intermediates, now)?;
+        proof::note(end_entity, intermediates);
+        Ok(verified)
     }
 
     /// True if a list of the certificate's issuer contains its serial number, or if it cannot be parsed.
@@ -209,17 +281,13 @@ impl ClientCertVerifier for Clients {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        if self.named.contains(end_entity) {
-            verify(end_entity, Use::Client, seconds(now))?;
-            if self.is_revoked(end_entity) {
-                return Err(CertificateError::Revoked.into());
+        match self.verify(end_entity, intermediates, now) {
+            Err(error) if self.accepts_invalid => {
+                proof::note_invalid(invalidity(&error));
+                Ok(ClientCertVerified::assertion())
             }
-            proof::note(end_entity, &[]);
-            return Ok(ClientCertVerified::assertion());
+            verified => verified,
         }
-        let verified = self.by_authority.verify_client_cert(end_entity, intermediates, now)?;
-        proof::note(end_entity, intermediates);
-        Ok(verified)
     }
 
     fn verify_tls12_signature(
@@ -246,5 +314,19 @@ impl ClientCertVerifier for Clients {
 
     fn requires_raw_public_keys(&self) -> bool {
         self.by_authority.requires_raw_public_keys()
+    }
+}
+
+/// Reason why a certificate is invalid, in a few words without other characters than letters and spaces.
+fn invalidity(error: &Error) -> &'static str {
+    let Error::InvalidCertificate(error) = error else { return "invalid" };
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not yet valid",
+        CertificateError::Revoked => "revoked",
+        CertificateError::UnknownRevocationStatus => "unknown revocation status",
+        CertificateError::UnknownIssuer => "unknown issuer",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => "wrong purpose",
+        _ => "invalid",
     }
 }

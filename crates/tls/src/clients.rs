@@ -9,7 +9,7 @@ use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
 use crate::tickets::{self, Bound, tickets};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, Acme, ClientAuthMode, Listener, ListenerTls, Mode};
+use evenkeel_config::plan::{self, Acme, ClientAuthMode, Listener, ListenerTls, Mode, Pem};
 use rustls::ServerConfig;
 use rustls::server::ProducesTickets;
 use rustls::sign::CertifiedKey;
@@ -72,9 +72,13 @@ impl Settings {
 pub fn files(settings: &Settings) -> Vec<PathBuf> {
     let tls = &settings.tls;
     let issued = tls.certificates.iter().filter(|c| !c.acme.is_empty()).map(|c| settings.acme.file(&c.acme));
-    let pairs = tls.certificates.iter().flat_map(|pair| [pair.cert.as_ref(), pair.key.as_ref(), pair.ocsp.as_ref()]);
-    let auth = tls.client_auth.iter().flat_map(|auth| [Some(&auth.ca), auth.crl.as_ref()]);
-    issued.chain(pairs.chain(auth).flatten().chain(&tls.ticket_keys).cloned()).collect()
+    let pairs = tls.certificates.iter().flat_map(|pair| {
+        let pem = [&pair.cert, &pair.key].map(|pem| pem.as_ref().and_then(Pem::file));
+        pem.into_iter().chain([pair.ocsp.as_deref()])
+    });
+    let auth = tls.client_auth.iter().flat_map(|auth| [auth.ca.file(), auth.crl.as_ref().and_then(Pem::file)]);
+    let ticket_keys = tls.ticket_keys.iter().map(PathBuf::as_path);
+    issued.chain(pairs.chain(auth).flatten().chain(ticket_keys).map(Path::to_path_buf)).collect()
 }
 
 /// State of a listener that its next configuration takes over.
@@ -135,13 +139,16 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
     let mut config = match &tls.client_auth {
         None => builder.with_no_client_auth(),
         Some(auth) => {
-            proof.update([1 + u8::from(auth.mode == ClientAuthMode::Required)]);
+            proof.update([match auth.mode {
+                ClientAuthMode::Optional => 1,
+                ClientAuthMode::Required => 2,
+                ClientAuthMode::Unverified => 3,
+            }]);
             let authorities = authorities::read(&auth.ca)?;
             authorities.certificates.iter().for_each(|certificate| proof.update(Sha256::digest(certificate)));
-            let lists = auth.crl.as_deref().map(pair::revoked).transpose()?.unwrap_or_default();
+            let lists = auth.crl.as_ref().map(pair::revoked).transpose()?.unwrap_or_default();
             lists.iter().for_each(|list| proof.update(Sha256::digest(list)));
-            let is_required = auth.mode == ClientAuthMode::Required;
-            let built = Clients::of(authorities, lists, is_required).map_err(|error| {
+            let built = Clients::of(authorities, lists, auth.mode).map_err(|error| {
                 FileError::new(
                     false,
                     format!("client_auth is invalid: {error}"),
@@ -192,5 +199,5 @@ fn read_issued(file: &Path, is_used: bool) -> Result<Option<CertifiedKey>, FileE
 }
 
 fn file_name(certificate: &plan::Certificate) -> String {
-    certificate.cert.as_deref().map_or_else(String::new, |path: &Path| path.display().to_string())
+    certificate.cert.as_ref().map_or_else(String::new, Pem::to_string)
 }

@@ -1,9 +1,9 @@
 //! TLS towards the endpoints of a pool: reads its files into a configuration for handshakes.
 
 use crate::authorities::{self, Authorities, Servers};
-use crate::pair::{self, FileError};
+use crate::pair::{self, FileError, Source};
 use crate::provider::{provider, versions};
-use evenkeel_config::plan::PoolTls;
+use evenkeel_config::plan::{Pem, PoolTls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// All files that the section names.
 pub fn files(tls: &PoolTls) -> Vec<PathBuf> {
-    [&tls.ca, &tls.cert, &tls.key].into_iter().flatten().cloned().collect()
+    [&tls.ca, &tls.cert, &tls.key].into_iter().flatten().filter_map(Pem::file).map(Path::to_path_buf).collect()
 }
 
 /// Reads the files of a pool. Sessions of an earlier configuration are not resumed, as it may have required another
@@ -28,7 +28,9 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
         .map_err(cannot)?;
     let builder = builder.dangerous();
     let builder = match tls.verify {
-        true => builder.with_custom_certificate_verifier(servers(tls.ca.as_deref())?),
+        true => builder.with_custom_certificate_verifier(Arc::new(
+            servers(tls.ca.as_ref().map(Source::from))?.with_names(&tls.names),
+        )),
         false => builder.with_custom_certificate_verifier(Arc::new(Believer)),
     };
     let mut config = match (&tls.cert, &tls.key) {
@@ -52,7 +54,12 @@ pub fn trusting(ca: Option<&Path>) -> Result<Arc<ClientConfig>, FileError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| FileError::new(false, error.to_string(), "this is a bug in evenkeel"))?;
-    Ok(Arc::new(builder.dangerous().with_custom_certificate_verifier(servers(ca)?).with_no_client_auth()))
+    Ok(Arc::new(
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(servers(ca.map(Source::from))?))
+            .with_no_client_auth(),
+    ))
 }
 
 /// Configuration like [`trusting`] that presents a certificate, from files with its chain and its key.
@@ -64,20 +71,20 @@ pub fn speaking(ca: Option<&Path>, identity: Option<(&Path, &Path)>) -> Result<A
     let Some((cert, key)) = identity else { return trusting(ca) };
     let builder =
         ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().map_err(cannot)?;
-    let builder = builder.dangerous().with_custom_certificate_verifier(servers(ca)?);
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(servers(ca.map(Source::from))?));
     // Read once more as a pair, for an error that names the file at fault.
     pair::certified(cert, key)?;
     Ok(Arc::new(builder.with_client_auth_cert(pair::chain(cert)?, pair::key(key)?).map_err(cannot)?))
 }
 
-/// Verifier with the authorities of a file, or of the system.
-fn servers(ca: Option<&Path>) -> Result<Arc<Servers>, FileError> {
+/// Verifier with the authorities of a file or text, or of the system.
+fn servers(ca: Option<Source<'_>>) -> Result<Servers, FileError> {
     let authorities = match ca {
-        Some(path) => authorities::read(path)?,
+        Some(source) => authorities::read(source)?,
         None => Authorities { roots: of_the_system()?, certificates: Vec::new() },
     };
     let servers = Servers::of(authorities);
-    servers.map(Arc::new).map_err(|error| FileError::new(false, error.to_string(), "this is a bug in evenkeel"))
+    servers.map_err(|error| FileError::new(false, error.to_string(), "this is a bug in evenkeel"))
 }
 
 fn of_the_system() -> Result<RootCertStore, FileError> {

@@ -4,8 +4,9 @@ pub use crate::clock::now;
 
 use crate::authorities::{self, Use};
 use crate::ocsp::{self, Refusal};
-use crate::pair::{self, FileError};
+use crate::pair::{self, FileError, Source};
 use crate::tickets;
+use evenkeel_config::plan::Pem;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
 use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
@@ -98,7 +99,8 @@ pub fn day(seconds: i64) -> String {
 }
 
 /// All findings about a certificate and its key.
-pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
+pub fn inspect<'c, 'k>(cert: impl Into<Source<'c>>, key: impl Into<Source<'k>>, now: i64) -> Certified {
+    let (cert, key) = (cert.into(), key.into());
     let mut faults = Vec::new();
     let found = pair::certificates(cert).map_err(|error| faults.push(fault(error))).ok();
     faults.extend(found.as_ref().and_then(|found| lost(cert, found)));
@@ -119,7 +121,8 @@ pub fn inspect(cert: &Path, key: &Path, now: i64) -> Certified {
 }
 
 /// Warning about a key that every user of the machine can read.
-fn open_key(key: &Path) -> Option<CertificateFault> {
+fn open_key(key: Source<'_>) -> Option<CertificateFault> {
+    let Source::File(key) = key else { return None };
     let is_open = std::fs::metadata(key).is_ok_and(|found| found.permissions().mode() & 0o004 != 0);
     is_open.then(|| {
         let what = format!("the key in {} is readable by every user of this machine", key.display());
@@ -128,7 +131,10 @@ fn open_key(key: &Path) -> Option<CertificateFault> {
 }
 
 /// All findings about a file that is not a certificate with a key.
-fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
+fn inspect_file<'p>(kind: TlsFile, file: impl Into<Source<'p>>, now: i64) -> Vec<CertificateFault> {
+    let file = file.into();
+    // Those that are not PEM are files.
+    let path = if let Source::File(path) = file { path } else { Path::new("") };
     let read = match kind {
         TlsFile::Authorities => of_authorities(file, Use::Server, now),
         TlsFile::ClientAuthorities => of_authorities(file, Use::Client, now),
@@ -136,20 +142,20 @@ fn inspect_file(kind: TlsFile, file: &Path, now: i64) -> Vec<CertificateFault> {
             let outdated = lists.found.iter().find_map(|list| outdated(file, list, now));
             outdated.into_iter().chain(lost(file, &lists)).collect()
         }),
-        TlsFile::Ocsp => pair::ocsp(file).map(|_| Vec::new()),
-        TlsFile::TicketKey => tickets::read(file).map(|_| open_key(file).into_iter().collect()),
+        TlsFile::Ocsp => pair::ocsp(path).map(|_| Vec::new()),
+        TlsFile::TicketKey => tickets::read(path).map(|_| open_key(file).into_iter().collect()),
     };
     read.unwrap_or_else(|error| vec![fault(error)])
 }
 
 /// Warning about sections of a file that are not used.
-fn lost<T>(file: &Path, found: &pair::Found<T>) -> Option<CertificateFault> {
+fn lost<T>(file: Source<'_>, found: &pair::Found<T>) -> Option<CertificateFault> {
     found.lost(file).map(|FileError { what, help, .. }| warning(false, what, help))
 }
 
 /// Findings about trusted certificates. Requirements on a certificate that a server or client shows are checked only
 /// for those that are not authorities.
-fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFault>, FileError> {
+fn of_authorities(file: Source<'_>, used: Use, now: i64) -> Result<Vec<CertificateFault>, FileError> {
     let found = pair::certificates(file)?;
     let mut faults: Vec<_> = lost(file, &found).into_iter().collect();
     let authorities = authorities::of(file, found.found)?;
@@ -159,7 +165,7 @@ fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFau
     };
     for (at, der) in authorities.certificates.iter().enumerate() {
         let Some(facts) = facts(der) else { continue };
-        let this = format!("certificate {} in {}", at + 1, file.display());
+        let this = format!("certificate {} in {file}", at + 1);
         let lacks = match authorities::verify(der, used, now) {
             Err(CertificateError::Expired) => Some(format!("it expired on {}", day(facts.valid.1))),
             Err(CertificateError::NotValidYet) => Some(format!("it is not valid before {}", day(facts.valid.0))),
@@ -183,11 +189,11 @@ fn of_authorities(file: &Path, used: Use, now: i64) -> Result<Vec<CertificateFau
 }
 
 /// Warning about a revocation list that is past its nextUpdate.
-fn outdated(file: &Path, list: &[u8], now: i64) -> Option<CertificateFault> {
+fn outdated(file: Source<'_>, list: &[u8], now: i64) -> Option<CertificateFault> {
     let (_, list) = CertificateRevocationList::from_der(list).ok()?;
     let until = list.next_update()?.timestamp();
     (until < now).then(|| {
-        let what = format!("the revocation list in {} was due for renewal on {}", file.display(), day(until));
+        let what = format!("the revocation list in {file} was due for renewal on {}", day(until));
         let help = "fetch a new one from its issuer: certificates revoked since are missing";
         warning(false, what, help.to_string())
     })
@@ -200,9 +206,13 @@ fn is_trusted(issuer: &str) -> bool {
 }
 
 /// Adds the findings about a chain to `faults`, and returns the names of its first certificate.
-fn of_chain(path: &Path, chain: &[CertificateDer<'_>], now: i64, faults: &mut Vec<CertificateFault>) -> Vec<String> {
+fn of_chain(
+    file: Source<'_>,
+    chain: &[CertificateDer<'_>],
+    now: i64,
+    faults: &mut Vec<CertificateFault>,
+) -> Vec<String> {
     let all: Vec<Facts> = chain.iter().filter_map(facts).collect();
-    let file = path.display();
     let Some(first) = all.first() else { return Vec::new() };
     let (from, until) = first.valid;
     if until < now {
@@ -283,11 +293,11 @@ impl<M: Machine> Machine for WithTls<M> {
         self.0.is_own(ip)
     }
 
-    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
         inspect(cert, key, now())
     }
 
-    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
         let (Ok(der), Ok(found)) = (pair::ocsp(file), pair::certificates(cert)) else { return Vec::new() };
         let refused = ocsp::verify(&der, &found.found, now()).err().map(|Refusal { why, .. }| {
             let what = format!("the OCSP response in {} is not stapled: {why}", file.display());
@@ -298,7 +308,7 @@ impl<M: Machine> Machine for WithTls<M> {
         refused.into_iter().collect()
     }
 
-    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
         inspect_file(kind, file, now())
     }
 }

@@ -1,8 +1,10 @@
-//! Files of a certificate: the chain and its key, or errors that name the file and the fix.
+//! A certificate: the chain and its key from files or texts, or errors that name the file and the fix.
 
 use crate::ocsp;
 use crate::pem::{self, Section};
 use crate::provider::provider;
+use evenkeel_config::plan::Pem;
+use rcgen::{CertificateParams, KeyPair};
 use rustls::SignatureScheme;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -10,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Fault of a certificate or key file, with its fix.
@@ -33,6 +35,68 @@ impl FileError {
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\nhelp: {}", self.what, self.help)
+    }
+}
+
+/// Source of PEM: a file, or a text of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'p> {
+    File(&'p Path),
+    Text(&'p str),
+}
+
+impl<'p> From<&'p Pem> for Source<'p> {
+    fn from(pem: &'p Pem) -> Source<'p> {
+        match pem {
+            Pem::File(path) => Source::File(path),
+            Pem::Text(text) => Source::Text(text),
+        }
+    }
+}
+
+impl<'p> From<&'p Path> for Source<'p> {
+    fn from(path: &'p Path) -> Source<'p> {
+        Source::File(path)
+    }
+}
+
+impl<'p> From<&'p PathBuf> for Source<'p> {
+    fn from(path: &'p PathBuf) -> Source<'p> {
+        Source::File(path)
+    }
+}
+
+/// Formats the place: the path of the file, or "the configuration".
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::File(path) => path.display().fmt(f),
+            Source::Text(_) => f.write_str("the configuration"),
+        }
+    }
+}
+
+impl Source<'_> {
+    /// Path of the file, or the name of a text: "the certificate in the configuration".
+    fn named(self, of_key: bool) -> String {
+        match self {
+            Source::File(path) => path.display().to_string(),
+            Source::Text(_) if of_key => "the key in the configuration".to_string(),
+            Source::Text(_) => "the certificate in the configuration".to_string(),
+        }
+    }
+
+    /// Path of the file for a command.
+    fn in_command(self) -> String {
+        if let Source::File(path) = self { path.display().to_string() } else { "FILE".to_string() }
+    }
+
+    fn sections(self, of_key: bool) -> Result<Vec<Section>, FileError> {
+        let sections = match self {
+            Source::File(path) => pem::sections(&read(path, of_key)?),
+            Source::Text(text) => pem::sections(text.as_bytes()),
+        };
+        sections.map_err(|why| not_pem(self, of_key, &why))
     }
 }
 
@@ -60,9 +124,9 @@ pub struct Found<T> {
 
 impl<T> Found<T> {
     /// A message about ignored sections, if there are any.
-    pub fn lost(&self, path: &Path) -> Option<FileError> {
+    pub fn lost(&self, source: Source<'_>) -> Option<FileError> {
         (!self.left_out.is_empty()).then(|| {
-            let what = format!("{} has unused content: {} is ignored", path.display(), self.left_out.join(", "));
+            let what = format!("{} has unused content: {} is ignored", source.named(false), self.left_out.join(", "));
             FileError::new(
                 false,
                 what,
@@ -72,36 +136,38 @@ impl<T> Found<T> {
     }
 
     /// The wanted sections. Ignored ones are logged.
-    fn all(self, path: &Path) -> Vec<T> {
-        if let Some(FileError { what, .. }) = self.lost(path) {
+    fn all(self, source: Source<'_>) -> Vec<T> {
+        if let Some(FileError { what, .. }) = self.lost(source) {
             tracing::warn!("tls: {what}");
         }
         self.found
     }
 }
 
-/// Reads the certificates of a file, at least one.
+/// Reads the certificates of a file or text, at least one.
 ///
 /// # Errors
 /// The file cannot be read, or has no certificate.
-pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    certificates(path).map(|found| found.all(path))
+pub fn chain<'p>(source: impl Into<Source<'p>>) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let source = source.into();
+    certificates(source).map(|found| found.all(source))
 }
 
 /// Like [`chain`], with the sections that are ignored.
 ///
 /// # Errors
 /// The file cannot be read, or has no certificate.
-pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileError> {
+pub fn certificates<'p>(source: impl Into<Source<'p>>) -> Result<Found<CertificateDer<'static>>, FileError> {
+    let source = source.into();
     let mut all = Found { found: Vec::new(), left_out: Vec::new() };
-    for section in sections(path, false)? {
+    for section in source.sections(false)? {
         match section.certificate() {
-            Some(certificate) => all.found.push(certificate.map_err(|why| not_pem(path, false, &why))?),
+            Some(certificate) => all.found.push(certificate.map_err(|why| not_pem(source, false, &why))?),
             None => all.left_out.extend(section.left_out()),
         }
     }
     if all.found.is_empty() {
-        let what = format!("{} has no certificate", path.display());
+        let what = format!("{} has no certificate", source.named(false));
         let help = "it has to have one in PEM: \"-----BEGIN CERTIFICATE-----\"; openssl pkcs7 -print_certs and openssl x509 convert \
                     others";
         return Err(FileError::new(false, what, help));
@@ -114,36 +180,33 @@ pub fn certificates(path: &Path) -> Result<Found<CertificateDer<'static>>, FileE
 ///
 /// # Errors
 /// A certificate is not X.509.
-pub fn readable(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
+pub fn readable(source: Source<'_>, chain: &[CertificateDer<'_>]) -> Result<(), FileError> {
     let Some(at) = chain.iter().position(|der| X509Certificate::from_der(der).is_err()) else { return Ok(()) };
-    let what = format!("certificate {} in {} is not valid X.509", at + 1, path.display());
+    let what = format!("certificate {} in {source} is not valid X.509", at + 1);
     Err(FileError::new(false, what, "have it reissued"))
 }
 
-fn sections(path: &Path, of_key: bool) -> Result<Vec<Section>, FileError> {
-    pem::sections(&read(path, of_key)?).map_err(|why| not_pem(path, of_key, &why))
-}
-
-fn not_pem(path: &Path, of_key: bool, why: &str) -> FileError {
-    let what = format!("{} is not usable PEM: {why}", path.display());
+fn not_pem(source: Source<'_>, of_key: bool, why: &str) -> FileError {
+    let what = format!("{} is not usable PEM: {why}", source.named(of_key));
     FileError::new(of_key, what, "convert it: openssl x509 -in FILE -out FILE.pem, or openssl pkey")
 }
 
-/// Reads the private key of a file, the first if it has several.
+/// Reads the private key of a file or text, the first if it has several.
 ///
 /// # Errors
 /// The file cannot be read, has no private key, or one that is encrypted or of an unknown type.
-pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    let sections = sections(path, true)?;
+pub fn key<'p>(source: impl Into<Source<'p>>) -> Result<PrivateKeyDer<'static>, FileError> {
+    let source = source.into();
+    let sections = source.sections(true)?;
     let Some(section) = sections.into_iter().find(|section| section.label.ends_with("PRIVATE KEY")) else {
-        let what = format!("{} has no private key", path.display());
+        let what = format!("{} has no private key", source.named(true));
         return Err(FileError::new(true, what, "it must hold one in PEM: \"-----BEGIN PRIVATE KEY-----\""));
     };
     if section.is_encrypted {
-        let what = format!("the key in {} is encrypted", path.display());
+        let what = format!("the key in {source} is encrypted");
         let help = format!(
             "evenkeel does not prompt for passwords; decrypt it: openssl pkey -in {} -out FILE.key",
-            path.display()
+            source.in_command()
         );
         return Err(FileError::new(true, what, help));
     }
@@ -153,30 +216,32 @@ pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
         "RSA PRIVATE KEY" => Ok(PrivateKeyDer::Pkcs1(der.into())),
         "EC PRIVATE KEY" => Ok(PrivateKeyDer::Sec1(der.into())),
         _ => {
-            let what = format!("the key in {} is a \"{label}\"", path.display());
-            let help = format!("convert it: openssl pkey -in {} -out FILE.key", path.display());
+            let what = format!("the key in {source} is a \"{label}\"");
+            let help = format!("convert it: openssl pkey -in {} -out FILE.key", source.in_command());
             Err(FileError::new(true, what, help))
         }
     }
 }
 
-/// Reads the certificate revocation lists of a file.
+/// Reads the certificate revocation lists of a file or text.
 ///
 /// # Errors
 /// The file cannot be read, or has none.
-pub fn revoked(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
-    lists(path).map(|found| found.all(path))
+pub fn revoked<'p>(source: impl Into<Source<'p>>) -> Result<Vec<CertificateRevocationListDer<'static>>, FileError> {
+    let source = source.into();
+    lists(source).map(|found| found.all(source))
 }
 
 /// Like [`revoked`], with the sections that are ignored.
 ///
 /// # Errors
 /// The file cannot be read, or has no list.
-pub fn lists(path: &Path) -> Result<Found<CertificateRevocationListDer<'static>>, FileError> {
+pub fn lists<'p>(source: impl Into<Source<'p>>) -> Result<Found<CertificateRevocationListDer<'static>>, FileError> {
+    let source = source.into();
     let (lists, others): (Vec<_>, Vec<_>) =
-        sections(path, false)?.into_iter().partition(|section| section.label == pem::REVOKED);
+        source.sections(false)?.into_iter().partition(|section| section.label == pem::REVOKED);
     if lists.is_empty() {
-        let what = format!("{} has no revocation list", path.display());
+        let what = format!("{} has no revocation list", source.named(false));
         return Err(FileError::new(false, what, "it must hold one in PEM: \"-----BEGIN X509 CRL-----\""));
     }
     Ok(Found {
@@ -202,16 +267,20 @@ pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
 ///
 /// # Errors
 /// Either cannot be used, or they do not match.
-pub fn certified(cert: &Path, key_path: &Path) -> Result<CertifiedKey, FileError> {
+pub fn certified<'c, 'k>(
+    cert: impl Into<Source<'c>>,
+    key_source: impl Into<Source<'k>>,
+) -> Result<CertifiedKey, FileError> {
+    let (cert, key_source) = (cert.into(), key_source.into());
     let chain = chain(cert)?;
     readable(cert, &chain)?;
-    let key = provider().key_provider.load_private_key(key(key_path)?).map_err(|error| {
-        let what = format!("the key in {} is unusable: {error}", key_path.display());
+    let key = provider().key_provider.load_private_key(key(key_source)?).map_err(|error| {
+        let what = format!("the key in {key_source} is unusable: {error}");
         FileError::new(true, what, "supported keys: EC (P-256, P-384, P-521), RSA of 2048 bits or more, Ed25519")
     })?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().map_err(|_| {
-        let what = format!("the key in {} does not match the certificate in {}", key_path.display(), cert.display());
+        let what = format!("the key in {key_source} does not match the certificate in {cert}");
         FileError::new(true, what, "set the key of this certificate; the certificate must come first in its file")
     })?;
     Ok(certified)
@@ -223,6 +292,20 @@ pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
     let key = provider().key_provider.load_private_key(PrivateKeyDer::from_pem_slice(pem).ok()?).ok()?;
     let certified = CertifiedKey::new(chain, key);
     certified.keys_match().is_ok().then_some(certified)
+}
+
+/// Makes a certificate that nothing trusts, and its key, as PEM; `None` if there is no randomness.
+pub fn self_signed_pem(name: &str) -> Option<(String, String)> {
+    let key = KeyPair::generate().ok()?;
+    let certificate = CertificateParams::new(vec![name.to_owned()]).ok()?.self_signed(&key).ok()?;
+    Some((certificate.pem(), key.serialize_pem()))
+}
+
+/// True if a text in PEM has certificates, all of which can be trusted as authorities.
+pub fn trusts_pem(pem: &[u8]) -> bool {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>().unwrap_or_default();
+    let mut roots = rustls::RootCertStore::empty();
+    !certificates.is_empty() && certificates.into_iter().all(|one| roots.add(one).is_ok())
 }
 
 /// True if the key can sign by one of these schemes, which a client supports.

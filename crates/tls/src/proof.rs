@@ -1,41 +1,55 @@
-//! The time until which a client's certificate is valid, for the length of one handshake: the verifier notes it, and
-//! the ticket of the session is limited to it. rustls passes nothing between the two, but calls both while the
-//! handshake is polled, so a thread-local carries it.
+//! Findings about a client's certificate, for the length of one handshake: the verifier notes until when it is valid, and
+//! the ticket of the session is limited to that; and why it is invalid, where such certificates are accepted. rustls
+//! passes nothing between the two, but calls both while the handshake is polled, so a thread-local carries it.
 
 use rustls::pki_types::CertificateDer;
 use std::cell::Cell;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 thread_local! {
-    /// [`Proof::until`] of the handshake that this thread is polling; `None` outside of one.
-    static UNTIL: Cell<Option<i64>> = const { Cell::new(None) };
+    /// Findings of the handshake that this thread is polling; `None` outside of one.
+    static NOTED: Cell<Option<Noted>> = const { Cell::new(None) };
+}
+
+/// Findings about the certificates that a client has shown.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    /// End of the validity in seconds since 1970; `i64::MAX` until it is known.
+    until: i64,
+    /// Reason why the certificate is invalid, although the client was accepted.
+    invalid: Option<&'static str>,
 }
 
 /// State of one handshake in which the client is asked for its certificate.
 #[derive(Debug)]
 pub struct Proof {
-    /// End of the validity in seconds since 1970; `i64::MAX` until it is known.
-    until: Cell<i64>,
+    noted: Cell<Noted>,
 }
 
 impl Default for Proof {
     fn default() -> Proof {
-        Proof { until: Cell::new(i64::MAX) }
+        Proof { noted: Cell::new(Noted { until: i64::MAX, invalid: None }) }
     }
 }
 
 impl Proof {
-    /// Runs a part of the handshake, with the time available to the functions below.
+    /// Runs a part of the handshake, with the findings available to the functions below.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Outside<'p>(&'p Proof, Option<i64>);
+        struct Outside<'p>(&'p Proof, Option<Noted>);
         impl Drop for Outside<'_> {
             fn drop(&mut self) {
-                let until = UNTIL.replace(self.1);
-                self.0.until.set(until.unwrap_or(i64::MAX));
+                if let Some(noted) = NOTED.replace(self.1) {
+                    self.0.noted.set(noted);
+                }
             }
         }
-        let _outside = Outside(self, UNTIL.replace(Some(self.until.get())));
+        let _outside = Outside(self, NOTED.replace(Some(self.noted.get())));
         work()
+    }
+
+    /// Reason why the certificate that the client has shown is invalid; `None` if it is valid, or there is none.
+    pub fn invalid() -> Option<&'static str> {
+        NOTED.get()?.invalid
     }
 }
 
@@ -51,12 +65,18 @@ pub(crate) fn note(end_entity: &CertificateDer<'_>, intermediates: &[Certificate
 
 /// Limits the validity of the client's proof to `until`.
 pub(crate) fn bound(until: i64) {
-    UNTIL.set(UNTIL.get().map(|before| before.min(until)));
+    NOTED.set(NOTED.get().map(|before| Noted { until: before.until.min(until), ..before }));
+}
+
+/// Notes that the certificate of an accepted client is invalid. Its session cannot be resumed, as a resumption verifies
+/// nothing.
+pub(crate) fn note_invalid(why: &'static str) {
+    NOTED.set(NOTED.get().map(|_| Noted { until: i64::MIN, invalid: Some(why) }));
 }
 
 /// End of validity of the client's proof in this handshake; `None` outside of one.
 pub(crate) fn until() -> Option<i64> {
-    UNTIL.get()
+    NOTED.get().map(|noted| noted.until)
 }
 
 #[cfg(test)]
@@ -74,8 +94,14 @@ mod tests {
             bound(80);
             assert_eq!(until(), Some(70));
         });
+        other.within(|| {
+            note_invalid("expired");
+            one.within(|| assert_eq!(Proof::invalid(), None));
+            assert_eq!((Proof::invalid(), until()), (Some("expired"), Some(i64::MIN)));
+        });
         bound(10);
-        assert_eq!(until(), None);
-        other.within(|| assert_eq!(until(), Some(90)));
+        note_invalid("expired");
+        assert_eq!((until(), Proof::invalid()), (None, None));
+        other.within(|| assert_eq!(until(), Some(i64::MIN)));
     }
 }

@@ -60,6 +60,46 @@ fn new_files_are_used_and_wrong_ones_are_not() {
 }
 
 #[test]
+fn texts_of_the_configuration_serve_as_files_do_and_change_with_the_plan() {
+    let folder = std::env::temp_dir().join(format!("evenkeel-texts-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let texts = |name: &str| {
+        write_pair(&folder, name);
+        ["c.pem", "k.pem"].map(|file| fs::read_to_string(folder.join(file)).expect("it was written"))
+    };
+    let plan = |[cert, key]: &[String; 2], ca: &str| {
+        let text = format!(
+            "[listener.web]\nbind = [\"127.0.0.1:1\"]\ntls = {{ certificates = [{{ cert = '''\n{cert}''', key = '''\n{key}''' }}], \
+             client_auth = {{ ca = '''\n{cert}''' }} }}\n\
+             [pool.web]\nendpoints = [\"127.0.0.1:2\"]\ntls = {{ ca = '''\n{ca}''', cert = '''\n{cert}''', key = '''\n{key}''' }}\n"
+        );
+        evenkeel_config::parse_str("test", &text, &|_| None).plan.expect("a good file")
+    };
+    let (one, two) = (texts("one.example"), texts("two.example"));
+    fs::remove_dir_all(&folder).expect("own files");
+    let store = Store::default().next(&plan(&one, &one[0])).expect("good texts");
+    let handle = store.listeners().next().expect("one").2.clone();
+    let first = handle.get();
+    store.look();
+    assert!(Arc::ptr_eq(&first, &handle.get()) && name(&store) == "one.example");
+    let same = store.next(&plan(&one, &one[0])).expect("good texts");
+    assert!(Arc::ptr_eq(same.listeners().next().expect("one").2, &handle));
+    let next = same.next(&plan(&two, &one[0])).expect("good texts");
+    assert!(!Arc::ptr_eq(next.listeners().next().expect("one").2, &handle) && name(&next) == "two.example");
+    // The certificate of the one with the key of the other, and a text without a certificate.
+    let [mixed, none] = [([one[0].clone(), two[1].clone()], &one[0]), (one.clone(), &one[1])]
+        .map(|(pair, ca)| next.next(&plan(&pair, ca)).expect_err("wrong texts").to_string());
+    assert!(
+        mixed.contains("the key in the configuration does not match the certificate in the configuration"),
+        "{mixed}"
+    );
+    assert!(none.contains("pool \"web\": the certificate in the configuration has no certificate"), "{none}");
+    assert!(
+        [&one[1], &two[1]].iter().all(|key| !format!("{mixed}{none}").contains(key.lines().nth(1).expect("base64")))
+    );
+}
+
+#[test]
 fn a_certificate_that_expires_soon_is_reported_once_a_day() {
     let folder = std::env::temp_dir().join(format!("evenkeel-expires-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");

@@ -16,6 +16,8 @@ pub struct Settings {
     pub on: Conditions,
     /// True if requests whose method is not idempotent are retried too, even after part of them was sent.
     pub non_idempotent: bool,
+    /// True if an endpoint that has answered with a status may be asked again when no other is left.
+    pub same_endpoint: bool,
     /// Retries as a share of requests, 0 to 1.
     pub budget: f64,
     /// Retries per second that are always allowed, all workers of the process together.
@@ -52,6 +54,7 @@ impl Default for Settings {
             attempts: 1,
             on: Conditions { connect: true, reset: true, timeout: false, ..Conditions::default() },
             non_idempotent: false,
+            same_endpoint: false,
             budget: 0.2,
             budget_floor: 3.0,
             backoff_ns: 25_000_000,
@@ -123,7 +126,7 @@ pub enum Decision {
         /// Pause before the try, nanoseconds.
         after_ns: u64,
         /// True if an endpoint that was tried may be asked again when no other is left. False if it answered, as it
-        /// refused; and for a try without a pause, as nothing can have changed.
+        /// refused, unless [`Settings::same_endpoint`]; and for a try without a pause, as nothing can have changed.
         same: bool,
         /// True if the try has to go beyond the endpoints that requests go to first.
         leaves: bool,
@@ -234,7 +237,8 @@ impl Retry {
         self.left |= leaves;
         self.retries += 1;
         self.pauses += u32::from(!at_once);
-        let same = !at_once && !matches!(failed.failure, Failure::Status(_) | Failure::Grpc(_));
+        let has_answered = matches!(failed.failure, Failure::Status(_) | Failure::Grpc(_));
+        let same = !at_once && (settings.same_endpoint || !has_answered);
         Decision::Again { after_ns, same, leaves }
     }
 }
@@ -282,6 +286,17 @@ mod tests {
         assert!(matches!(decide(&all(1), &call(14)), Decision::Again { same: false, .. }));
         for code in [0, 13, 16, 40] {
             assert_eq!(decide(&all(1), &call(code)), Decision::Stop(Stop::Condition), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_has_answered_is_asked_again_only_if_that_is_allowed() {
+        for same_endpoint in [false, true] {
+            let settings = Settings { same_endpoint, ..all(1) };
+            for failure in [Failure::Status(503), Failure::Grpc(14)] {
+                let Decision::Again { same, .. } = decide(&settings, &failed(failure)) else { panic!("{failure:?}") };
+                assert_eq!(same, same_endpoint, "{failure:?}");
+            }
         }
     }
 

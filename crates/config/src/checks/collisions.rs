@@ -26,13 +26,14 @@ type Place<'p> = (Option<&'p HostPattern>, (Vec<Piece>, End));
 struct Entry<'p> {
     route: usize,
     matching: &'p Match,
+    order: u32,
 }
 
-/// Largest number of matches with the same place and rank that are compared in pairs.
+/// Largest number of matches with the same place, rank and order that are compared in pairs.
 const PAIRS_MAX: usize = 100;
 
-/// Reports pairs of routes of which neither is more specific. A route that names the listener is more specific than one
-/// that does not.
+/// Reports pairs of routes of which neither is more specific, and which have the same order. A route that names the
+/// listener is more specific than one that does not.
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     // TCP routes have no path; they are checked in `tcp`.
     let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
@@ -40,13 +41,14 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
         placed.iter().enumerate().filter(|(_, p)| p.whole).map(|(index, p)| (index, p.route.matches())).collect();
     let mut places: BTreeMap<Place<'_>, Vec<Entry<'_>>> = BTreeMap::new();
     for (route, matches) in &matches {
+        let order = placed[*route].route.order;
         for matching in matches {
             let any = matching.hosts.is_empty().then_some(None);
             let hosts: BTreeSet<Option<&HostPattern>> = matching.hosts.iter().map(Some).chain(any).collect();
             for (host, form) in
                 hosts.into_iter().flat_map(|host| matching.path.forms().into_iter().map(move |f| (host, f)))
             {
-                places.entry((host, form.shape())).or_default().push(Entry { route: *route, matching });
+                places.entry((host, form.shape())).or_default().push(Entry { route: *route, matching, order });
             }
         }
     }
@@ -68,11 +70,11 @@ pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], f
     }
 }
 
-/// Calls `report` for each pair of matches that have the same rank and are not disjoint.
+/// Calls `report` for each pair of matches that have the same rank and order and are not disjoint.
 fn compare<'p>(entries: Vec<Entry<'p>>, report: &mut impl FnMut(Entry<'p>, Entry<'p>)) {
     let mut by_rank: BTreeMap<_, Vec<Entry<'_>>> = BTreeMap::new();
     for entry in entries {
-        by_rank.entry(entry.matching.rank()).or_default().push(entry);
+        by_rank.entry((entry.matching.rank(), entry.order)).or_default().push(entry);
     }
     for entries in by_rank.into_values() {
         if entries.len() <= PAIRS_MAX {
@@ -144,11 +146,11 @@ fn report(first: &Placed, second: &Placed, is_same: bool, findings: &mut Finding
     let (one, other) = (&first.route.name, &second.route.name);
     let (code, message, help) = if is_same {
         let message = format!("routes \"{one}\" and \"{other}\" match the same requests");
-        (Code::SameMatch, message, "their order does not matter: make one of them more specific, or remove it")
+        (Code::SameMatch, message, "make one of them more specific, remove it, or set \"order\": the lower number wins")
     } else {
         let message =
             format!("routes \"{one}\" and \"{other}\" both match some requests, and neither is more specific");
-        let help = "their order does not matter: add a key to one of them, or \"not\" with what the other one expects";
+        let help = "add a key to one of them, or \"not\" with what the other one expects; or set \"order\": the lower number wins";
         (Code::Overlap, message, help)
     };
     findings.add(code, second.span, message).see("the first one is here", first.span).help(help);

@@ -104,7 +104,7 @@ pub(super) fn routes(
         let names: BTreeSet<&str> = placed.route.listeners.iter().map(|l| &**l).collect();
         names.into_iter().for_each(|name| of_listener.entry(name).or_default().push((&placed.route, section)));
     }
-    for listener in listeners.iter().filter(|l| l.mode == Mode::Tcp) {
+    for listener in listeners.iter().filter(|l| matches!(l.mode, Mode::Tcp | Mode::Udp)) {
         let named = of_listener.get(&*listener.name).map_or(&[][..], Vec::as_slice);
         tcp::check_routes(listener, named, findings);
     }
@@ -163,7 +163,8 @@ fn check_pools_of_filters(
     names: &Names<'_>,
     findings: &mut Findings,
 ) {
-    for filter in ["forward_auth", "mirror"].map(|key| route.section(key)) {
+    let auth = route.section("forward_auth");
+    for filter in route.sections("mirror").into_iter().chain([&auth]) {
         if let Some(name) = filter.text("pool").filter(|name| !is_known(name)) {
             unknown_pool(&name, filter.span_of("pool"), names, findings);
         }

@@ -1,13 +1,15 @@
-//! Checks of keys against the protocol: TCP sessions have no requests, and HTTP requests have no ClientHello.
+//! Checks of keys against the protocol: TCP sessions and datagrams have no requests, and HTTP requests have no
+//! ClientHello.
 
 use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Formed, HashKey, HostPattern};
+use crate::sections::action::Split;
 use crate::sections::listener::{LIMITS_OF_REQUESTS, Listener, Mode, OF_REQUESTS};
 use crate::sections::pool::{EndpointProtocol, Pool, SpeakAs};
 use crate::sections::route::Route;
-use crate::table::Section;
+use crate::table::{Declared, Section};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -30,9 +32,8 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 24] = [
+const ROUTE_OF_REQUESTS: [&str; 23] = [
     "use",
-    "split",
     "redirect",
     "respond",
     "maintenance",
@@ -92,16 +93,8 @@ pub(super) fn check(
                 .help("list only listeners with mode = \"tcp\" in \"listener\"");
         }
         check_filters(section, &modes, findings);
-        if !modes.contains(&Mode::Tcp) {
-            continue;
-        }
-        let of_requests = MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?)));
-        for (key, path) in of_requests {
-            let message = format!("\"{key}\" applies to HTTP requests, and a TCP session has none");
-            findings
-                .add(Code::Contradiction, path.span, message)
-                .help("leave it out, or list only listeners with mode = \"http\"");
-        }
+        check_split(section, &modes, findings);
+        check_match(&matches, &modes, findings);
     }
     let sections = root.named("pool");
     for (pool, named) in pools.iter().zip(sections) {
@@ -144,12 +137,66 @@ fn check_filters(route: &Section, modes: &[Mode], findings: &mut Findings) {
     }
 }
 
+/// Reports criteria that sessions or datagrams do not have, so that the route would never take any.
+fn check_match(matches: &Section, modes: &[Mode], findings: &mut Findings) {
+    let what = match (modes.contains(&Mode::Tcp), modes.contains(&Mode::Udp)) {
+        (true, _) => "a TCP session",
+        (_, true) => "a datagram",
+        _ => return,
+    };
+    for (key, set) in MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?))) {
+        let message = format!("\"{key}\" applies to HTTP requests, and {what} has none");
+        findings
+            .add(Code::Contradiction, set.span, message)
+            .help("leave it out, or list only listeners with mode = \"http\"");
+    }
+    if let Some(host) = matches.set("host").filter(|_| modes.contains(&Mode::Udp)) {
+        findings
+            .add(
+                Code::Contradiction,
+                host.span,
+                "\"host\" applies to HTTP requests and TLS, and a datagram has neither",
+            )
+            .help("leave it out, or list only listeners with mode = \"http\" or \"tcp\"");
+    }
+}
+
+/// Reports a split that a listener of the route cannot keep: by parts of requests, or of answers. Planes of the kernel
+/// are checked in `kernel`.
+fn check_split(route: &Section, modes: &[Mode], findings: &mut Findings) {
+    let Some(set) = route.set("split") else { return };
+    if modes.contains(&Mode::Dns) {
+        let message = "a listener with mode = \"dns\" cannot keep \"split\": a record names one pool";
+        findings
+            .add(Code::PlaneLacks, set.span, message)
+            .help("leave the listener out, and name the pool in a record of its \"zone\"");
+    }
+    let what = match modes.iter().find(|mode| matches!(mode, Mode::Tcp | Mode::Udp)) {
+        Some(Mode::Tcp) => "a TCP session",
+        Some(_) => "a datagram",
+        None => return,
+    };
+    let split = route.section("split");
+    if let Some(key) = Split::of(&split).key.filter(|key| *key != HashKey::ClientIp) {
+        let message = format!("\"split\" is keyed by \"{key}\", which {what} does not have");
+        findings
+            .add(Code::PlaneLacks, split.span_of("key"), message)
+            .help("write key = \"client-ip\", or leave it out: each session or flow is drawn");
+    }
+}
+
 /// Reports keys of a pool that do not apply to TCP sessions.
 fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
     if let Some(sticky) = section.set("sticky") {
         findings
             .add(Code::Contradiction, sticky.span, format!("a TCP session has no cookie for pool \"{}\"", pool.name))
             .help("leave \"sticky\" out; maglev with key = \"client-ip\" keeps clients at their endpoint");
+    }
+    for (key, set) in ["request_headers", "response_headers"].iter().filter_map(|key| Some((key, section.set(key)?))) {
+        let message = format!("\"{key}\" applies to HTTP requests, and pool \"{}\" gets TCP sessions", pool.name);
+        findings
+            .add(Code::Contradiction, set.span, message)
+            .help("leave it out, or use a separate pool for the listeners with mode = \"http\"");
     }
     if let Some(set) = section.set("protocol").filter(|_| pool.protocol != EndpointProtocol::Http1) {
         let message = format!("pool \"{}\" gets TCP sessions, which are relayed unchanged", pool.name);
@@ -164,31 +211,32 @@ fn check_pool(pool: &Pool, section: &Section, findings: &mut Findings) {
     }
 }
 
-/// Reports routes of a listener that match the same sessions.
+/// Reports routes of a listener that match the same sessions or datagrams.
 pub(super) fn check_routes(listener: &Listener, routes: &[(&Route, &Section)], findings: &mut Findings) {
-    // A route takes each pair of its hosts (`None` = any) and protocols (`None` = any).
-    let mut taken: HashMap<(Option<&HostPattern>, Option<&str>), usize> = HashMap::new();
+    // A route takes each pair of its hosts (`None` = any) and protocols (`None` = any), at its place of the order.
+    let mut taken: HashMap<(Option<&HostPattern>, Option<&str>, u32), usize> = HashMap::new();
+    let (one, several) = if listener.mode == Mode::Udp { ("datagram", "datagrams") } else { ("session", "sessions") };
     for (index, (second, section)) in routes.iter().enumerate() {
         let any_host = second.matching.hosts.is_empty().then_some(None);
         let any_alpn = second.alpn.is_empty().then_some(None);
         let mut earlier: Option<usize> = None;
         for host in second.matching.hosts.iter().map(Some).chain(any_host) {
             for alpn in second.alpn.iter().map(|p| Some(&**p)).chain(any_alpn) {
-                let first = *taken.entry((host, alpn)).or_insert(index);
+                let first = *taken.entry((host, alpn, second.order)).or_insert(index);
                 if first < index {
                     earlier = Some(earlier.map_or(first, |e| e.min(first)));
                 }
             }
         }
         if let Some((first, earlier)) = earlier.map(|at| routes[at]) {
-            let message = format!("routes \"{}\" and \"{}\" match the same sessions", first.name, second.name);
+            let message = format!("routes \"{}\" and \"{}\" match the same {several}", first.name, second.name);
             findings
                 .add(Code::SameMatch, section.section("match").span, message)
                 .see("the first one is here", earlier.section("match").span)
-                .help("their order does not matter: make one of them more specific, or remove it");
+                .help("make one of them more specific, remove it, or set \"order\": the lower number wins");
         }
         if listener.pool.is_some() && second.matching.hosts.is_empty() && second.alpn.is_empty() {
-            let message = format!("route \"{}\" matches every session, as does the listener's own pool", second.name);
+            let message = format!("route \"{}\" matches every {one}, as does the listener's own pool", second.name);
             findings
                 .add(Code::SameMatch, section.section("match").span, message)
                 .help(format!("remove it, or \"pool\" of [listener.{}]", listener.name));

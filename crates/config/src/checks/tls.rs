@@ -3,7 +3,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Formed;
+use crate::form::{Formed, Pem};
 use crate::machine::{CertificateFault, Certified, Machine, TlsFile};
 use crate::sections::listener::Mode;
 use crate::source::Span;
@@ -30,9 +30,9 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
                     "get one issued by a CA; to try things out, self_signed = true instead of certificates needs no file",
                 );
             }
-            file(certificate, "ocsp", TlsFile::Ocsp, machine, findings);
+            file(certificate, "ocsp", TlsFile::Ocsp, path, machine, findings);
             if let (Some(response), Some(cert)) = (certificate.text("ocsp"), certificate.text("cert")) {
-                for fault in machine.ocsp(Path::new(&response), Path::new(&cert)) {
+                for fault in machine.ocsp(Path::new(&response), &Pem::of(&cert)) {
                     report(certificate.span_of("ocsp"), fault, findings);
                 }
             }
@@ -41,20 +41,20 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             uncovered(root, &listener.name, &names, findings);
         }
         let auth = tls.section("client_auth");
-        file(&auth, "ca", TlsFile::ClientAuthorities, machine, findings);
-        file(&auth, "crl", TlsFile::Revoked, machine, findings);
+        file(&auth, "ca", TlsFile::ClientAuthorities, Pem::of, machine, findings);
+        file(&auth, "crl", TlsFile::Revoked, Pem::of, machine, findings);
         for (key, span) in tls.formed_list("ticket_keys") {
             let Formed::Text(key) = key else { continue };
             machine
-                .tls_file(TlsFile::TicketKey, Path::new(&key))
+                .tls_file(TlsFile::TicketKey, &path(&key))
                 .into_iter()
                 .for_each(|fault| report(span, fault, findings));
         }
     }
-    file(&root.section("acme"), "ca", TlsFile::Authorities, machine, findings);
+    file(&root.section("acme"), "ca", TlsFile::Authorities, path, machine, findings);
     for pool in root.named("pool") {
         let tls = pool.section.section("tls");
-        file(&tls, "ca", TlsFile::Authorities, machine, findings);
+        file(&tls, "ca", TlsFile::Authorities, Pem::of, machine, findings);
         pair(&tls, machine, findings);
     }
 }
@@ -62,17 +62,29 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
 /// Reports the faults of a certificate and its key. The result has none left; `None` if either is not set.
 fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Option<Certified> {
     let (cert, key) = (section.text("cert")?, section.text("key")?);
-    let mut certified = machine.certificate(Path::new(&cert), Path::new(&key));
+    let mut certified = machine.certificate(&Pem::of(&cert), &Pem::of(&key));
     for fault in std::mem::take(&mut certified.faults) {
         report(section.span_of(if fault.of_key { "key" } else { "cert" }), fault, findings);
     }
     Some(certified)
 }
 
-/// Reports the faults of the file that `key` names.
-fn file(section: &Section, key: &str, kind: TlsFile, machine: &dyn Machine, findings: &mut Findings) {
-    if let Some(path) = section.text(key) {
-        for fault in machine.tls_file(kind, Path::new(&path)) {
+/// A key that takes only the path of a file.
+fn path(text: &str) -> Pem {
+    Pem::File(text.into())
+}
+
+/// Reports the faults of what `key` names. `of` reads its value.
+fn file(
+    section: &Section,
+    key: &str,
+    kind: TlsFile,
+    of: fn(&str) -> Pem,
+    machine: &dyn Machine,
+    findings: &mut Findings,
+) {
+    if let Some(text) = section.text(key) {
+        for fault in machine.tls_file(kind, &of(&text)) {
             report(section.span_of(key), fault, findings);
         }
     }

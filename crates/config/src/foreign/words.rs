@@ -253,7 +253,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "backend service upstream upstreams cluster usebackend defaultbackend proxypass to target forwardto reverseproxy action destination",
                 "pool = <\"NAME\">",
             ),
-            ("priority order", "nothing: the most specific match wins, whatever the order"),
+            ("priority", "order = <1>, which decides between equally specific routes only; the lowest wins"),
             (
                 "method methods query cookie",
                 "match = { method = [\"GET\"], query = { v = \"2\" }, cookie = { beta = \"yes\" } }",

@@ -31,7 +31,7 @@ impl Cidr {
     }
 
     /// True if the network contains every address of another.
-    pub(crate) fn contains_network(&self, other: &Cidr) -> bool {
+    pub fn contains_network(&self, other: &Cidr) -> bool {
         self.prefix <= other.prefix && self.contains(other.network)
     }
 

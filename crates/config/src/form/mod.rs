@@ -12,6 +12,7 @@ mod network;
 mod network_list;
 mod origin;
 mod payload;
+mod pem;
 mod rate;
 mod request;
 mod retry;
@@ -28,6 +29,7 @@ pub use host::HostPattern;
 pub use limit_key::LimitKey;
 pub use network_list::{NETWORK_LIST_MAX, network_list};
 pub use origin::Origin;
+pub use pem::Pem;
 pub use rate::RequestRate;
 pub use request::field_name::steers;
 pub use request::key_source::KeySource;
@@ -45,8 +47,10 @@ pub(crate) use address::braced;
 pub(crate) use misfit::Misfit;
 pub(crate) use name::is_domain;
 pub(crate) use payload::written as payload_text;
+pub(crate) use pem::{MASKED_KEY, pem_digest};
 pub(crate) use retry::{RetryOn, percentile_text};
 pub(crate) use status::{range as read_statuses, written as status_text};
+pub(crate) use user_list::MASKED_USERS;
 
 use crate::code::Code;
 use crate::printable::is_hidden;
@@ -86,6 +90,8 @@ pub enum Form {
     PlainPath,
     /// DNS name of a zone or of a host in one.
     Domain,
+    /// Name in a certificate: a DNS name, which may have a wildcard, or a URI.
+    SubjectName,
     /// IP address without a port.
     Ip,
     /// Path with an optional query.
@@ -117,6 +123,9 @@ pub enum Form {
     /// URL of a list, with or without TLS.
     ListUrl,
     File,
+    /// Path of a file in PEM, or its text.
+    Pem,
+    Users,
     /// Path in the file system, with `*` allowed in its last component.
     Include,
     /// Part of a request to hash.
@@ -208,6 +217,9 @@ impl Form {
             Form::GrpcName => "a name, such as \"shop.v1.Orders\"",
             Form::PlainPath => "a path, such as \"/metrics\"",
             Form::Domain => "a domain name, such as \"gslb.example.com\"",
+            Form::SubjectName => {
+                "a DNS name or a URI, such as \"api.internal\", \"*.internal\" or \"spiffe://prod.internal/api\""
+            }
             Form::Ip => "an IP address, such as \"192.0.2.1\" or \"2001:db8::1\"",
             Form::Target => "a path, optionally with a query, such as \"/healthz\"",
             Form::CookiePath => "a path without \";\", such as \"/\"",
@@ -226,6 +238,8 @@ impl Form {
             }
             Form::ListUrl => "a URL, such as \"https://lists.internal/web.json\"",
             Form::File => "a file path",
+            Form::Pem => "a file path, or the text of such a file, which has a line that begins with \"-----BEGIN \"",
+            Form::Users => "lines of NAME:HASH, as htpasswd -B writes them",
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::LimitKey => {
@@ -268,6 +282,7 @@ impl Form {
             Form::GrpcName => "^[A-Za-z0-9_.]{1,256}$",
             Form::Path | Form::Prefix | Form::PathStart | Form::PlainPath => "^/[^\\s?#]*$",
             Form::Domain => "^[A-Za-z0-9_.-]{1,254}$",
+            Form::SubjectName => "^[!-~]{1,2048}$",
             Form::Ip => "^[0-9A-Fa-f:.]+$",
             Form::Target => "^/[^\\s#]*$",
             Form::CookiePath => "^/[^\\s?#;]*$",
@@ -280,7 +295,7 @@ impl Form {
             Form::CollectorUrl | Form::ListUrl => "^https?://[^\\s]+$",
             Form::ServerUrl => "^(https?://[^\\s]+|unix:/.+)$",
             Form::Content => "^[\\s\\S]{1,1024}$",
-            Form::Payload => "^[\\s\\S]+$",
+            Form::Payload | Form::Pem | Form::Users => "^[\\s\\S]+$",
             Form::Secret => "^[\\s\\S]{4,1024}$",
             Form::Status => "^([2-5]xx|[2-5][0-9][0-9](\\.\\.=[2-5][0-9][0-9])?)$",
             Form::ErrorStatus => "^([45]xx|[45][0-9][0-9](\\.\\.=[45][0-9][0-9])?)$",
@@ -340,8 +355,11 @@ impl Form {
             Form::KeySource => key_source::read(text).map(Formed::KeySource),
             Form::TokenField => token_field::read(text).map(Formed::TokenField),
             Form::Secret => secret::read(text).map(Formed::Text),
+            Form::Pem => pem::read(text).map(Formed::Text),
+            Form::Users => user_list::read_text(text).map(Formed::Text),
             Form::PlainPath => path::plain(text).map(|()| Formed::Text(text.to_string())),
             Form::Domain => domain(text).map(Formed::Text),
+            Form::SubjectName => name::of_subject(text).map(Formed::Text),
             Form::Ip => match text.parse() {
                 Ok(ip) => Ok(Formed::Ip(ip)),
                 Err(_) => {

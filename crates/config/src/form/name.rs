@@ -19,6 +19,23 @@ pub(super) fn domain(text: &str) -> Result<String, Misfit> {
     Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, separated by dots"))
 }
 
+/// Parses a name in a certificate: a URI as it is (RFC 3986 section 3), or a DNS name in lower case, of which the first label
+/// may be a star.
+pub(super) fn of_subject(text: &str) -> Result<String, Misfit> {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        let below = text.strip_prefix("*.");
+        let star = if below.is_some() { "*." } else { "" };
+        return domain(below.unwrap_or(text)).map(|name| format!("{star}{name}"));
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if is_scheme && !rest.is_empty() && text.len() <= 2048 && text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(text.to_string());
+    }
+    let message = format!("{} is neither a DNS name nor a URI", quoted(text));
+    Err(Misfit::new(Code::BadName, message, "write \"api.internal\" or \"spiffe://prod.internal/api\""))
+}
+
 /// Parses a request method, which is case-sensitive.
 pub(super) fn method(text: &str) -> Result<String, Misfit> {
     let is_token = (1..=32).contains(&text.len()) && text.chars().all(is_token_char);

@@ -9,6 +9,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
+use crate::masked::{hash_in, holds_key};
 use crate::plan::Plan;
 use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
@@ -277,7 +278,8 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// Hides the values of all keys that are named like a secret, in any table.
+/// Hides the values of all keys that are named like a secret, in any table, all private keys in PEM, and all hashes of
+/// passwords.
 fn hide_secrets(node: &Node, findings: &mut Findings) {
     match &node.tree {
         Tree::List(nodes) => nodes.iter().for_each(|node| hide_secrets(node, findings)),
@@ -289,6 +291,7 @@ fn hide_secrets(node: &Node, findings: &mut Findings) {
                 hide_secrets(node, findings);
             }
         }
+        Tree::Text(text) if holds_key(text) || hash_in(text).is_some() => findings.hide(node.span),
         _ => {}
     }
 }

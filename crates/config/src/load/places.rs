@@ -4,7 +4,7 @@ use super::env::Env;
 use super::files::Files;
 use super::read_from;
 use crate::diagnostic::Diagnostic;
-use crate::masked::without_passwords;
+use crate::masked::{hash_in, holds_key, without_passwords};
 use crate::printable::quote;
 use crate::root::ROOT;
 use crate::sections::filters::sets::DEFAULT_ROUTE;
@@ -117,6 +117,7 @@ impl Writer<'_> {
 /// Formats a value on one line, with passwords of URLs and values of secret keys masked.
 fn value(node: &Node) -> String {
     match &node.tree {
+        Tree::Text(text) if holds_key(text) || hash_in(text).is_some() => quote(MASK),
         Tree::Text(text) => quote(&without_passwords(text)),
         Tree::Int(Some(n), _) => n.to_string(),
         Tree::Int(None, text) | Tree::Number(_, text) | Tree::Date(text) => text.clone(),

@@ -17,6 +17,7 @@ pub struct Row {
 const NONE: &[&str] = &[];
 const OLD_ANSWERS: Fidelity = Approximated("clients keep a former answer for its time to live");
 const NOT_COUNTED: Fidelity = Refused("answers are not requests");
+const ONE_POOL: Fidelity = Refused("the kernel forwards to one pool");
 const UNCHANGED: Fidelity = Refused("the kernel forwards bytes unchanged");
 const UNSEEN: Fidelity = Refused("evenkeel does not see the clients of the kernel");
 const UNTIMED: Fidelity = Refused("the kernel forwards packets, and times no session");
@@ -137,6 +138,20 @@ pub static ROWS: &[Row] = &[
             Exact,
             Exact,
             Approximated("by `maglev` with the network of the resolver"),
+        ],
+    },
+    Row {
+        setting: "splits between pools",
+        of_listener: NONE,
+        of_route: &["split"],
+        of_pool: NONE,
+        keeps: [
+            Exact,
+            Approximated("`key` can only be `client-ip`"),
+            ONE_POOL,
+            ONE_POOL,
+            ONE_POOL,
+            Refused("a record names one pool"),
         ],
     },
     Row {

@@ -38,7 +38,7 @@ pub(super) const ACTIONS: [Key; 4] = [
         name: "split",
         kind: Kind::Table(&SPLIT),
         absent: Absent::Means("another action"),
-        help: "Pools that share the requests by weight, such as the stable version and a canary.",
+        help: "Pools that share the requests, sessions or flows by weight, such as the stable version and a canary.",
         why: "",
     },
     Key {
@@ -59,8 +59,9 @@ pub(super) const ACTIONS: [Key; 4] = [
 
 table! {
     static SPLIT = "split of [[route]]",
-        "Pools that share the requests of the route by weight. Health does not change the shares: a pool without a \
-        healthy endpoint answers its share with 503.";
+        "Pools that share the requests of the route by weight; TCP sessions and UDP flows, too, each with one pool to its \
+        end. Health does not change the shares: a pool without a healthy endpoint answers its share with 503, and sessions \
+        and datagrams end there.";
 
     /// `split` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +81,7 @@ table! {
             absent: Absent::Means("each request is drawn"),
             help: "Part of requests that decides, so that a client stays with its pool: `client-ip`, `header:NAME`, \
                 `cookie:NAME`, `query:NAME` or `path`. When weights change, only the share that has to move gets another \
-                pool. Requests without that part are drawn.",
+                pool. Requests without that part are drawn. TCP sessions and UDP flows have `client-ip` only.",
             why: "",
         };
     }

@@ -14,6 +14,7 @@ pub(crate) mod listener;
 pub(crate) mod matching;
 pub(crate) mod names;
 pub(crate) mod pool;
+pub(crate) mod provider;
 pub(crate) mod resolver;
 pub(crate) mod retry;
 pub(crate) mod route;

@@ -41,6 +41,14 @@ table! {
                 sent. Before that, any request may be retried.",
             why: "The endpoint may already have processed the request, and would process it twice.",
         };
+        same_endpoint = Key {
+            name: "same_endpoint",
+            kind: Kind::Bool,
+            absent: Absent::Default("false"),
+            help: "Retries a request that was answered with a status of `on` at an endpoint that was tried, if no other is \
+                left, as in a pool of one. After `connect`, `reset` and `timeout` that is done in any case.",
+            why: "An endpoint that answers with an error is likely to do so again, and soon overloaded by retries.",
+        };
         budget = Key {
             name: "budget",
             kind: Kind::Number { min: 0.0, max: 1.0 },

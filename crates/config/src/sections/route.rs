@@ -28,20 +28,20 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static ROUTE = "[[route]]",
-        "Sends matching requests to a pool. Of several routes that match, the most specific wins, and their order \
-        never matters: an exact host before the longest wildcard before any host; then the path from the left, \
+        "Sends matching requests to a pool. Of several routes that match, the most specific wins, wherever it stands \
+        in the file: an exact host before the longest wildcard before any host; then the path from the left, \
         fixed text before a parameter before a prefix, and any path last; then the longest `ends_with`, a `regex`, a \
         `method`, the number of `header`s, of `query` parameters and of `cookie`s, `client`, `scheme`, `not`; then a \
-        route that names the listener. Two routes of which neither is more specific are an error. Without any route, a file with one pool sends \
-        it all requests.";
+        route that names the listener; then the lower `order`. Two routes of which neither is more specific, with the same `order`, \
+        are an error. Without any route, a file with one pool sends it all requests.";
 
     /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
     /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
     ///
     /// The most specific of several matching routes wins: exact host before the longest wildcard before any host;
     /// then the path (fixed text before a parameter before a prefix, from the left; any path last); then the
-    /// [`Rank`](super::matching::Rank) of the match; then a route that names the listener. No two routes of a plan are
-    /// equally specific for a request.
+    /// [`Rank`](super::matching::Rank) of the match; then a route that names the listener; then the lower
+    /// [`order`](Self::order). No two routes of a plan are equal in all of this for a request.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Route {
         /// Name of the route, unique. Derived from host and path if not set.
@@ -72,6 +72,15 @@ table! {
         /// ALPN protocols of which the client must offer one, for TLS sessions that are passed through; empty
         /// = any.
         alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
+        /// Position among routes that are equally specific: the lowest wins.
+        order: u32 = Key {
+            name: "order",
+            kind: Kind::Int { min: 0, max: u32::MAX as u64 },
+            absent: Absent::Default("0"),
+            help: "Breaks ties: of two routes that match a request and of which neither is more specific, the one with the \
+                lower number wins. A more specific route wins whatever its number.",
+            why: "Routes that tie are more often a mistake than meant.",
+        };
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
             write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);
@@ -129,8 +138,8 @@ table! {
         basic_auth: Option<BasicAuth> = BASIC_AUTH_KEY;
         /// Service that decides about each request; `None` = none is asked.
         forward_auth: Option<ForwardAuth> = FORWARD_AUTH;
-        /// Copies of requests for another pool; `None` = none are sent.
-        mirror: Option<Mirror> = MIRROR;
+        /// Copies of requests for other pools, at most 8.
+        mirrors: Vec<Mirror> = MIRROR;
     }
 }
 
@@ -275,7 +284,7 @@ impl Route {
     /// Names of the pools that get requests, those of the action first, then those of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
         let auth = self.forward_auth.iter().map(|auth| &auth.pool);
-        self.action.pools().chain(auth).chain(self.mirror.iter().map(|mirror| &mirror.pool))
+        self.action.pools().chain(auth).chain(self.mirrors.iter().map(|mirror| &mirror.pool))
     }
 
     /// True if host and path alone decide, without alternatives.

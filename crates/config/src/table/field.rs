@@ -5,8 +5,8 @@ use super::lines::{Lines, key_text, list};
 use super::row::Kind;
 use super::section::{Keyed, Located, Value};
 use crate::form::{
-    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPattern, RequestRate,
-    SendHost, Template, TokenField, payload_text, status_text,
+    Address, AdminSocket, Cidr, Formed, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPattern, Pem,
+    RequestRate, SendHost, Template, TokenField, payload_text, status_text,
 };
 use crate::printable::quote;
 use crate::quantity::{duration_text, size_text};
@@ -139,7 +139,7 @@ impl<T: Field> Field for Vec<(Arc<str>, T)> {
 fn element(kind: &Kind) -> Kind {
     match *kind {
         Kind::List(of) => *of,
-        Kind::Tables(table) => Kind::Table(table),
+        Kind::Tables(table) | Kind::TableOrTables(table) => Kind::Table(table),
         other => other,
     }
 }
@@ -234,6 +234,20 @@ impl Field for RangeInclusive<u16> {
 
     fn write(&self, _: &RangeInclusive<u16>, _: &Kind) -> String {
         status_text(self)
+    }
+}
+
+/// The text is written in clear; [`Plan::to_toml`](crate::Plan::to_toml) masks keys.
+impl Field for Pem {
+    fn read(value: Value) -> Pem {
+        if let Value::Formed(Formed::Text(text)) = value { Pem::of(&text) } else { Pem::File(PathBuf::new()) }
+    }
+
+    fn write(&self, _: &Pem, _: &Kind) -> String {
+        match self {
+            Pem::File(path) => quote(&path.to_string_lossy()),
+            Pem::Text(text) => quote(text),
+        }
     }
 }
 

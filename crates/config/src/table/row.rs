@@ -118,6 +118,8 @@ pub enum Kind {
     },
     /// Array of tables: `[[NAME]]`.
     Tables(&'static Table),
+    /// Table, or an array of tables; read as a list.
+    TableOrTables(&'static Table),
     /// Table without rows, for callers that inspect the tree.
     Open,
     /// Algorithm: its name, or a table with its name as the only key and its parameters as value.
@@ -162,6 +164,7 @@ impl fmt::Display for Kind {
             Kind::Map { keys, of } => write!(f, "a table, each key {}, each value {of}", keys.describe()),
             Kind::Open => f.write_str("a table"),
             Kind::Tables(table) => write!(f, "an array of tables, each of {}", names(table)),
+            Kind::TableOrTables(table) => write!(f, "a table, or an array of tables, of {}", names(table)),
             Kind::Balance => f.write_str("the name of an algorithm, or { NAME = { its parameters } }"),
         }
     }
@@ -172,7 +175,7 @@ impl Kind {
     fn table(&self) -> Option<&'static Table> {
         match *self {
             Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
-            Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } => Some(table),
+            Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } | Kind::TableOrTables(table) => Some(table),
             Kind::List(of) | Kind::Map { of, .. } => of.table(),
             _ => None,
         }
@@ -192,6 +195,7 @@ impl Kind {
             Kind::List(_) => "an array",
             Kind::Table(_) | Kind::Named(_) | Kind::Map { .. } | Kind::Open => "a table",
             Kind::Tables(_) => "an array of tables",
+            Kind::TableOrTables(_) => "a table or an array of tables",
             Kind::TableOr { table, key } if table.is_number(key) => "a number or a table",
             Kind::TableOr { .. } | Kind::Balance => "a string or a table",
             Kind::TableOrWord { .. } => "a table or a word",

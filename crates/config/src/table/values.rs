@@ -14,7 +14,7 @@ use crate::tree::{Node, Tree, quoted};
 impl Reader<'_> {
     /// Reads the value of `key`.
     pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        if matches!(kind, Kind::Text(Form::Secret)) {
+        if matches!(kind, Kind::Text(Form::Secret | Form::Users)) {
             self.findings.hide(node.span);
         }
         match (*kind, &node.tree) {
@@ -86,7 +86,12 @@ impl Reader<'_> {
             (Kind::Open, Tree::Table(_)) => Value::Open,
             (Kind::Named(table), Tree::Table(inner)) => Value::Named(self.named(table, inner)),
             (Kind::Map { keys, of }, Tree::Table(inner)) => Value::Map(self.map(keys, of, inner)),
-            (Kind::Tables(table), Tree::List(nodes)) => self.list(key, &Kind::Table(table), nodes, node),
+            (Kind::Tables(table) | Kind::TableOrTables(table), Tree::List(nodes)) => {
+                self.list(key, &Kind::Table(table), nodes, node)
+            }
+            (Kind::TableOrTables(table), Tree::Table(_)) => {
+                self.list(key, &Kind::Table(table), std::slice::from_ref(node), node)
+            }
             (Kind::Balance, Tree::Text(_) | Tree::Table(_)) => self.balance(node),
             _ => self.wrong_type(key, kind, node),
         }
@@ -141,7 +146,7 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        let is_secret = matches!(kind, Kind::Text(Form::Secret));
+        let is_secret = matches!(kind, Kind::Text(Form::Secret | Form::Users));
         let seen = if is_secret { node.tree.type_name().to_string() } else { node.tree.seen() };
         let help = match (kind, &node.tree) {
             _ if is_secret => "write it in quotes".to_string(),

@@ -35,8 +35,8 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
     }
     if let Some(node) = root.get("dynamic_resources") {
         node.lost(
-            "xDS has only endpoints here",
-            "write pools in the file, with discover = { xds = { cluster = \"NAME\" } }",
+            "what comes over xDS is not in the file",
+            "[provider.xds] for all of it, or discover = { xds = { cluster = \"NAME\" } } of a pool for its endpoints",
             ledger,
         );
     }
@@ -218,7 +218,11 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
         }
     }
     if let Some(rds) = config.get("rds") {
-        rds.lost("routes do not come by xDS", "write the [[route]]s in the file", ledger);
+        rds.lost(
+            "its routes are not in the file",
+            "[provider.xds] takes listeners and routes of a control plane",
+            ledger,
+        );
     }
     config.lost(
         "the connection manager has no such setting here",

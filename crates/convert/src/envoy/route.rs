@@ -258,7 +258,11 @@ fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
             continue;
         }
         let Some(cluster) = policy.at("cluster").and_then(Node::text).filter(|_| set.get("mirror").is_none()) else {
-            policy.lost("a route has one mirror, to one cluster", "mirror of the [[route]]", ledger);
+            policy.lost(
+                "only the first mirror to one cluster is carried over",
+                "mirror of the [[route]], which takes several",
+                ledger,
+            );
             continue;
         };
         policy.take("cluster", ledger);

@@ -24,7 +24,11 @@ pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut Tab
             _ => mirror(directive, constants, set, world),
         }
         for other in others {
-            world.ledger.changes(other.line, "a route has one mirror", "mirror the copies again, or in the network");
+            world.ledger.changes(
+                other.line,
+                "only the first mirror is carried over",
+                "mirror of the [[route]], which takes several",
+            );
         }
     }
     for directive in group(levels, "mirror_request_body") {

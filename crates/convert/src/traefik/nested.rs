@@ -19,7 +19,11 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
             continue;
         };
         if service.set.get("mirror").is_some() {
-            mirror.lost("a route has one mirror", "mirror the copies again, or in the network", ledger);
+            mirror.lost(
+                "only the first mirror is carried over",
+                "mirror of the [[route]], which takes several",
+                ledger,
+            );
             continue;
         }
         mirror.carried(ledger);

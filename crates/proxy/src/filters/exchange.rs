@@ -19,7 +19,7 @@ use crate::side::copy::RequestCopy;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
-use evenkeel_config::plan::Scheme;
+use evenkeel_config::plan::{MIRRORS_MAX, Scheme};
 use evenkeel_tokens::{Checked, Refused};
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::prefixes::Prefixes;
@@ -74,10 +74,10 @@ pub struct Exchange<'c> {
     pub(super) serves_stored: Cell<bool>,
     /// Response that is to be stored once its body is complete.
     pub(super) filling: Cell<Option<Box<Filling>>>,
-    /// Copy of the request for `mirror` of the route, while its body is still to come.
-    pub(crate) copying: Cell<Option<Box<RequestCopy>>>,
-    /// Decision of `mirror` of the route.
-    pub(super) copied: Copied,
+    /// Copies of the request for `mirror` of the route, while its body is still to come.
+    pub(crate) copying: Cell<Vec<RequestCopy>>,
+    /// Decision of each `mirror` of the route.
+    pub(super) copied: [Copied; MIRRORS_MAX],
     /// Token of the request, or the reason why it is refused, if the route verifies tokens.
     pub(super) token: Option<Result<Checked, Refused>>,
     /// Trace of the request, if tracing is on.
@@ -123,8 +123,8 @@ impl<'c> Exchange<'c> {
             cached: Cell::new(None),
             serves_stored: Cell::new(false),
             filling: Cell::new(None),
-            copying: Cell::new(None),
-            copied: Copied::No,
+            copying: Cell::default(),
+            copied: [Copied::No; MIRRORS_MAX],
             token: None,
             trace: None,
             sends_host_of_endpoint: false,

@@ -116,7 +116,7 @@ fn is_expired(client: &Client<'_>, record: &Record<'_>, opened: &Opened<'_>) -> 
 /// Returns the response to a request for which no endpoint was found: that of the attempt before, if there was one.
 #[cold]
 fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<Response>) -> Option<Response> {
-    let reply = none.count(pool).map(|why| Response::new(503, why));
+    let reply = none.count(pool).map(|why| Response::new(none.status(pool), why));
     record.blame(match (&reply, &last) {
         (None, _) => Cause::Client,
         (_, None) => Cause::Proxy,

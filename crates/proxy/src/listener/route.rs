@@ -1,5 +1,5 @@
-//! Routing of requests by host, then by path, then by further criteria. The most specific match wins; the order in the
-//! configuration does not matter.
+//! Routing of requests by host, then by path, then by further criteria. The most specific match wins; of those that
+//! are equally specific, the one whose route has the lower `order`.
 
 use super::by_host::ByHost;
 use super::candidates::Candidates;
@@ -47,7 +47,7 @@ impl Router {
         let matches: Vec<Vec<Match>> = plan.routes.iter().map(Route::matches).collect();
         let mut naming: HashMap<&str, Vec<RouteId>> = HashMap::new();
         let mut naming_none = Vec::new();
-        for (id, route) in plan.routes.iter().enumerate() {
+        for (id, route) in plan.routes_in_order() {
             if route.listeners.is_empty() {
                 naming_none.push(id);
             }
@@ -84,8 +84,8 @@ impl Router {
         self.sole.or_else(|| self.find_one(request, &sender()))
     }
 
-    /// Returns the route of a listener that reads no requests.
-    pub fn of_sessions(&self) -> Option<RouteId> {
+    /// Returns the route of a listener for datagrams, which have nothing to match.
+    pub fn of_datagrams(&self) -> Option<RouteId> {
         let request = Request { method: "", target: "/", host: b"", fields: Fields { bytes: b"", rows: &mut [] } };
         self.find(&request, || Sender { client: Ipv4Addr::UNSPECIFIED.into(), scheme: Scheme::Http })
     }
@@ -142,7 +142,8 @@ impl<'p> Matches<'p> {
     }
 }
 
-/// Builds the paths of one host's matches. On equal path and rank the earlier one wins.
+/// Builds the paths of one host's matches, which are in the order of their routes. On equal path and rank the earlier one
+/// wins.
 fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
     let mut paths: Paths<Vec<(RouteId, &Match)>> = Paths::default();
     for (id, matching) in matches {
@@ -221,6 +222,52 @@ mod tests {
         let paths = ["/", "/x", "/api/x", "/a"];
         assert_eq!(found(&plan, 0, &paths), ["a", "a", "/api/*", "a/a"]);
         assert_eq!(found(&plan, 1, &paths), ["default", "default", "/api/*", "a/a"]);
+    }
+
+    #[test]
+    fn of_equally_specific_routes_the_lower_order_wins_and_of_others_the_more_specific_one() {
+        let plan = plan(
+            "[listener.a]\nbind = ['127.0.0.1:1']\n\
+             [[route]]\npool = 'p'\nname = 'third'\norder = 3\nmatch = { prefix = '/x' }\n\
+             [[route]]\npool = 'p'\nname = 'second'\norder = 2\nmatch = { prefix = '/x', header = { b = '1' } }\n\
+             [[route]]\npool = 'q'\nname = 'first'\norder = 1\nmatch = { prefix = '/x', header = { c = { present = false } } }\n\
+             [[route]]\npool = 'q'\nname = 'exact'\norder = 9\nmatch = { path = '/x/y' }\n\
+             [[route]]\npool = 'q'\nname = 'fourth'\norder = 4\nmatch = { prefix = '/x' }\n\
+             [[route]]\npool = 'q'\nname = 'own'\norder = 5\nmatch = { listener = ['a'], prefix = '/z' }\n\
+             [[route]]\npool = 'q'\nname = 'common'\nmatch = { prefix = '/z' }\n",
+        );
+        let router = &Router::of_plan(&plan)[0];
+        for (target, fields, want) in [
+            ("/x", &[][..], "first"),
+            ("/x", &[(b"b", b"1")], "first"),
+            ("/x", &[(b"b", b"1"), (b"c", b"1")], "second"),
+            ("/x", &[(b"c", b"1")], "third"),
+            ("/x/y", &[], "exact"),
+            ("/z", &[], "own"),
+        ] {
+            let fields: &[(&[u8; 1], &[u8; 1])] = fields;
+            let mut table: Table = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+            let request = Request { method: "GET", target, host: b"a", fields: table.fields() };
+            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+            let found = router.find(&request, sender).map(|id| &*plan.routes[id].name);
+            assert_eq!(found, Some(want), "{target} {fields:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_sessions_counts_for_the_same_name_and_protocol() {
+        let plan = plan(
+            "[listener.a]\nbind = ['127.0.0.1:1']\nmode = 'tcp'\n\
+             [[route]]\npool = 'p'\nname = 'second'\norder = 2\nmatch = { listener = ['a'], host = ['a.example', 'b.example'] }\n\
+             [[route]]\npool = 'q'\nname = 'first'\norder = 1\nmatch = { listener = ['a'], host = ['a.example'] }\n\
+             [[route]]\npool = 'q'\nname = 'wild'\nmatch = { listener = ['a'], host = ['*.example'] }\n",
+        );
+        let routes = super::super::tls_route::TlsRoutes::of_plan(&plan).remove(0).expect("a listener for sessions");
+        let found = |name: &str| {
+            let hello = evenkeel_wire::tls_hello::Hello { server_name: Some(name.into()), alpn: Vec::new() };
+            routes.find(Some(&hello)).map(|id| &*plan.routes[id].name)
+        };
+        assert_eq!(["a.example", "b.example", "c.example"].map(found), [Some("first"), Some("second"), Some("wild")]);
     }
 
     /// Nanoseconds of a lookup, at best of several rounds.

@@ -78,10 +78,31 @@ fn why(
     match taken {
         _ if is_taken && route.is_plain() => "host and path match, and no matching route is more specific".to_string(),
         _ if is_taken => "it matches in all, and no matching route is more specific".to_string(),
+        Some(taken) if tie(route, taken, request, sender) => {
+            format!("it matches, and so does route \"{}\", which has the lower order", taken.name)
+        }
         Some(taken) => format!("it matches, but route \"{}\" is more specific", taken.name),
         // A more specific host matched first, and none of its paths did.
         None => "it matches, but a route with a more specific host owns that host's paths".to_string(),
     }
+}
+
+/// True if neither route is more specific for a request that both match, so that their order has decided.
+fn tie(route: &Route, taken: &Route, request: &Request<'_, '_>, sender: &Sender) -> bool {
+    let met =
+        |of: &Route| of.matches().into_iter().filter(|one| miss(one, request, sender).is_none()).collect::<Vec<_>>();
+    let shares_host = |a: &Match, b: &Match| {
+        a.hosts.is_empty() && b.hosts.is_empty() || a.hosts.iter().any(|host| b.hosts.contains(host))
+    };
+    let shares_path = |a: &Match, b: &Match| {
+        let theirs = b.path.forms();
+        a.path.forms().iter().any(|ours| theirs.iter().any(|form| form.shape() == ours.shape()))
+    };
+    let same = |a: &Match, b: &Match| a.rank() == b.rank() && shares_host(a, b) && shares_path(a, b);
+    let theirs = met(taken);
+    route.order > taken.order
+        && route.listeners.is_empty() == taken.listeners.is_empty()
+        && met(route).iter().any(|a| theirs.iter().any(|b| same(a, b)))
 }
 
 /// Part of a match that a request misses, in the order in which they are compared.
@@ -178,6 +199,25 @@ mod tests {
         assert_eq!(elsewhere.route.as_deref(), Some("inner"));
         assert_eq!(elsewhere.routes[2].why, "it is for other hosts (*.example)");
         assert!(explain(&plan(), Some("nix"), "a", "/").unwrap_err().contains("HTTP listeners: web, inner"));
+    }
+
+    #[test]
+    fn names_the_order_where_it_decides() {
+        let text = "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.a]\nendpoints = ['127.0.0.1:3']\n\
+                    [[route]]\nname = 'second'\npool = 'a'\norder = 2\nmatch = { path = '/{x}' }\n\
+                    [[route]]\nname = 'first'\npool = 'a'\norder = 1\nmatch = { path = '/{y}' }\n\
+                    [[route]]\nname = 'rest'\npool = 'a'\n";
+        let outcome = evenkeel_config::parse_str("test.toml", text, &|_| None);
+        let routed = explain(&outcome.plan.expect("a plan"), None, "a", "/x").unwrap();
+        let why: Vec<_> = routed.routes.iter().map(|route| &*route.why).collect();
+        assert_eq!(
+            why,
+            [
+                "it matches, and so does route \"first\", which has the lower order",
+                "host and path match, and no matching route is more specific",
+                "it matches, but route \"first\" is more specific",
+            ]
+        );
     }
 
     #[test]

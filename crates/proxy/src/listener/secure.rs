@@ -92,10 +92,15 @@ async fn shake<'t, 'c>(
 }
 
 /// Builds the fields about the client's certificate, for endpoints and the access log. A certificate in `info` was
-/// verified.
+/// verified, unless the handshake has noted that it is invalid: then nothing in it is proven, and no field has it.
 fn of_certificate(info: &Info) -> Note {
-    let identity = info.peer_certificates.first().and_then(Identity::of);
-    let verified = if identity.is_some() { "SUCCESS" } else { "NONE" };
+    let invalid = Proof::invalid();
+    let identity = info.peer_certificates.first().filter(|_| invalid.is_none()).and_then(Identity::of);
+    let verified = match invalid {
+        Some(why) => &*format!("FAILED:{why}"),
+        None if identity.is_some() => "SUCCESS",
+        None => "NONE",
+    };
     let mut fields = format!("X-Client-Cert-Verified: {verified}\r\n").into_bytes();
     let mut log = b",\"client_cert\":".to_vec();
     quoted(&mut log, verified.as_bytes());

@@ -1,5 +1,5 @@
-//! Routing of sessions: to the listener's pool, or for TLS passthrough by the server name and the ALPN protocols of the
-//! ClientHello. The most specific match wins; the order in the configuration does not matter.
+//! Routing of sessions: by the server name and the ALPN protocols of the ClientHello, or all of them alike. The most
+//! specific match wins; of those that are equally specific, the one whose route has the lower `order`.
 
 use super::by_host::ByHost;
 use crate::listener::route::RouteId;
@@ -14,8 +14,9 @@ use std::sync::Arc;
 pub struct TlsRoutes {
     named: ByHost<Vec<ByAlpn>>,
     any: Vec<ByAlpn>,
-    /// Route to the listener's own pool, if it has one.
-    own: Option<RouteId>,
+    /// Route of every other session, TLS or not: to the listener's own pool, or the route without hosts and protocols of
+    /// a listener that has none.
+    rest: Option<RouteId>,
 }
 
 /// A route and its ALPN protocols; an empty list matches any.
@@ -33,7 +34,7 @@ impl TlsRoutes {
         let tcp = plan.listeners.iter().filter(is_tcp);
         let mut by_listener: HashMap<&str, (&Arc<Listener>, TlsRoutes)> =
             tcp.map(|listener| (&*listener.name, (listener, TlsRoutes::default()))).collect();
-        for (id, route) in plan.routes.iter().enumerate() {
+        for (id, route) in plan.routes_in_order() {
             for name in &route.listeners {
                 if let Some((listener, routes)) = by_listener.get_mut(&**name) {
                     routes.add(listener, id, route);
@@ -45,8 +46,12 @@ impl TlsRoutes {
     }
 
     fn add(&mut self, listener: &Listener, id: RouteId, route: &Route) {
-        if listener.pool.is_some() && route.name == listener.name {
-            self.own = Some(id);
+        let takes_rest = match listener.pool {
+            Some(_) => route.name == listener.name,
+            None => route.matching.hosts.is_empty() && route.alpn.is_empty(),
+        };
+        if takes_rest {
+            self.rest.get_or_insert(id);
             return;
         }
         let row = || ByAlpn { alpn: route.alpn.iter().map(|p| p.as_bytes().into()).collect(), route: id };
@@ -64,7 +69,7 @@ impl TlsRoutes {
     /// Returns the route for a session; `None` if none matches. `hello` is the client's ClientHello, if it could be
     /// read.
     pub fn find(&self, hello: Option<&Hello>) -> Option<RouteId> {
-        hello.and_then(|hello| self.asked(hello)).or(self.own)
+        hello.and_then(|hello| self.asked(hello)).or(self.rest)
     }
 
     fn asked(&self, hello: &Hello) -> Option<RouteId> {

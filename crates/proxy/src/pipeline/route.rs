@@ -145,7 +145,7 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: looks(&rules.filters) || looks(rules.filters_of(id)) || record.copying.get_mut().is_some(),
+        wants_body: looks(&rules.filters) || looks(rules.filters_of(id)) || !record.copying.get_mut().is_empty(),
     })
 }
 

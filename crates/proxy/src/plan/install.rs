@@ -69,8 +69,8 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
 fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
     let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
     let auth = route.forward_auth.as_ref().and_then(|_| of_filters.next());
-    let mirror = route.mirror.as_ref().and_then(|_| of_filters.next());
-    (auth.is_some() || mirror.is_some()).then_some(Services { auth, mirror })
+    let mirrors: Box<[_]> = of_filters.take(route.mirrors.len()).collect();
+    (auth.is_some() || !mirrors.is_empty()).then_some(Services { auth, mirrors })
 }
 
 /// Installs a plan without awaiting, so that no request sees half of it.

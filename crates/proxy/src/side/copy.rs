@@ -50,9 +50,9 @@ impl Mirror {
 
     /// Makes a copy of a request, whose body follows by [`RequestCopy::push`]. `key` is its hash key for the pool's
     /// algorithm.
-    pub fn copy(self: &Rc<Mirror>, request: SideRequest, key: Option<u64>) -> Box<RequestCopy> {
+    pub fn copy(self: &Rc<Mirror>, request: SideRequest, key: Option<u64>) -> RequestCopy {
         self.pool.mirrored.set(self.pool.mirrored.get() + 1);
-        Box::new(RequestCopy { mirror: self.clone(), request, key, is_counted: false })
+        RequestCopy { mirror: self.clone(), request, key, is_counted: false }
     }
 }
 
@@ -70,10 +70,10 @@ impl RequestCopy {
     }
 
     /// Sends the copy, in a task of its own, and drops the answer.
-    pub fn send(mut self: Box<RequestCopy>) {
+    pub fn send(mut self) {
         self.is_counted = true;
         spawn(async move {
-            let RequestCopy { mirror, request, key, .. } = &mut *self;
+            let RequestCopy { mirror, request, key, .. } = &mut self;
             let (core, pool) = (mirror.prober.core(), &*mirror.pool);
             let timer = core.wheel.timer();
             let deadline = timer.tick_after(mirror.timeout);

@@ -111,7 +111,8 @@ async fn open<'r>(
     };
     record.host = hello.and_then(|hello| hello.server_name).map(String::into_boxed_str);
     // Routes of sessions have no other action, as the configuration was checked.
-    let pool = rules.target(route).only().expect("a route of sessions leads to a pool");
+    let target = rules.target(route);
+    let pool = target.pool_of_client(client.core, client.peer.ip).expect("a route of sessions leads to a pool");
     (record.route, record.pool) = (route, Some(&**pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());

@@ -29,6 +29,8 @@ pub struct Key {
 pub struct Flow {
     /// Arrival of the first datagram.
     pub began: Instant,
+    /// Pool that the flow was drawn for; `None` until its first datagram is passed on.
+    pub pool: Option<Rc<WorkerPool>>,
     /// Connection to the endpoint; `None` until the next datagram picks one.
     pub link: Option<Link>,
     /// The endpoint that failed last, to be avoided by the next pick if there is another.
@@ -90,6 +92,7 @@ impl Flow {
     pub fn new(place: Option<OpenConnection>, now: Instant) -> Flow {
         Flow {
             began: now,
+            pool: None,
             link: None,
             failed: None,
             tries: 0,

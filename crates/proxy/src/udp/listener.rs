@@ -10,6 +10,7 @@ use crate::observe::stats::UdpStats;
 use crate::peer::admission::TooMany;
 use crate::peer::hash_key;
 use crate::upstream::pool::WorkerPool;
+use crate::upstream::target::Target;
 use evenkeel_balance::{Clock, Exclusion, FailureKind, Instant, NoPick, Outcome, Request, Slot};
 use evenkeel_net::datagrams::recv_batch::{JOINED_MAX, RecvBatch, SLOTS};
 use evenkeel_net::datagrams::send_batch::{SendBatch, To};
@@ -116,7 +117,7 @@ impl UdpListener {
         let mut why = LostDatagram::Unreachable;
         for _ in 0..TRIES {
             let Some((key, flow)) = flows.get_mut(index) else { break };
-            let linked = if flow.link.is_some() { Ok(()) } else { self.link(listener, flow, key, index, now) };
+            let linked = if flow.link.is_some() { Ok(()) } else { self.link(core, listener, (flow, key, index), now) };
             match (linked, &mut flow.link) {
                 (Ok(()), Some(link)) => {
                     let flushed = sending.flush(&link.socket, received);
@@ -228,15 +229,24 @@ impl UdpListener {
     /// Picks and connects an endpoint for a flow.
     fn link(
         &self,
+        core: &Core,
         listener: &Listener,
-        flow: &mut Flow,
-        key: &Key,
-        index: Index,
+        (flow, key, index): (&mut Flow, &Key, Index),
         now: Instant,
     ) -> Result<(), LostDatagram> {
-        let rules = listener.rules();
-        let pool = pool_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
-        let hash = pool.plan().key().map(|_| hash_key::of_client(key.client.ip().to_canonical()));
+        let (rules, client) = (listener.rules(), key.client.ip().to_canonical());
+        let target = target_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
+        // By name, as a change of its algorithm makes a pool anew.
+        let drawn = flow.pool.as_ref().and_then(|drawn| target.pools().find(|pool| pool.name == drawn.name));
+        let pool = match drawn {
+            Some(pool) => pool,
+            None => {
+                flow.failed = None;
+                target.pool_of_client(core, client).ok_or(LostDatagram::NoEndpoint)?
+            }
+        };
+        flow.pool = Some(pool.clone());
+        let hash = pool.plan().key().map(|_| hash_key::of_client(client));
         let pick = |tried: &[Slot]| pool.balancer.borrow_mut().start(&Request { key: hash, tried, beyond: false }, now);
         // An endpoint that has failed is used again if there is no other.
         let picked = match flow.failed {
@@ -328,17 +338,16 @@ impl UdpListener {
     /// datagram. Draining endpoints keep theirs.
     pub fn look(&self, now: Instant) {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
-        let Some(pool) = pool_of(&listener.rules()).cloned() else { return };
-        let down: Vec<Slot> = {
-            let balancer = pool.balancer.borrow();
-            let excluded = balancer.set().excluded().iter();
-            excluded.filter(|(.., why)| *why == Exclusion::Unhealthy).map(|(slot, ..)| *slot).collect()
-        };
+        let rules = listener.rules();
+        let Some(target) = target_of(&rules) else { return };
+        let pools: Vec<(&Rc<WorkerPool>, Vec<Slot>)> = target.pools().map(|pool| (pool, unhealthy(pool))).collect();
         for flow in state.flows.iter_mut() {
             let Some(link) = &flow.link else { continue };
             let slot = link.ticket.slot();
-            let is_here = pool.endpoints.has(slot, &link.endpoint) && !link.endpoint.is_gone();
-            if !is_here || down.contains(&slot) {
+            let may_stay = pools.iter().find(|(pool, _)| pool.name == link.pool.name).is_some_and(|(pool, down)| {
+                pool.endpoints.has(slot, &link.endpoint) && !link.endpoint.is_gone() && !down.contains(&slot)
+            });
+            if !may_stay {
                 flow.leave(now);
                 listener.stats.udp.moved.add(1);
             }
@@ -358,9 +367,16 @@ const NOW: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nse
 
 const EVENT: epoll::Event = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
 
-/// The pool of a listener, that of its route for any host and path: datagrams have neither.
-fn pool_of(rules: &Rules) -> Option<&Rc<WorkerPool>> {
-    rules.compiled.router.of_sessions().and_then(|route| rules.routes.target(route)?.only())
+/// Pools of a listener's route for any host and path: datagrams have neither.
+fn target_of(rules: &Rules) -> Option<&Target> {
+    rules.compiled.router.of_datagrams().and_then(|route| rules.routes.target(route))
+}
+
+/// Slots of a pool's endpoints that fail their checks.
+fn unhealthy(pool: &WorkerPool) -> Vec<Slot> {
+    let balancer = pool.balancer.borrow();
+    let excluded = balancer.set().excluded().iter();
+    excluded.filter(|(.., why)| *why == Exclusion::Unhealthy).map(|(slot, ..)| *slot).collect()
 }
 
 /// Ends the link of a flow whose endpoint refused a datagram (ICMP port unreachable); the next datagram picks another.

@@ -170,6 +170,14 @@ pub enum NoPlace {
 }
 
 impl NoPlace {
+    /// Status for the client: that of a pool without any endpoint, if the pool has none.
+    #[cold]
+    pub fn status(self, pool: &WorkerPool) -> u16 {
+        let balancer = pool.balancer.borrow();
+        let has_none = balancer.set().is_empty() && balancer.set().excluded().is_empty();
+        if self == NoPlace::Pick(NoPick::Empty) && has_none { pool.plan().empty_status.unwrap_or(503) } else { 503 }
+    }
+
     /// Counts it, and returns the text for the client; `None` if that has left.
     #[cold]
     pub fn count(self, pool: &WorkerPool) -> Option<String> {

@@ -138,6 +138,11 @@ impl<'r> Tries<'r> {
         members.any(|m| m.slot != here && !tried.contains(&m.slot) && !balancer.loads().is_full(m))
     }
 
+    /// True if the settings allow another try at an endpoint that has answered with a status.
+    pub fn may_return(&self) -> bool {
+        self.retries.plan.settings.same_endpoint
+    }
+
     /// True if the settings list this failure as one to retry.
     pub fn minds(&self, failure: Failure) -> bool {
         self.retries.plan.settings.on.admit(failure)

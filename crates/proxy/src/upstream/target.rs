@@ -1,4 +1,4 @@
-//! Pools that a route's requests may go to: one, several by weight, or none.
+//! Pools that a route's requests, sessions or flows may go to: one, several by weight, or none.
 
 use super::pool::WorkerPool;
 use crate::core::Core;
@@ -24,8 +24,8 @@ pub enum Target {
 pub struct Services {
     /// Pool that `forward_auth` asks.
     pub auth: Option<Rc<WorkerPool>>,
-    /// Pool that gets the copies of `mirror`.
-    pub mirror: Option<Rc<WorkerPool>>,
+    /// Pools that get the copies of `mirror`, one for each of its tables.
+    pub mirrors: Box<[Rc<WorkerPool>]>,
 }
 
 /// Pools that share requests by weight.
@@ -37,12 +37,23 @@ pub struct Split {
 }
 
 impl Target {
-    /// Pool for a request; `None` if the route answers by itself. `client` is called for a split only.
+    /// Pool for a request; `None` if the route answers by itself. `client` is called for a split with a key only.
     #[inline]
     pub fn pool(&self, core: &Core, request: &Request<'_, '_>, client: impl FnOnce() -> IpAddr) -> Option<&WorkerPool> {
         match self {
             Target::Pool(pool) => Some(pool),
-            Target::Split(split) => split.pool(core, request, client()),
+            Target::Split(split) => split.pool(core, |key| hash_key::hash(key, request, client())).map(|pool| &**pool),
+            Target::Nowhere => None,
+        }
+    }
+
+    /// Pool for a session or flow of a client; `None` if the route answers by itself. IPv4-mapped addresses must be made
+    /// canonical first.
+    pub fn pool_of_client(&self, core: &Core, client: IpAddr) -> Option<&Rc<WorkerPool>> {
+        match self {
+            Target::Pool(pool) => Some(pool),
+            // The key can only be the address, as the configuration was checked.
+            Target::Split(split) => split.pool(core, |_| Some(hash_key::of_client(client))),
             Target::Nowhere => None,
         }
     }
@@ -65,14 +76,15 @@ impl Split {
         Split { pools: pools.collect(), weights: RefCell::new(weights), key }
     }
 
-    fn pool(&self, core: &Core, request: &Request<'_, '_>, client: IpAddr) -> Option<&WorkerPool> {
+    /// Draws a pool, or finds that of a key. `hash` is called for a split with a key only.
+    fn pool(&self, core: &Core, hash: impl FnOnce(&HashKey) -> Option<u64>) -> Option<&Rc<WorkerPool>> {
         let mut weights = self.weights.borrow_mut();
         weights.refresh();
         let shares = &weights.get().shares;
-        let at = match self.key.as_ref().and_then(|key| hash_key::hash(key, request, client)) {
+        let at = match self.key.as_ref().and_then(hash) {
             Some(hash) => shares.of_key(hash),
             None => shares.drawn(core.draw()),
         };
-        self.pools.get(at?).map(|pool| &**pool)
+        self.pools.get(at?)
     }
 }

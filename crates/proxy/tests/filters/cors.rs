@@ -14,6 +14,8 @@ const ROUTES: &str = "[[route]]\npool = 'web'\nmatch = { prefix = '/any' }\ncors
     headers = ['X-A', 'X-C'], expose = ['X-B'], max_age = '10m' }\n\
     [[route]]\npool = 'web'\nmatch = { prefix = '/own' }\ncors = { origins = ['https://a.example'], methods = ['*'], \
     headers = ['*'], credentials = true }\n\
+    [[route]]\npool = 'web'\nmatch = { prefix = '/world' }\ncors = { origins = ['*'], methods = ['*'], headers = ['*'], \
+    credentials = true }\n\
     [[route]]\npool = 'web'\nmatch = { prefix = '/closed' }\naccess = { deny = ['127.0.0.0/8'] }\n\
     cors = { origins = ['https://a.example'] }\n\
     [[route]]\npool = 'web'\nmatch = { prefix = '/plain' }\n";
@@ -222,4 +224,38 @@ fn pages_may_read_the_errors_of_this_side() {
     assert_eq!((answer.0, cors(&answer)[0]), (413, ("allow-origin", "https://a.example")));
     let answer = ask("h1", &proxy, "GET", "/some", &fields[..1]);
     assert_eq!((answer.0, cors(&answer)[0]), (503, ("allow-origin", "https://a.example")));
+}
+
+/// Gateway API's rule. Browsers take no star where pages have credentials.
+#[test]
+fn with_credentials_every_origin_is_named_but_that_of_sandboxed_pages() {
+    let (_endpoints, proxies) = proxies();
+    for (endpoint, proxy) in &proxies {
+        for client in ["h1", "h2"] {
+            let at = format!("{client}, {endpoint}");
+            let asks = [
+                ("Origin", "https://other.example:123"),
+                ("Access-Control-Request-Method", "PUT"),
+                ("Access-Control-Request-Headers", "x-header-1, x-header-2"),
+            ];
+            let preflight = ask(client, proxy, "OPTIONS", "/world", &asks);
+            for (name, value) in [
+                ("access-control-allow-origin", "https://other.example:123"),
+                ("access-control-allow-methods", "PUT"),
+                ("access-control-allow-headers", "x-header-1, x-header-2"),
+                ("access-control-allow-credentials", "true"),
+            ] {
+                assert_eq!(all(&preflight, name).as_deref(), Some(value), "{at}: {preflight:?}");
+            }
+            let answer = ask(client, proxy, "GET", "/world", &asks[..1]);
+            assert_eq!(
+                all(&answer, "access-control-allow-origin").as_deref(),
+                Some("https://other.example:123"),
+                "{at}"
+            );
+            assert!(all(&answer, "vary").is_some_and(|vary| vary.contains("Origin")), "{at}: {answer:?}");
+            let sandboxed = ask(client, proxy, "GET", "/world", &[("Origin", "null")]);
+            assert_eq!(all(&sandboxed, "access-control-allow-origin"), None, "{at}");
+        }
+    }
 }

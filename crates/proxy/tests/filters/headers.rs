@@ -100,6 +100,58 @@ async fn no_value_of_a_client_ends_its_field_and_begins_another() {
     }
 }
 
+#[tokio::test]
+async fn a_pool_changes_fields_of_requests_after_the_route_and_of_responses_before_it() {
+    let echoes = Echoes::start();
+    let other = "[pool.other]\nendpoints = ['$ENDPOINT']\nprotocol = '$PROTOCOL'\n";
+    let rest = format!(
+        "request_headers = {{ set = {{ X-Set = 'pool {{header.x-set}} {{query.q}}' }}, remove = ['X-Gone'] }}\n\
+         response_headers = {{ rename = {{ X-Powered-By = 'X-Power' }}, remove = ['Server'], \
+         set = {{ X-Asked = '{{path}} {{pool}}' }} }}\n{other}\
+         [[route]]\npool = 'web'\nmatch = {{ path = '/x' }}\nrequest_headers = {{ set = {{ X-Set = 'route', X-Gone = '1' }} }}\n\
+         response_headers = {{ set = {{ X-Power = 'route {{method}}', X-Host = '{{host}}' }} }}\n\
+         [[route]]\npool = 'web'\nmatch = {{ path = '/y' }}\n\
+         [[route]]\npool = 'other'\nmatch = {{ path = '/z' }}\n\
+         [[route]]\nsplit = {{ weights = {{ web = 1, other = 0 }} }}\nmatch = {{ path = '/split' }}\n\
+         [[route]]\nsplit = {{ weights = {{ web = 0, other = 1 }} }}\nmatch = {{ path = '/rest' }}\n"
+    );
+    for (endpoint, proxy) in echoes.proxies(&rest) {
+        for client in CLIENTS {
+            let sent = [("x-gone", "of the client"), ("x-set", "of the client")];
+            for (path, set, gone, server, power, asked) in [
+                ("/x?q=1", "pool route 1", false, None, Some(("x-power", "route GET")), Some("/x web")),
+                ("/y?q=2", "pool of the client 2", false, None, Some(("x-power", "tests")), Some("/y web")),
+                ("/z", "of the client", true, Some("echo/1"), Some(("x-powered-by", "tests")), None),
+                ("/split?q=3", "pool of the client 3", false, None, Some(("x-power", "tests")), Some("/split web")),
+                ("/rest", "of the client", true, Some("echo/1"), Some(("x-powered-by", "tests")), None),
+            ] {
+                let answer = ask(client, &proxy, path, &sent).await;
+                let at = format!("{client}, {endpoint}, {path}: {answer:?}");
+                assert_eq!(
+                    (got(&answer, "x-set"), got(&answer, "x-gone").len()),
+                    (vec![set], usize::from(gone)),
+                    "{at}"
+                );
+                assert_eq!((field(&answer, "server"), field(&answer, "x-asked")), (server, asked), "{at}");
+                if let Some((name, value)) = power {
+                    assert_eq!(fields(&answer, name), [value], "{at}");
+                }
+            }
+            let answer = ask(client, &proxy, "/x", &sent).await;
+            assert_eq!(field(&answer, "x-host"), Some("a"), "{client}, {endpoint}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_of_the_proxy_itself_have_no_fields_of_the_pool() {
+    let proxy = Proxy::with(&[own_addr()], "h2c = true", "response_headers = { set = { X-Pool = '1' } }", "");
+    for client in CLIENTS {
+        let answer = ask(client, &proxy, "/", &[]).await;
+        assert_eq!((answer.0, field(&answer, "x-pool")), (502, None), "{client}: {answer:?}");
+    }
+}
+
 /// HTTP/2 allows control characters in values that HTTP/1 does not have.
 #[test]
 fn a_value_with_a_control_character_is_not_sent_and_does_not_leave_the_clients_own() {

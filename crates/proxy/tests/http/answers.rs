@@ -1,5 +1,6 @@
 //! Responses that the proxy makes itself: their text for clients, and the reasons in the access log.
 
+use crate::support::endpoint::ok;
 use crate::support::log::Log;
 use crate::support::{Endpoint, Proxy, own_addr};
 use serde_json::Value;
@@ -44,6 +45,25 @@ fn an_answer_has_a_status_and_an_id_and_the_log_has_the_reason() {
         let reason = line["reason"].as_str().unwrap_or_else(|| panic!("no reason: {line}"));
         assert!(reason.contains(why), "{reason}");
     }
+}
+
+#[test]
+fn a_pool_without_any_endpoint_has_a_status_of_its_own_and_one_with_unusable_ones_has_not() {
+    let mut proxy = Proxy::start(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nh2c = true\n\
+         [pool.web]\nempty_status = 500\n\
+         [pool.drained]\nempty_status = 500\nendpoints = [{ addr = \"127.0.0.1:2\", drain = true }]\n\
+         [[route]]\npool = \"web\"\n[[route]]\npool = \"drained\"\nmatch = { path = \"/drained\" }\n",
+    );
+    let answer = |proxy: &Proxy, path: &str| {
+        proxy.client().send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).response().status()
+    };
+    assert_eq!((answer(&proxy, "/"), answer(&proxy, "/drained")), (500, 503));
+    let endpoint = Endpoint::answering(|_| ok("here"));
+    proxy.find(&[endpoint.addr]);
+    assert_eq!(answer(&proxy, "/"), 200);
+    proxy.find(&[]);
+    assert_eq!(answer(&proxy, "/"), 500);
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod peers;
 mod reload;
 mod sessions;
 mod source;
+mod splits;
 mod tls;

@@ -51,6 +51,34 @@ fn a_client_gets_the_certificate_for_its_name_and_a_reload_changes_it() {
 }
 
 #[test]
+fn certificates_may_stand_in_the_configuration() {
+    if !installed(&["curl", "openssl"]) {
+        return;
+    }
+    let (ca, a, b) = (Authority::new("ca"), Certificate::of("a.test"), Certificate::of("b.test"));
+    let endpoint = answering(ca.server("b.test", &[], |_| ()), |_| crate::support::endpoint::ok("secured"));
+    let text = |path: &Path| format!("{:?}", std::fs::read_to_string(path).unwrap());
+    let config = |of: &Certificate, trusted: &Path| {
+        format!(
+            "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\n\
+             tls = {{ certificates = [{{ cert = {}, key = {} }}] }}\n\
+             [pool.web]\nendpoints = [\"{}\"]\ntls = {{ ca = {}, server_name = \"b.test\" }}\n",
+            text(&of.cert()),
+            text(&of.key()),
+            endpoint.addr,
+            text(trusted)
+        )
+    };
+    let mut proxy = Proxy::start(&config(&a, &ca.pem()));
+    assert_eq!(fetch(&proxy, "a.test", &a.cert()).unwrap(), "secured");
+    proxy.reload(&config(&b, &ca.pem())).unwrap();
+    assert_eq!(fetch(&proxy, "b.test", &b.cert()).unwrap(), "secured");
+    // Another authority than that of the endpoint.
+    proxy.reload(&config(&b, &b.cert())).unwrap();
+    assert!(fetch(&proxy, "b.test", &b.cert()).unwrap().contains("502"));
+}
+
+#[test]
 fn a_pool_trusts_the_authority_of_its_file() {
     if !installed(&["openssl"]) {
         return;

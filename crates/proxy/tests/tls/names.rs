@@ -1,9 +1,9 @@
 //! Choice of the certificate, by the name and the key types of the client.
 
 use crate::support::pki::{Issued, Pki, config};
-use crate::support::tls::{TlsClient, V12, V13};
+use crate::support::tls::{BOTH, TlsClient, V12, V13};
 use crate::support::{Endpoint, Proxy};
-use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
+use rcgen::{CertificateParams, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
@@ -127,5 +127,52 @@ fn of_several_for_a_name_a_client_sees_the_first_whose_key_it_knows() {
         let mut provider = default_provider();
         provider.cipher_suites.retain(|suite| format!("{:?}", suite.suite()).contains(suites));
         assert_eq!(shown(&proxy, provider, V12, "a.test").0, wanted.der.to_vec(), "{suites}");
+    }
+}
+
+/// The cases of Gateway API's conformance test HTTPRouteHTTPSListenerDetectMisdirectedRequests.
+#[test]
+fn a_request_for_a_host_of_another_group_than_the_server_name_gets_a_421() {
+    let (pki, endpoint) = (Pki::new(), Endpoint::saying("hello"));
+    let names = ["first.example", "second.example", "*.wild.example", "unknown.example"].map(str::to_string).to_vec();
+    let names = CertificateParams::new(names).expect("names").subject_alt_names;
+    let own = pki.issue_with("first.example", &PKCS_ECDSA_P256_SHA256, |params| params.subject_alt_names = names);
+    let trusting = pki.client(BOTH, None);
+    let proxy = Proxy::start(&format!(
+        "[runtime]\nworkers = 1\n[listener.web]\nbind = [\"$BIND\"]\nerrors = 'detailed'\n[listener.web.tls]\n\
+         certificates = [{}]\n\
+         host_groups = ['second.example', '*.wild.example', 'fourth.wild.example']\n\
+         [pool.web]\nendpoints = [\"{}\"]\n[[route]]\npool = 'web'\n\
+         match = {{ host = ['first.example', 'second.example', '*.wild.example'] }}\n",
+        own.entry(),
+        endpoint.addr
+    ));
+    for (server_name, cases) in [
+        ("first.example", &[("first.example", 200), ("second.example:443", 421), ("unknown.example", 404)][..]),
+        ("second.example", &[("Second.example", 200), ("first.example", 421), ("unknown.example", 421)]),
+        (
+            "third.wild.example",
+            &[
+                ("third.wild.example", 200),
+                ("fifth.wild.example", 200),
+                ("fourth.wild.example", 421),
+                ("second.example", 421),
+                ("unknown.example", 421),
+            ],
+        ),
+        ("fourth.wild.example", &[("fourth.wild.example", 200), ("fifth.wild.example", 421)]),
+        ("unknown.example", &[("first.example", 200), ("unknown.example", 404)]),
+    ] {
+        // All of them over one connection, which none of the answers ends.
+        let mut client = TlsClient::connect(proxy.addr(), trusting.clone(), server_name).unwrap();
+        for (host, status) in cases {
+            let answer = client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).response();
+            assert_eq!(answer.status(), *status, "{server_name} {host}: {}", answer.body_text());
+            assert!(
+                *status != 421 || answer.head.starts_with("HTTP/1.1 421 Misdirected Request\r\n"),
+                "{}",
+                answer.head
+            );
+        }
     }
 }

@@ -38,6 +38,46 @@ fn an_endpoint_shows_its_own_address_or_the_name_of_the_pool() {
 }
 
 #[test]
+fn an_endpoint_shows_one_of_the_names_of_the_pool_whatever_name_is_requested() {
+    let pki = Pki::new();
+    let uri = |text: &str| SanType::URI(text.try_into().unwrap());
+    let of = |names: Vec<SanType>| {
+        pki.issue_with("unused.test", &PKCS_ECDSA_P256_SHA256, |params| params.subject_alt_names = names)
+    };
+    let dns = |text: &str| SanType::DnsName(text.try_into().unwrap());
+    let own = pki.own("own.inside", |params| params.subject_alt_names.push(uri("spiffe://inside/own")));
+    let (both, wild) = (of(vec![dns("abc.inside"), uri("spiffe://inside/api")]), of(vec![dns("*.b.inside")]));
+    for (shown, ca, names, status) in [
+        (&both, pki.ca(), "'abc.inside'", 200),
+        (&both, pki.ca(), "'dce.inside'", 502),
+        (&both, pki.ca(), "'spiffe://inside/api'", 200),
+        (&both, pki.ca(), "'spiffe://inside/ap'", 502),
+        (&both, pki.ca(), "'spiffe://inside/other', 'ABC.inside'", 200),
+        (&both, pki.ca(), "'*.inside'", 502),
+        (&wild, pki.ca(), "'abc.b.inside'", 200),
+        (&wild, pki.ca(), "'*.b.inside'", 200),
+        (&wild, pki.ca(), "'spiffe://inside/api'", 502),
+        (&own, own.cert.clone(), "'spiffe://inside/own'", 200),
+        (&own, own.cert.clone(), "'abc.inside'", 502),
+        // The right name, of an authority that is not trusted.
+        (&both, own.cert.clone(), "'abc.inside'", 502),
+    ] {
+        let asked = Arc::new(Mutex::new(None));
+        let seen = asked.clone();
+        let endpoint = crate::support::tls::endpoint(pki.serving(shown), move |stream| {
+            *seen.lock().unwrap() = stream.get_ref().conn.server_name().map(str::to_string);
+            let mut line = String::new();
+            while std::io::BufRead::read_line(stream, &mut line).is_ok_and(|n| n > 2) {}
+            let _ = stream.get_mut().write_all(&ok("secured"));
+        });
+        let proxy = before(&endpoint, &format!("{{ ca = {ca:?}, server_name = 'asked.inside', names = [{names}] }}"));
+        let answer = proxy.client().get("/");
+        assert_eq!(answer.status(), status, "{names}: {}", answer.body_text());
+        assert!(status != 200 || asked.lock().unwrap().as_deref() == Some("asked.inside"), "{names}");
+    }
+}
+
+#[test]
 fn an_endpoint_that_wants_a_certificate_is_shown_that_of_the_pool() {
     let pki = Pki::new();
     let [server, own] = ["b.test", "balancer.test"].map(|name| pki.issue(name));

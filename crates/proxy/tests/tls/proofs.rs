@@ -7,6 +7,7 @@ use crate::support::tls::{TlsClient, V12, V13};
 use crate::support::{Endpoint, Proxy, tool, wait_until};
 use evenkeel_peers::installed;
 use evenkeel_proxy::stats::Unsecured;
+use rcgen::PKCS_ECDSA_P256_SHA256;
 use rustls::HandshakeKind;
 use sha2::{Digest, Sha256};
 
@@ -104,6 +105,45 @@ fn where_certificates_are_optional_a_client_without_one_is_marked_as_such() {
     let lines = log.lines(proxy);
     assert_eq!((&lines[0]["client_cert"], lines[0].get("client_cert_subject")), (&"NONE".into(), None));
     assert_eq!(lines[1]["client_cert"], "SUCCESS");
+}
+
+#[test]
+fn where_certificates_are_unverified_endpoints_see_which_are_invalid_and_nothing_of_them() {
+    for versions in [V12, V13] {
+        let (pki, endpoint, log) = (Pki::new(), Endpoint::saying("hello"), Log::new());
+        let (server, shop) = (pki.issue("a.test"), pki.numbered("shop.test", 0xa7));
+        let (stranger, other) = (Pki::named("another authority"), pki.numbered("shop.test", 0xa8));
+        let unknown = stranger.issue("shop.test");
+        let expired = pki.issue_with("shop.test", &PKCS_ECDSA_P256_SHA256, |params| {
+            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        });
+        let tls = asking(&pki, &server, &format!("mode = 'unverified', crl = {:?}", pki.crl(&[0xa8])));
+        let proxy = Proxy::start(&config(&tls, &endpoint, &log.config()));
+        let failed = |why: &str| vec![format!("x-client-cert-verified: FAILED:{why}")];
+        for (shows, wanted, is_resumed) in [
+            (None, vec!["x-client-cert-verified: NONE".to_string()], true),
+            (Some(&shop), of(&shop), true),
+            (Some(&unknown), failed("unknown issuer"), false),
+            (Some(&expired), failed("expired"), false),
+            (Some(&other), failed("revoked"), false),
+        ] {
+            let config = pki.client(versions, shows);
+            for is_first in [true, false] {
+                let mut client = TlsClient::connect(proxy.addr(), config.clone(), "a.test").unwrap();
+                client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n\r\n", CLAIMS.join("\r\n")));
+                assert_eq!(client.response().status(), 200);
+                assert_eq!(told(&endpoint.seen().last().unwrap().head), wanted, "{is_first}");
+                // A resumption verifies nothing, so there is none with an invalid certificate.
+                let resumed = client.stream().conn.handshake_kind() == Some(HandshakeKind::Resumed);
+                assert_eq!(resumed, !is_first && is_resumed, "{wanted:?}");
+            }
+        }
+        let lines = log.lines(proxy);
+        assert_eq!(
+            (&lines[4]["client_cert"], lines[4].get("client_cert_subject")),
+            (&"FAILED:unknown issuer".into(), None)
+        );
+    }
 }
 
 #[test]

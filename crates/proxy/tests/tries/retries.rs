@@ -157,6 +157,29 @@ fn a_status_of_the_list_is_tried_elsewhere_on_connections_that_are_kept() {
     }
 }
 
+/// The cases of Gateway API's conformance test HTTPRouteRetry, whose pool has one endpoint.
+#[test]
+fn the_only_endpoint_is_asked_again_after_a_status_if_that_is_allowed() {
+    for (after, attempts, same_endpoint, want) in
+        [(2, 3, true, 200), (4, 3, true, 500), (1, 2, true, 200), (3, 2, true, 500), (1, 2, false, 500)]
+    {
+        let served = std::sync::atomic::AtomicUsize::new(0);
+        let endpoint = Endpoint::answering(move |_| {
+            let n = served.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            if n < after { status("500 Oops", "original") } else { ok("good") }
+        });
+        let keys = format!(
+            "on = [500], attempts = {attempts}, same_endpoint = {same_endpoint}, budget = 1.0, budget_floor = 1e6"
+        );
+        let proxy = proxy(&[endpoint.addr], &keys);
+        let response = proxy.client().send(GET).response();
+        let body = if want == 200 { "good" } else { "original" };
+        assert_eq!((response.status(), &*response.body_text()), (want, body), "{after} {keys}");
+        let tries = if same_endpoint { attempts.min(after) + 1 } else { 1 };
+        assert_eq!(endpoint.seen().len(), tries, "{after} {keys}");
+    }
+}
+
 #[test]
 fn a_status_that_is_not_in_the_list_is_passed_on() {
     let bad = Endpoint::answering(|_| status("503 Busy", "original"));

@@ -3,3 +3,4 @@
 mod flows;
 mod peers;
 mod quic;
+mod splits;

@@ -137,7 +137,7 @@ fn check_warns_of_a_response_that_is_not_stapled() {
     let machine = WithTls(ThisMachine);
     let check = |response: &[u8]| {
         fs::write(authority.path("a.ocsp"), response).expect("a file");
-        machine.ocsp(&authority.path("a.ocsp"), &authority.path("a.pem"))
+        machine.ocsp(&authority.path("a.ocsp"), &authority.path("a.pem").as_path().into())
     };
     assert_eq!(check(&authority.response("a", "ca", Some('V'), "-ndays 7")), []);
     for (response, why) in [

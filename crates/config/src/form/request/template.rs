@@ -325,6 +325,13 @@ impl Template {
         Template { source, parts: parts.into() }
     }
 
+    /// The template that stands for one variable; `None` for one of a family, such as `{header.NAME}`.
+    pub fn of_variable(variable: &Variable) -> Option<Template> {
+        let (name, _) = FIXED.iter().chain(OF_RESPONSES).find(|(_, known)| known == variable)?;
+        let parts = [TemplatePart::Variable(variable.clone())].into();
+        Some(Template { source: format!("{{{name}}}").into(), parts })
+    }
+
     /// Literal texts and variables, in order.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
@@ -373,6 +380,7 @@ mod tests {
         assert_eq!(Template::literal("a{b}\r\n").to_string(), "a{{b}}");
         assert_eq!(read("a{{b}}", Use::Request).map(|t| t.parts().to_vec()), Ok(vec![text("a{b}")]));
         for (name, variable) in FIXED.iter().chain(OF_RESPONSES) {
+            assert_eq!(Template::of_variable(variable).map(|t| t.to_string()), Some(format!("{{{name}}}")));
             let read = read(&format!("{{{name}}}"), Use::Response).expect("known");
             assert_eq!(read.parts(), [TemplatePart::Variable(variable.clone())]);
         }

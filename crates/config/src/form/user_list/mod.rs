@@ -1,5 +1,7 @@
 //! Files of users with hashes of their passwords, in the format of `htpasswd`: `NAME:HASH` on each line.
 
+use super::misfit::Misfit;
+use crate::code::Code;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -23,6 +25,9 @@ const MEMORY_MAX: u32 = 256 << 10;
 
 /// Most passes of Argon2 over its memory.
 const PASSES_MAX: u32 = 32;
+
+/// A text that stands for masked users. Its hash is malformed, so a text with it is refused.
+pub(crate) const MASKED_USERS: &str = "***:$2y$***";
 
 const MAKE: &str = "run htpasswd -B FILE NAME";
 
@@ -64,6 +69,14 @@ pub fn user_list(name: &str, text: &[u8]) -> Result<HashMap<Vec<u8>, String>, St
         0 => Ok(users),
         1..=ERRORS_MAX => Err(errors),
         _ => Err(format!("{errors}\n{name}: and {} more lines", wrong - ERRORS_MAX)),
+    }
+}
+
+/// Parses users that stand in the configuration itself.
+pub(super) fn read_text(text: &str) -> Result<String, Misfit> {
+    match user_list("users", text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(errors) => Err(Misfit::new(Code::BadName, errors, "each line is NAME:HASH, as htpasswd -B writes it")),
     }
 }
 

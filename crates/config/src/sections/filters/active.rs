@@ -28,7 +28,7 @@ impl Route {
             ("send_host", self.send_host != unset.send_host),
             ("request_headers", self.request_headers != unset.request_headers),
             ("cache", self.cache.is_some()),
-            ("mirror", self.mirror.is_some()),
+            ("mirror", !self.mirrors.is_empty()),
         ];
         all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
     }

@@ -1,9 +1,10 @@
-//! `basic_auth` of a route: a file of users, of which requests must name one with its password. See [`BasicAuth`].
+//! `basic_auth` of a route: users, of which requests must name one with its password. See [`BasicAuth`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, Key, Kind, Section, table};
+use crate::table::{Absent, Key, Kind, Lines, Section, quote, table};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,21 +19,30 @@ pub(in crate::sections) const BASIC_AUTH_KEY: Key = Key {
 
 table! {
     static BASIC_AUTH = "basic_auth of [[route]]",
-        "Answers 401 to requests without the name and the password of a user of the file (HTTP Basic, RFC 7617).";
+        "Answers 401 to requests without the name and the password of a user (HTTP Basic, RFC 7617).";
 
     /// `basic_auth` of a route.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BasicAuth {
-        /// File of the users and hashes of their passwords.
-        file: PathBuf = Key {
-            name: "file",
-            kind: Kind::Text(Form::File),
-            absent: Absent::Required(r#""/etc/evenkeel/htpasswd""#),
-            help: "File of users as `htpasswd -B` writes it: a line `NAME:HASH` for each, where the hash is of bcrypt, \
-                Argon2id or SHA-crypt. At most 1 MiB. Read at startup, at each reload and, with `runtime.watch`, when it \
-                changes.",
-            why: "",
-        };
+        /// Users and hashes of their passwords.
+        users: Users, rows [
+            Key {
+                name: "file",
+                kind: Kind::Text(Form::File),
+                absent: Absent::Means("from `users`"),
+                help: "File of users as `htpasswd -B` writes it: a line `NAME:HASH` for each, where the hash is of bcrypt, \
+                    Argon2id or SHA-crypt. At most 1 MiB. Read at startup, at each reload and, with `runtime.watch`, when it \
+                    changes.",
+                why: "",
+            },
+            Key {
+                name: "users",
+                kind: Kind::Text(Form::Users),
+                absent: Absent::Means("from `file`"),
+                help: "Users in the configuration itself, in the lines of such a file. They are never shown.",
+                why: "",
+            },
+        ], read users, write write_users;
         /// Name of the protected space, which browsers show.
         realm: Arc<str> = Key {
             name: "realm",
@@ -53,9 +63,66 @@ table! {
     }
 }
 
-/// Reports a realm that a field of a response cannot have.
+/// Users and hashes of their passwords, or the file that has them.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Users {
+    /// File that is read, and reread when it changes.
+    File(PathBuf),
+    /// The text of such a file; changes only with the plan.
+    Text(Arc<str>),
+}
+
+/// Formats the place of the users: the path of the file, or "the configuration".
+impl fmt::Display for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Users::File(path) => path.display().fmt(f),
+            Users::Text(_) => f.write_str("the configuration"),
+        }
+    }
+}
+
+/// Formats asterisks instead of users in a text.
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Users::File(path) => f.debug_tuple("File").field(path).finish(),
+            Users::Text(_) => f.write_str("Text(***)"),
+        }
+    }
+}
+
+/// Reads the users. [`check`] reports a table with neither or both.
+fn users(auth: &Section) -> Users {
+    match auth.text("users") {
+        Some(text) => Users::Text(text.into()),
+        None => Users::File(auth.text("file").unwrap_or_default().into()),
+    }
+}
+
+/// Writes users of a text in clear; [`Plan::to_toml`](crate::Plan::to_toml) masks them.
+fn write_users(set: &BasicAuth, _: &BasicAuth, lines: &mut Lines) {
+    match &set.users {
+        Users::File(path) => lines.add("file", quote(&path.display().to_string())),
+        Users::Text(text) => lines.add("users", quote(text)),
+    }
+}
+
+/// Reports users without a place or with two, and a realm that a field of a response cannot have.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let auth = route.section("basic_auth");
+    match (auth.set("file"), auth.set("users")) {
+        (None, None) if route.has_read("basic_auth") => {
+            findings
+                .add(Code::Missing, auth.span, "\"basic_auth\" has no users")
+                .help("add file = \"/etc/evenkeel/htpasswd\", or their lines as users = \"NAME:HASH\"");
+        }
+        (Some(_), Some(users)) => {
+            let message = "\"basic_auth\" has both \"file\" and \"users\"";
+            auth.contradiction(users.span, message, "file", findings).help("keep one of them");
+        }
+        _ => {}
+    }
     if let Some(realm) = auth.text("realm")
         && !realm.is_ascii()
     {

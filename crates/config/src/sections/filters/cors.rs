@@ -1,5 +1,6 @@
 //! `cors` of a route: pages of other origins that may read its responses. See [`Cors`].
 
+use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Formed, Origin};
 use crate::table::{Absent, Key, Kind, Section, table};
@@ -23,7 +24,7 @@ table! {
             kind: Kind::List(&Kind::Text(Form::Origin)),
             absent: Absent::Required(r#"["https://a.example"]"#),
             help: "Origins of pages that may read responses. `https://*.b.example` is every subdomain of any depth, `*` \
-                every origin. `null`, which sandboxed pages and files share, only if it is listed.",
+                every origin; with `credentials`, responses name the origin that asks. `null`, which sandboxed pages and files share, only if it is listed.",
             why: "",
         };
         /// Methods that pages may use, beside those that need no permission.
@@ -79,7 +80,8 @@ pub(in crate::sections) const CORS: Key = Key {
     why: "",
 };
 
-/// Reports stars that browsers do not take for one when a page sends credentials.
+/// Reports stars where pages send credentials: of origins, which is dangerous, and of fields, which browsers do not take
+/// for one.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let cors = route.section("cors");
     if !cors.flag("credentials") || cors.is_broken() {
@@ -87,10 +89,11 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     }
     let any = cors.formed_list("origins").into_iter().find(|(formed, _)| *formed == Formed::Origin(Origin::Any));
     if let Some((_, span)) = any {
-        let message = "\"credentials\" with the origin \"*\" would let every page act as its visitor";
-        cors.contradiction(span, message, "credentials", findings).help(
-            "list the origins, such as \"https://a.example\" or \"https://*.a.example\", or set credentials = false",
-        );
+        let message = "\"credentials\" with the origin \"*\" lets every page on the web act as its visitor";
+        findings
+            .add(Code::AtOdds, span, message)
+            .see("credentials are allowed here", cors.span_of("credentials"))
+            .help("list the origins, such as \"https://a.example\" or \"https://*.a.example\", or set credentials = false");
     }
     if let Some((_, span)) = cors.texts("expose").into_iter().find(|(name, _)| name == "*") {
         let message = "with \"credentials\", browsers take \"*\" of \"expose\" for a name";

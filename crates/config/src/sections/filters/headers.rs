@@ -1,9 +1,9 @@
-//! `request_headers` and `response_headers` of a route: fields that are removed, renamed, set and added. See
+//! `request_headers` and `response_headers` of a route or pool: fields that are removed, renamed, set and added. See
 //! [`RequestHeaders`] and [`ResponseHeaders`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Template};
+use crate::form::{Form, Template, Variable};
 use crate::table::{Absent, Key, Kind, Section, table};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,6 +119,34 @@ pub(in crate::sections) const RESPONSE_HEADERS: Key = Key {
     help: "Changes to the fields of responses, of endpoints and of evenkeel itself.",
     why: "",
 };
+
+/// The key `request_headers` of pools.
+pub(in crate::sections) const POOL_REQUEST_HEADERS: Key = Key {
+    help: "Changes to the fields of clients' requests that go to this pool, after those of the route. Its values have no \
+        `{path.NAME}`. Health checks, copies of `mirror` and requests of `forward_auth` are not changed.",
+    ..REQUEST_HEADERS
+};
+
+/// The key `response_headers` of pools.
+pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
+    help: "Changes to the fields of responses of this pool's endpoints, before those of the route. evenkeel's own answers \
+        are not changed.",
+    ..RESPONSE_HEADERS
+};
+
+/// Reports, for a pool, what [`check`] does, and parameters of paths, which only routes have.
+pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings) {
+    check(pool, findings);
+    for (template, span) in templates(pool) {
+        if let Some(Variable::PathParameter(name)) =
+            template.variables().find(|v| matches!(v, Variable::PathParameter(_)))
+        {
+            findings
+                .add(Code::BadTemplate, span, format!("a pool has no path, and so no parameter \"{name}\""))
+                .help("set the field in the route whose path has it");
+        }
+    }
+}
 
 /// Reports names that one key has twice, and renames that lead to one name.
 pub(in crate::sections) fn check(owner: &Section, findings: &mut Findings) {

@@ -7,12 +7,16 @@ use crate::table::{Absent, Key, Kind, MS, S, Section, table};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Bound for the state that a request keeps of them.
+pub const MIRRORS_MAX: usize = 8;
+
 /// The key `mirror` of routes.
 pub(in crate::sections) const MIRROR: Key = Key {
     name: "mirror",
-    kind: Kind::Table(&MIRROR_TABLE),
+    kind: Kind::TableOrTables(&MIRROR_TABLE),
     absent: Absent::Means("no copies are sent"),
-    help: "Sends copies of requests to another pool, whose answers are dropped.",
+    help: "Sends copies of requests to another pool, whose answers are dropped; an array of at most 8 tables, to several \
+        pools.",
     why: "",
 };
 
@@ -33,7 +37,7 @@ table! {
             help: "Pool that gets the copies.",
             why: "",
         };
-        /// Share of the requests that are copied, 0 to 1.
+        /// Share of the requests that are copied, 0 to 1; drawn for each mirror on its own.
         share: f64 = Key {
             name: "share",
             kind: Kind::Number { min: 0.0, max: 1.0 },
@@ -69,15 +73,21 @@ table! {
     }
 }
 
-/// Reports copies that go to the pool of the requests themselves.
+/// Reports too many mirrors, and copies that go to the pool of the requests themselves.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
-    let mirror = route.section("mirror");
-    if let (Some(pool), Some(to)) = (route.text("pool"), mirror.text("pool"))
-        && pool == to
-    {
-        findings
-            .add(Code::AtOdds, mirror.span_of("pool"), format!("pool \"{to}\" gets each request and its copy"))
-            .see("it is the pool of the route", route.span_of("pool"))
-            .help("set the pool of the version that is to be tried");
+    let mirrors = route.sections("mirror");
+    if mirrors.len() > MIRRORS_MAX {
+        let message = format!("\"mirror\" has {} entries; a route has at most {MIRRORS_MAX}", mirrors.len());
+        findings.add(Code::OutOfRange, route.span_of("mirror"), message).help("leave some out");
+    }
+    for mirror in mirrors {
+        if let (Some(pool), Some(to)) = (route.text("pool"), mirror.text("pool"))
+            && pool == to
+        {
+            findings
+                .add(Code::AtOdds, mirror.span_of("pool"), format!("pool \"{to}\" gets each request and its copy"))
+                .see("it is the pool of the route", route.span_of("pool"))
+                .help("set the pool of the version that is to be tried");
+        }
     }
 }

@@ -342,7 +342,7 @@ pub(crate) fn listeners(
     findings: &mut Findings,
 ) -> Vec<Arc<Listener>> {
     let named = root.named("listener");
-    if named.is_empty() && root.set("listener").is_none_or(|l| !l.is_broken()) {
+    if named.is_empty() && !root.has("provider") && root.set("listener").is_none_or(|l| !l.is_broken()) {
         findings
             .add(Code::NothingToDo, root.span, "there is no listener: no request could come in")
             .help("add [listener.web] with bind = [\"127.0.0.1:8080\"]");

@@ -3,7 +3,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Form, Formed};
+use crate::form::{Form, Formed, HostPattern, Pem};
 use crate::sections::listener::Mode;
 use crate::sections::tls_version::TlsVersion;
 use crate::source::Span;
@@ -62,6 +62,17 @@ table! {
                 `reject`: the handshake fails.",
             why: "A name mismatch in the client's own error message is easier to diagnose than a failed handshake.",
         };
+        /// Host patterns that separate connections; empty = a connection may have requests for all hosts.
+        host_groups: Vec<HostPattern> = Key {
+            name: "host_groups",
+            kind: Kind::List(&Kind::Text(Form::Host)),
+            absent: Absent::Means("any host over any connection"),
+            help: "Hosts that must not share a connection, such as `[\"a.example.com\", \"*.b.example.com\"]`: the host of \
+                a request and the server name (SNI) of its connection must fall to the same pattern, an exact one before \
+                the longest wildcard, or both to none. Other requests get 421, upon which clients open a connection of \
+                their own for the host.",
+            why: "",
+        };
         /// Client certificates; `None` = not requested.
         client_auth: Option<ClientAuth> = Key {
             name: "client_auth",
@@ -111,26 +122,27 @@ table! {
 
 table! {
     pub(crate) static CERTIFICATE = "entry of certificates",
-        "A certificate: files in `cert` and `key`, or names in `acme`. Files are checked for changes every few \
-        seconds and reloaded; if the new ones are invalid, the old ones stay in use.";
+        "A certificate: `cert` and `key`, or names in `acme`. Files are checked for changes every few \
+        seconds and reloaded; if the new ones are invalid, the old ones stay in use. A text in PEM instead of a path \
+        changes with the configuration only.";
 
-    /// A certificate from files, or from an ACME authority.
+    /// A certificate from files or texts, or from an ACME authority.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Certificate {
-        /// PEM file of the certificate and its chain; `None` = issued over ACME.
-        cert: Option<PathBuf> = Key {
+        /// Certificate and its chain; `None` = issued over ACME.
+        cert: Option<Pem> = Key {
             name: "cert",
-            kind: Kind::Text(Form::File),
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Means("`acme` must be set"),
-            help: "PEM file of the certificate, followed by the intermediates up to the root.",
+            help: "PEM file of the certificate, followed by the intermediates up to the root; or its text.",
             why: "",
         };
-        /// PEM file of the private key; `None` = issued over ACME.
-        key: Option<PathBuf> = Key {
+        /// Private key; `None` = issued over ACME.
+        key: Option<Pem> = Key {
             name: "key",
-            kind: Kind::Text(Form::File),
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Means("`acme` must be set"),
-            help: "PEM file of the private key: EC, RSA or Ed25519.",
+            help: "PEM file of the private key: EC, RSA or Ed25519; or its text, such as `\"${TLS_KEY}\"`, which is never shown.",
             why: "",
         };
         /// Names to obtain a certificate for over ACME; empty = files are used.
@@ -165,23 +177,24 @@ table! {
             kind: Kind::Choice(ClientAuthMode::WORDS),
             absent: Absent::Default("\"required\""),
             help: "`required`: connections without a certificate fail. `optional`: they are accepted, and endpoints \
-                see which requests came without one.",
+                see which requests came without one. `unverified`: those with an invalid certificate are accepted, too, \
+                and endpoints see which; they have to decide.",
             why: "",
         };
-        /// PEM file of the authorities that issue client certificates.
-        ca: PathBuf = Key {
+        /// Authorities that issue client certificates.
+        ca: Pem = Key {
             name: "ca",
-            kind: Kind::Text(Form::File),
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Required(r#""/etc/evenkeel/clients-ca.pem""#),
-            help: "PEM file of the authorities that issue client certificates.",
+            help: "PEM file of the authorities that issue client certificates, or its text.",
             why: "",
         };
-        /// PEM file of revocation lists; `None` = nothing is revoked.
-        crl: Option<PathBuf> = Key {
+        /// Revocation lists; `None` = nothing is revoked.
+        crl: Option<Pem> = Key {
             name: "crl",
-            kind: Kind::Text(Form::File),
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Means("no revocation check"),
-            help: "PEM file of revocation lists (CRL).",
+            help: "PEM file of revocation lists (CRL), or its text.",
             why: "",
         };
     }
@@ -227,6 +240,8 @@ words! {
         Required = "required",
         /// Connections without one are accepted.
         Optional = "optional",
+        /// Connections without one and with an invalid one are accepted.
+        Unverified = "unverified",
     }
 }
 
@@ -241,6 +256,10 @@ pub(super) fn check(listener: &Section, mode: Mode, findings: &mut Findings) {
     let section = listener.section("tls");
     for certificate in section.sections("certificates") {
         check_certificate(certificate, set.span, findings);
+    }
+    if let Some(groups) = section.set("host_groups").filter(|_| mode != Mode::Http) {
+        let message = "\"host_groups\" applies to HTTP requests, and a TCP session has none";
+        findings.add(Code::Contradiction, groups.span, message).help("leave it out, or set mode = \"http\"");
     }
     let tls = ListenerTls::of(&section);
     match (tls.certificates.is_empty(), tls.self_signed) {

@@ -47,6 +47,9 @@ pub(crate) use outlier::{check as check_outlier, outlier};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::sections::discovery::Discovery;
+use crate::sections::filters::headers::{
+    self, POOL_REQUEST_HEADERS, POOL_RESPONSE_HEADERS, RequestHeaders, ResponseHeaders,
+};
 use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
@@ -97,11 +100,11 @@ table! {
             why: "",
         };
         /// Endpoints in the order of the file, without duplicate names or addresses. At least one, unless
-        /// `discover` is set.
+        /// `discover` or `empty_status` is set.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
             kind: Kind::List(&ENTRY),
-            absent: Absent::Means("none; `discover` is then required"),
+            absent: Absent::Means("none; `discover` or `empty_status` is then required"),
             help: "The endpoints. A plain string is short for a table with that `addr`.",
             why: "",
         }, read endpoint::endpoints, write write_endpoints;
@@ -210,6 +213,20 @@ table! {
             help: "Queue for requests when every endpoint is at its limit.",
             why: "",
         };
+        /// Status of the answer to a request while the pool has no endpoint at all; `None` = 503, and the pool
+        /// must have `endpoints` or `discover`.
+        empty_status: Option<u16> = Key {
+            name: "empty_status",
+            kind: Kind::Int { min: 400, max: 599 },
+            absent: Absent::Means("503, and the pool needs `endpoints` or `discover`"),
+            help: "Status of evenkeel's answer while the pool has no endpoint at all. A pool that has some, of which none \
+                may get requests, answers 503. With this key a pool needs no endpoints.",
+            why: "",
+        };
+        /// Changes to fields on their way to the pool's endpoints, after those of the route.
+        request_headers: RequestHeaders = POOL_REQUEST_HEADERS;
+        /// Changes to fields of responses of the pool's endpoints, before those of the route.
+        response_headers: ResponseHeaders = POOL_RESPONSE_HEADERS;
         /// Retries and hedging. Requests use those of their [`crate::plan::Route::retry`], which start from
         /// these.
         retry: Retry = Key {
@@ -392,7 +409,7 @@ pub(crate) fn pools(
     let named = root.named("pool");
     // Routes may answer by themselves.
     let answers = |route: &&Section| route.has("respond") || route.has("redirect");
-    let is_needed = !root.sections("route").iter().any(answers);
+    let is_needed = !root.has("provider") && !root.sections("route").iter().any(answers);
     if named.is_empty() && is_needed && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
             .add(Code::NothingToDo, root.span, "there is no pool: no request could be answered")
@@ -419,7 +436,7 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resol
 fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Findings) {
     endpoint::check(section, findings);
     discover::check(section, findings);
-    if !section.has("endpoints") && !section.has("discover") {
+    if !["endpoints", "discover", "empty_status"].iter().any(|key| section.has(key)) {
         findings
             .add(Code::Missing, *span, format!("[pool.{name}] has no \"endpoints\""))
             .help("add endpoints = [\"127.0.0.1:8081\", \"127.0.0.1:8082\"], or \"discover\" to find them");
@@ -447,6 +464,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     queue::check(section, pool.timeouts.request, findings);
     sticky::check(section, name, pool.balance.algorithm, findings);
     tls::check(section, name, findings);
+    headers::check_of_pool(section, findings);
     limits::check(&section.section("limits").section("concurrency"), findings);
 }
 

@@ -2,10 +2,9 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::Form;
+use crate::form::{Form, Pem};
 use crate::sections::tls_version::TlsVersion;
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 table! {
@@ -16,12 +15,12 @@ table! {
     /// `tls` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct PoolTls {
-        /// PEM file of the authorities trusted for endpoints; `None` = the system's trust store.
-        ca: Option<PathBuf> = Key {
+        /// Authorities trusted for endpoints; `None` = the system's trust store.
+        ca: Option<Pem> = Key {
             name: "ca",
-            kind: Kind::Text(Form::File),
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Means("the system's trust store"),
-            help: "PEM file of the authorities trusted for endpoints.",
+            help: "PEM file of the authorities trusted for endpoints, or its text.",
             why: "",
         };
         /// Name to request (SNI) and to verify; `None` = the host of each endpoint's address.
@@ -32,20 +31,30 @@ table! {
             help: "Name to request from endpoints (SNI), for which their certificates must be valid.",
             why: "",
         };
-        /// PEM file of the client certificate; set together with `key`.
-        cert: Option<PathBuf> = Key {
-            name: "cert",
-            kind: Kind::Text(Form::File),
-            absent: Absent::Means("none"),
-            help: "PEM file of a certificate for endpoints that request one (mutual TLS). Needs `key`.",
+        /// Names, DNS names or URIs, of which certificates must have one; empty = the requested name.
+        names: Vec<Arc<str>> = Key {
+            name: "names",
+            kind: Kind::List(&Kind::Text(Form::SubjectName)),
+            absent: Absent::Means("the requested name"),
+            help: "Names of which each endpoint's certificate must have one (subjectAltName), instead of the name that is \
+                requested: DNS names, or URIs as `\"spiffe://prod.internal/api\"`. `*.internal` is a certificate's \
+                wildcard of that text. The requested name (SNI) remains `server_name`, or the endpoint's own.",
             why: "",
         };
-        /// PEM file of the private key of `cert`.
-        key: Option<PathBuf> = Key {
-            name: "key",
-            kind: Kind::Text(Form::File),
+        /// Client certificate; set together with `key`.
+        cert: Option<Pem> = Key {
+            name: "cert",
+            kind: Kind::Text(Form::Pem),
             absent: Absent::Means("none"),
-            help: "PEM file of the private key of `cert`.",
+            help: "PEM file of a certificate for endpoints that request one (mutual TLS), or its text. Needs `key`.",
+            why: "",
+        };
+        /// Private key of `cert`.
+        key: Option<Pem> = Key {
+            name: "key",
+            kind: Kind::Text(Form::Pem),
+            absent: Absent::Means("none"),
+            help: "PEM file of the private key of `cert`, or its text, which is never shown.",
             why: "",
         };
         /// True if the certificates of endpoints are verified.
@@ -78,6 +87,10 @@ pub(super) fn check(pool: &Section, name: &str, findings: &mut Findings) {
                 .add(Code::Missing, set.span, format!("\"{here}\" is set, and \"{missing}\" is not"))
                 .help("both or neither: a certificate is shown with its key");
         }
+    }
+    if let Some(names) = tls.set("names").filter(|_| !PoolTls::of(&tls).verify) {
+        let message = "\"names\" are not looked at, as certificates are not verified";
+        tls.contradiction(names.span, message, "verify", findings).help("leave one of the two out");
     }
     if !PoolTls::of(&tls).verify {
         findings

@@ -1,4 +1,5 @@
-//! Filter that changes the fields of requests. It is the last one, so it sees what the endpoint would get.
+//! Filters that change the fields of requests: those of the route, then those of the pool. They are the last ones, so they
+//! see what the endpoint would get.
 
 use super::changes::{Changes, Keys, TooLong};
 use crate::body::response::Response;
@@ -9,6 +10,7 @@ use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
 use crate::filters::template::variables::is_own;
+use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -18,14 +20,48 @@ struct RequestHeaders {
     summary: String,
 }
 
+/// Changes of the pools of a route that have any.
+struct OfPools(Box<[(Rc<WorkerPool>, RequestHeaders)]>);
+
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?.plan;
-    let plan::RequestHeaders { remove, rename, set, add } = &route.request_headers;
-    let (keys, path) = (Keys { remove, rename, set, add }, Rc::new(Parameters::of_route(route)));
-    let value = |template: &_| Value::of_request(template, &path);
-    let changes = Changes::new(&keys, value);
-    let summary = changes.summary();
-    (!changes.is_empty()).then(|| Box::new(RequestHeaders { changes, summary }) as _)
+    Some(Box::new(RequestHeaders::new(&route.request_headers, Parameters::of_route(route))?))
+}
+
+pub fn build_of_pools(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let of_pool = |pool: &Rc<WorkerPool>| {
+        let headers = RequestHeaders::new(&pool.plan().request_headers, Parameters::of(std::iter::empty()))?;
+        Some((pool.clone(), headers))
+    };
+    let all: Box<[_]> = from.route.as_ref()?.target.pools().filter_map(of_pool).collect();
+    (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
+}
+
+impl RequestHeaders {
+    fn new(headers: &plan::RequestHeaders, path: Parameters) -> Option<RequestHeaders> {
+        let plan::RequestHeaders { remove, rename, set, add } = headers;
+        let (keys, path) = (Keys { remove, rename, set, add }, Rc::new(path));
+        let changes = Changes::new(&keys, |template: &_| Value::of_request(template, &path));
+        let summary = changes.summary();
+        (!changes.is_empty()).then_some(RequestHeaders { changes, summary })
+    }
+}
+
+impl OfPools {
+    fn of(&self, cx: &Exchange<'_>) -> Option<&RequestHeaders> {
+        let pool = cx.pool?;
+        self.0.iter().find(|(of, _)| std::ptr::eq(&**of, pool)).map(|(_, headers)| headers)
+    }
+}
+
+impl Filter for OfPools {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.of(cx).map_or(Verdict::Next, |headers| headers.request(cx, head))
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        self.of(cx).map_or("".into(), |headers| headers.did(cx))
+    }
 }
 
 impl Filter for RequestHeaders {

@@ -1,5 +1,6 @@
-//! Filter that changes the fields of responses, of endpoints and of this proxy. It is the last one of a route, so it sees
-//! what the client would get, but for what filters of the listener add.
+//! Filters that change the fields of responses. That of the route, for those of endpoints and of this proxy, is the last
+//! one, so it sees what the client would get, but for what filters of the listener add. That of the pool is the first one
+//! for responses of its endpoints.
 
 use super::changes::{Changes, Keys};
 use crate::filters::exchange::Exchange;
@@ -9,7 +10,8 @@ use crate::filters::template::lines::each;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
-use evenkeel_config::plan;
+use crate::upstream::pool::WorkerPool;
+use evenkeel_config::plan::{self, Variable};
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -29,31 +31,90 @@ const SECURITY: [(&str, &str, bool); 3] = [
     ("Referrer-Policy", "strict-origin-when-cross-origin", false),
 ];
 
+/// Changes of the pools of a route that have any.
+struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
+
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?.plan;
-    let &plan::ResponseHeaders { security, ref remove, ref rename, ref set, ref add } = &route.response_headers;
-    let keys = Keys { remove, rename, set, add };
+    Some(Box::new(ResponseHeaders::new(&route.response_headers, route, &[], Parameters::of_route(route))?))
+}
+
+pub fn build_of_pools(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let from = from.route.as_ref()?;
+    // Values that the route's own filter keeps come first.
     let mut kept = Vec::new();
-    let value = |template: &_| Value::of_response(template, &route.name, &mut kept);
-    let changes = Changes::new(&keys, value);
-    if changes.is_empty() && !security {
-        return None;
-    }
-    let path = Rc::new(Parameters::of_route(route));
-    let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect();
-    let summary = match (security, changes.is_empty()) {
-        (true, true) => "security fields".to_string(),
-        (true, false) => format!("security fields; {}", changes.summary()),
-        (false, _) => changes.summary(),
+    prepare(&from.plan.response_headers, from.plan, &mut kept);
+    let of_pool = |pool: &Rc<WorkerPool>| {
+        let path = Parameters::of(std::iter::empty());
+        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, &kept, path)?))
     };
-    Some(Box::new(ResponseHeaders { security, changes, kept, summary }))
+    let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
+    (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
+}
+
+/// Prepares the changes for responses of a route, and adds variables of requests that they need to `kept`.
+fn prepare(headers: &plan::ResponseHeaders, route: &plan::Route, kept: &mut Vec<Variable>) -> Changes {
+    let plan::ResponseHeaders { remove, rename, set, add, .. } = headers;
+    let keys = Keys { remove, rename, set, add };
+    Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, kept))
+}
+
+impl ResponseHeaders {
+    /// Prepares the changes; `None` if there are none. `before` are variables whose values other filters keep already.
+    fn new(
+        headers: &plan::ResponseHeaders,
+        route: &plan::Route,
+        before: &[Variable],
+        path: Parameters,
+    ) -> Option<ResponseHeaders> {
+        let mut kept = before.to_vec();
+        let (security, changes) = (headers.security, prepare(headers, route, &mut kept));
+        if changes.is_empty() && !security {
+            return None;
+        }
+        let path = Rc::new(path);
+        let kept = kept.into_iter().skip(before.len()).map(|variable| Value::of_variable(variable, &path)).collect();
+        let summary = match (security, changes.is_empty()) {
+            (true, true) => "security fields".to_string(),
+            (true, false) => format!("security fields; {}", changes.summary()),
+            (false, _) => changes.summary(),
+        };
+        Some(ResponseHeaders { security, changes, kept, summary })
+    }
+}
+
+impl OfPools {
+    fn of(&self, cx: &Exchange<'_>) -> Option<&ResponseHeaders> {
+        let pool = cx.pool?;
+        self.0.iter().find(|(of, _)| std::ptr::eq(&**of, pool)).map(|(_, headers)| headers)
+    }
+}
+
+impl Filter for OfPools {
+    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.of(cx).map_or(Verdict::Next, |headers| headers.request(cx, head))
+    }
+
+    /// Changes responses of endpoints only.
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        if head.is_of_endpoint(cx)
+            && let Some(headers) = self.of(cx)
+        {
+            headers.response(cx, head);
+        }
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        self.of(cx).map_or("".into(), |headers| headers.did(cx))
+    }
 }
 
 impl Filter for ResponseHeaders {
     /// Keeps the values of the request that responses need: its head may be gone by then.
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if !self.kept.is_empty() {
-            let mut kept = Vec::with_capacity(self.kept.len());
+            let mut kept = std::mem::take(&mut cx.kept);
+            kept.reserve(self.kept.len());
             let source = Source { cx, request: Some(head.request), lines: &[], status: 0 };
             for value in &self.kept {
                 let mut text = Vec::new();

@@ -14,8 +14,11 @@ const FAMILY: &[u8] = b"access-control-";
 
 struct Readers {
     origins: Vec<Origin>,
-    /// True if every page may read, so that no answer depends on the origin.
+    /// True if every page may read.
     any: bool,
+    /// True if every page may read without credentials, so that no answer depends on the origin. With credentials,
+    /// browsers take no star.
+    star: bool,
     /// Lines that follow that of the origin, each with its CRLF.
     credentials: &'static str,
     expose: String,
@@ -26,6 +29,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     Some(Box::new(Readers {
         origins: cors.origins.clone(),
         any: cors.origins.contains(&Origin::Any),
+        star: cors.origins.contains(&Origin::Any) && !cors.credentials,
         credentials: if cors.credentials { "Access-Control-Allow-Credentials: true\r\n" } else { "" },
         expose: match cors.expose[..] {
             [] => String::new(),
@@ -49,10 +53,8 @@ impl Filter for Readers {
             (None, _) => Page::None,
             // No browser sends two.
             (Some(_), Some(_)) => Page::Refused,
-            (Some(_), None) if self.any => Page::Any,
-            (Some(origin), None) if self.origins.iter().any(|allowed| allowed.matches(origin)) => {
-                Page::Allowed(origin.into())
-            }
+            (Some(_), None) if self.star => Page::Any,
+            (Some(origin), None) if self.allows(origin) => Page::Allowed(origin.into()),
             (Some(_), None) => Page::Refused,
         };
         Verdict::Next
@@ -75,7 +77,7 @@ impl Filter for Readers {
             }
         }
         // The same for every request, so that a cache may give it to any page.
-        let origin: &[u8] = if self.any {
+        let origin: &[u8] = if self.star {
             b"*"
         } else {
             if !varies_by_origin(head) {
@@ -99,6 +101,15 @@ impl Filter for Readers {
                 format!("pages of {} may read the response", String::from_utf8_lossy(origin)).into()
             }
         }
+    }
+}
+
+impl Readers {
+    /// True if pages of this origin may read. That of sandboxed pages and files has to be listed where pages have
+    /// credentials: any site can have it.
+    fn allows(&self, origin: &[u8]) -> bool {
+        self.origins.iter().any(|allowed| *allowed != Origin::Any && allowed.matches(origin))
+            || self.any && origin != b"null"
     }
 }
 

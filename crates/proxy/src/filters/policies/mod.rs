@@ -5,4 +5,5 @@ pub mod body_max;
 pub mod compress;
 mod compress_body;
 pub mod cors;
+pub mod host_groups;
 pub mod preflight;

@@ -1,4 +1,4 @@
-//! Filter that copies requests for another pool, as the endpoint gets them. A request without a body is copied at once; a
+//! Filter that copies requests for other pools, as the endpoint gets them. A request without a body is copied at once; a
 //! body is copied while it passes, and the copy is sent once all of it has come.
 
 use super::copied::copied;
@@ -10,6 +10,8 @@ use crate::filters::row::Build;
 use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
 use crate::side::copy::{Mirror, RequestCopy};
+use crate::upstream::pool::WorkerPool;
+use evenkeel_config::plan;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::{Stated, append};
@@ -19,6 +21,9 @@ use std::rc::Rc;
 /// Field of copies. A request that has it is not copied.
 const MARK: &str = "X-Evenkeel-Mirror";
 
+struct Mirrors(Box<[Mirroring]>);
+
+/// A pool that gets copies, with its share of the requests.
 struct Mirroring {
     to: Rc<Mirror>,
     /// Draws below this number, of 64 bits, are copied; `None` = all are.
@@ -27,23 +32,56 @@ struct Mirroring {
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
-    let plan = route.plan.mirror.as_ref()?;
-    let to = Mirror {
-        pool: route.services?.mirror.clone()?,
-        prober: route.prober.clone(),
-        body_max: plan.body_max,
-        in_flight_max: plan.in_flight_max as usize,
-        timeout: plan.timeout,
+    let one = |(plan, pool): (&plan::Mirror, &Rc<WorkerPool>)| {
+        let to = Mirror {
+            pool: pool.clone(),
+            prober: route.prober.clone(),
+            body_max: plan.body_max,
+            in_flight_max: plan.in_flight_max as usize,
+            timeout: plan.timeout,
+        };
+        // The cast saturates.
+        let below = (plan.share < 1.0).then_some((plan.share * 2f64.powi(64)) as u64);
+        Mirroring { to: Rc::new(to), below }
     };
-    // The cast saturates.
-    let below = (plan.share < 1.0).then_some((plan.share * 2f64.powi(64)) as u64);
-    Some(Box::new(Mirroring { to: Rc::new(to), below }))
+    let all: Box<[_]> = route.plan.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
+    (!all.is_empty()).then(|| Box::new(Mirrors(all)) as _)
 }
 
-impl Filter for Mirroring {
+impl Filter for Mirrors {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if cx.switches || self.below.is_some_and(|below| cx.core.draw() >= below) {
-            return Verdict::Next;
+        if !cx.switches {
+            for (at, mirror) in self.0.iter().enumerate() {
+                cx.copied[at] = mirror.request(cx, head);
+            }
+        }
+        Verdict::Next
+    }
+
+    fn request_body(&self, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+        let copies = cx.copying.take();
+        (!copies.is_empty()).then(|| Box::new(CopiedBody(copies)) as _)
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        let each = self.0.iter().zip(cx.copied).filter_map(|(mirror, copied)| {
+            let pool = &mirror.to.pool.name;
+            match copied {
+                Copied::No => None,
+                Copied::Yes => Some(format!("copied for pool \"{pool}\"")),
+                Copied::Dropped(why) if self.0.len() == 1 => Some(format!("not copied: {}", why.name())),
+                Copied::Dropped(why) => Some(format!("not copied for pool \"{pool}\": {}", why.name())),
+            }
+        });
+        each.collect::<Vec<_>>().join("; ").into()
+    }
+}
+
+impl Mirroring {
+    /// Draws whether to copy the request, and does so.
+    fn request(&self, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Copied {
+        if self.below.is_some_and(|below| cx.core.draw() >= below) {
+            return Copied::No;
         }
         let is_too_large = matches!(cx.framing, Stated::Length(length) if length > self.to.body_max);
         let dropped = if head.request.field(MARK).is_some() {
@@ -53,35 +91,19 @@ impl Filter for Mirroring {
         } else if !self.to.has_room() {
             MirrorDrop::InFlightMax
         } else {
-            cx.copied = Copied::Yes;
             let copy = self.copy(cx, head);
             match cx.framing {
                 Stated::Nothing | Stated::Length(0) => copy.send(),
-                _ => cx.copying.set(Some(copy)),
+                _ => cx.copying.get_mut().push(copy),
             }
-            return Verdict::Next;
+            return Copied::Yes;
         };
-        cx.copied = Copied::Dropped(dropped);
         self.to.drop_for(dropped);
-        Verdict::Next
+        Copied::Dropped(dropped)
     }
 
-    fn request_body(&self, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
-        Some(Box::new(CopiedBody(Some(cx.copying.take()?))))
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match cx.copied {
-            Copied::No => "".into(),
-            Copied::Yes => format!("copied for pool \"{}\"", self.to.pool.name).into(),
-            Copied::Dropped(why) => format!("not copied: {}", why.name()).into(),
-        }
-    }
-}
-
-impl Mirroring {
     /// A copy of the head with all changes to it.
-    fn copy(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Box<RequestCopy> {
+    fn copy(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> RequestCopy {
         let mut copy = copied(cx, head);
         append(&[MARK.as_bytes(), b": 1\r\n"], &mut copy.lines);
         let key = self.to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
@@ -89,8 +111,8 @@ impl Mirroring {
     }
 }
 
-/// A body that is copied while it passes; `None` once it was too large, or has ended.
-struct CopiedBody(Option<Box<RequestCopy>>);
+/// A body that is copied while it passes, for each mirror whose limit it has not exceeded; empty once it has ended.
+struct CopiedBody(Vec<RequestCopy>);
 
 impl BodyFilter for CopiedBody {
     fn keeps_length(&self) -> bool {
@@ -98,16 +120,14 @@ impl BodyFilter for CopiedBody {
     }
 
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
-        self.0.take_if(|copy| !copy.push(from.filled()));
+        self.0.retain_mut(|copy| copy.push(from.filled()));
         // Passed on without a copy.
         *to = std::mem::replace(from, Buf::none());
         Ok(())
     }
 
     fn end(&mut self, _: &mut Buf, _: &mut Table) -> Result<Ended, Unfit> {
-        if let Some(copy) = self.0.take() {
-            copy.send();
-        }
+        self.0.drain(..).for_each(RequestCopy::send);
         Ok(Ended::Whole)
     }
 }

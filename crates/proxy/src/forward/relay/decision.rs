@@ -170,12 +170,12 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room, as a discarded
-    /// response cannot be forwarded if the retry finds no endpoint.
+    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room, or the same one
+    /// may be asked again, as a discarded response cannot be forwarded if the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        if !tries.minds(failure) || !tries.has_other(pool, here) {
+        if !tries.minds(failure) || !(tries.may_return() || tries.has_other(pool, here)) {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);

@@ -1,30 +1,31 @@
-//! Users of routes: files of names and hashes of passwords, read once for all workers and again when a file changes.
+//! Users of routes: names and hashes of passwords, read once for all workers, and again when a file of them changes.
 
 use super::verifier::Verifier;
 use crate::peer::watched_files::{self, WatchedFiles};
 use evenkeel_balance::published::{Published, Reader};
+use evenkeel_config::plan::Users as Place;
 use evenkeel_config::{Plan, USER_LIST_MAX, user_list};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files of users that the routes of a plan name, each read once. Routes with the same file share it.
+/// Users of the routes of a plan, each file or text read once. Routes with the same one share it.
 #[derive(Debug, Default)]
 pub struct UserLists {
-    files: HashMap<PathBuf, Arc<UserList>>,
+    lists: HashMap<Place, Arc<UserList>>,
     verifier: Arc<Verifier>,
 }
 
-/// A file of users, which workers read as a published value.
+/// Users of a file or a text, which workers read as a published value.
 #[derive(Debug)]
 pub struct UserList {
     users: Published<Users>,
-    file: WatchedFiles,
+    /// The file; `None` for a text, which never changes.
+    file: Option<WatchedFiles>,
     /// Verifier of the process, which every list has.
     pub verifier: Arc<Verifier>,
 }
 
-/// Users of a file as it was when it was read.
+/// Users as they were when they were read.
 #[derive(Debug)]
 pub struct Users {
     by_name: HashMap<Vec<u8>, Arc<str>>,
@@ -46,38 +47,39 @@ impl UserLists {
     /// # Errors
     /// The files that cannot be read, and the lines that are wrong.
     pub fn next(&self, plan: &Plan) -> Result<UserLists, Vec<String>> {
-        let mut lists = UserLists { files: HashMap::new(), verifier: self.verifier.clone() };
+        let mut all = UserLists { lists: HashMap::new(), verifier: self.verifier.clone() };
         let mut errors = Vec::new();
         for route in plan.routes.iter() {
-            let Some(auth) = route.basic_auth.as_ref().filter(|auth| !lists.files.contains_key(&auth.file)) else {
+            let Some(auth) = route.basic_auth.as_ref().filter(|auth| !all.lists.contains_key(&auth.users)) else {
                 continue;
             };
-            match UserList::read(&auth.file, &lists.verifier) {
-                Ok(list) => _ = lists.files.insert(auth.file.clone(), list.into()),
+            match UserList::read(&auth.users, &all.verifier) {
+                Ok(list) => _ = all.lists.insert(auth.users.clone(), list.into()),
                 Err(error) => errors.push(format!("basic_auth of route \"{}\": {error}", route.name)),
             }
         }
-        if errors.is_empty() { Ok(lists) } else { Err(errors) }
+        if errors.is_empty() { Ok(all) } else { Err(errors) }
     }
 
-    /// Users of a file, if a route has it.
-    pub fn of(&self, file: &Path) -> Option<&Arc<UserList>> {
-        self.files.get(file)
+    /// Users at this place, if a route has them.
+    pub fn of(&self, place: &Place) -> Option<&Arc<UserList>> {
+        self.lists.get(place)
     }
 
     /// True if there are no files to look at.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty()
+        self.lists.values().all(|list| list.file.is_none())
     }
 
     /// Reads files again that have changed, see [`WatchedFiles::look`]. Wrong files are logged, and the users of before
     /// stay. Blocks.
     pub fn look(&self) {
-        for (path, list) in &self.files {
-            list.file.look(|| match Users::read(path) {
+        for (place, list) in &self.lists {
+            let Some(file) = &list.file else { continue };
+            file.look(|| match Users::read(place) {
                 Ok(users) => {
                     list.users.publish(users);
-                    tracing::info!(file = %list.file, "users reloaded");
+                    tracing::info!(%file, "users reloaded");
                 }
                 Err(error) => tracing::error!("keeping the previous users: {error}"),
             });
@@ -86,9 +88,12 @@ impl UserLists {
 }
 
 impl UserList {
-    fn read(path: &Path, verifier: &Arc<Verifier>) -> Result<UserList, String> {
-        let file = WatchedFiles::new(vec![path.to_path_buf()]);
-        let users = Published::new(Users::read(path)?);
+    fn read(place: &Place, verifier: &Arc<Verifier>) -> Result<UserList, String> {
+        let file = match place {
+            Place::File(path) => Some(WatchedFiles::new(vec![path.clone()])),
+            Place::Text(_) => None,
+        };
+        let users = Published::new(Users::read(place)?);
         Ok(UserList { users, file, verifier: verifier.clone() })
     }
 
@@ -99,9 +104,12 @@ impl UserList {
 }
 
 impl Users {
-    fn read(path: &Path) -> Result<Users, String> {
-        let text = watched_files::read(path, USER_LIST_MAX)?;
-        Ok(Users::new(user_list(&path.display().to_string(), &text)?))
+    fn read(place: &Place) -> Result<Users, String> {
+        let text = match place {
+            Place::File(path) => &watched_files::read(path, USER_LIST_MAX)?,
+            Place::Text(text) => text.as_bytes(),
+        };
+        Ok(Users::new(user_list(&place.to_string(), text)?))
     }
 
     pub(super) fn new(users: HashMap<Vec<u8>, String>) -> Users {

@@ -70,7 +70,8 @@ table! {
             kind: Kind::Choice(Scope::WORDS),
             absent: Absent::Default("\"namespace\""),
             help: "What is watched. `namespace`: each namespace that a pool names, with a watch of its own, for which a Role in \
-                that namespace is enough. `cluster`: all namespaces with one watch, which needs a ClusterRole.",
+                that namespace is enough. `cluster`: all namespaces with one watch, which needs a ClusterRole; so it is with \
+                `[provider.kubernetes]`, whatever this key says.",
             why: "It works with the least rights, and keeps only the Services of namespaces that are in use.",
         };
     }
