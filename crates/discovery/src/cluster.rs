@@ -11,6 +11,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Config};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -22,7 +23,7 @@ use tower::util::MapResponseLayer;
 
 /// Time after which the API server ends a watch, in seconds. The next one begins where it ended, and confirms the lists:
 /// a server that hangs is noticed within this time.
-const WATCH_S: u32 = 30;
+pub const WATCH_S: u32 = 30;
 
 /// Time after which the credentials are read anew and the list is asked for again. A server that was restored from a backup
 /// without closing its connections has changes with older versions than those that are known, and reports none of them.
@@ -98,6 +99,66 @@ fn key(namespace: &str, name: &str) -> Key {
     (namespace.into(), name.into())
 }
 
+/// Returns a client with the credentials as they are now.
+///
+/// # Errors
+/// If they cannot be read.
+pub async fn connect(server: &KubernetesServer) -> Result<Client, Fault> {
+    Ok(ClientBuilder::try_from(config(server).await?)?.build())
+}
+
+/// Identity of a cluster, as far as it may be known: that of its namespace `kube-system`. A store that has lost everything makes
+/// a new one.
+#[derive(Clone, Debug, Default)]
+pub struct Identity(Arc<Mutex<Option<String>>>);
+
+impl Identity {
+    /// Checks that an API server belongs to the cluster of before.
+    ///
+    /// # Errors
+    /// If it is that of another cluster, or it does not answer.
+    pub async fn check(&self, client: &Client) -> Result<(), String> {
+        let request =
+            hyper::Request::get("/api/v1/namespaces/kube-system").body(Vec::new()).map_err(|e| e.to_string())?;
+        let found = match client.request::<Value>(request).await {
+            Ok(namespace) => namespace["metadata"]["uid"].as_str().map(str::to_owned),
+            // Without the right to read it, it is not known.
+            Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => None,
+            // A new cluster makes it after its start.
+            Err(kube::Error::Api(status)) if status.code == 404 => Some(String::new()),
+            Err(error) => return Err(reason(&error)),
+        };
+        let Some(found) = found else { return Ok(()) };
+        let mut known = lock(&self.0);
+        match &*known {
+            None if found.is_empty() => Ok(()),
+            Some(known) if *known != found => {
+                Err("another cluster answers, or this one has lost its state; a restart of evenkeel takes it over"
+                    .into())
+            }
+            _ => {
+                *known = Some(found);
+                Ok(())
+            }
+        }
+    }
+}
+
+async fn config(server: &KubernetesServer) -> Result<Config, Fault> {
+    let KubernetesServer { kubeconfig, context, .. } = server;
+    let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+    let mut config = match kubeconfig {
+        Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
+        None if context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Config::incluster()?,
+        None => Config::from_kubeconfig(&options).await?,
+    };
+    config.connect_timeout = Some(CONNECT);
+    config.read_timeout = Some(SILENCE);
+    // Pauses are those of `backoff`.
+    config.default_retry = false;
+    Ok(config)
+}
+
 /// Task of a [`Cluster`].
 struct Watching {
     server: KubernetesServer,
@@ -108,9 +169,14 @@ struct Watching {
 
 impl Watching {
     async fn run(self) {
+        let identity = Identity::default();
         let mut backoff = Backoff::new(EndpointId::of(&format!("{:?} {:?}", self.server, self.namespace)).0);
         loop {
-            let why = match self.client().await {
+            let connected = match self.client().await {
+                Ok((client, answers)) => identity.check(&client).await.map(|()| (client, answers)),
+                Err(error) => Err(reason(&*error)),
+            };
+            let why = match connected {
                 Ok((client, answers)) => {
                     let api: Api<Object> = match &self.namespace {
                         Some(namespace) => Api::namespaced(client, namespace),
@@ -123,7 +189,7 @@ impl Watching {
                         Err(_) => continue,
                     }
                 }
-                Err(error) => reason(&*error),
+                Err(why) => why,
             };
             self.tell.send_replace(State::Failed(why));
             sleep(backoff.pause(None)).await;
@@ -132,17 +198,7 @@ impl Watching {
 
     /// Returns a client with the credentials as they are now, and what notes its answers.
     async fn client(&self) -> Result<(Client, Arc<Notify>), Fault> {
-        let KubernetesServer { kubeconfig, context, .. } = &self.server;
-        let options = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-        let mut config = match kubeconfig {
-            Some(path) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
-            None if context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Config::incluster()?,
-            None => Config::from_kubeconfig(&options).await?,
-        };
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(SILENCE);
-        // Pauses are those of `backoff`.
-        config.default_retry = false;
+        let config = config(&self.server).await?;
         let answers = Arc::new(Notify::new());
         let noted = answers.clone();
         let layer = MapResponseLayer::new(move |response: hyper::Response<_>| {

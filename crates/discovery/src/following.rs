@@ -7,7 +7,7 @@ use crate::lock::lock;
 use crate::out::{In, Pending, channel, unix_time};
 use crate::sources;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver};
+use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver, Scope};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const FIRST: Duration = Duration::from_secs(2);
 
 /// Least time between two changes of pools; faster changes are combined.
-const APART: Duration = Duration::from_millis(100);
+const APART: Duration = Duration::from_millis(10);
 
 /// Sources of the current plan. Must be used inside a tokio runtime, in which they run as tasks.
 #[derive(Debug, Default)]
@@ -164,6 +164,11 @@ impl Discovery {
         self.following.clone()
     }
 
+    /// Connections of the sources.
+    pub(crate) fn shared(&self) -> Context {
+        self.shared.clone()
+    }
+
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
         let context = Context { resolver: resolver.clone(), ..self.shared.clone() };
@@ -190,7 +195,12 @@ impl Following {
                 });
             }
             if let Some(discover) = &pool.discover {
-                entries.push(Entry::Found(source(&pool.name, discover.source.clone(), discover.allow_empty)));
+                let mut wanted = discover.source.clone();
+                if let (plan::Source::Kubernetes(kubernetes), Some(_)) = (&mut wanted, &plan.providers.kubernetes) {
+                    // The provider watches the whole cluster anyway, and pools share one watch then.
+                    kubernetes.server.scope = Scope::Cluster;
+                }
+                entries.push(Entry::Found(source(&pool.name, wanted, discover.allow_empty)));
             }
             Arc::new(Pool { name: pool.name.clone(), entries })
         });

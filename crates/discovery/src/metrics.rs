@@ -1,9 +1,11 @@
-//! Metrics of the sources: how often their lists changed, when they were last confirmed, and their sizes.
+//! Metrics of the sources: how often their lists changed, when they were last confirmed, and their sizes. Metrics of the
+//! providers: what they add, and whether they know the latest.
 
 use crate::following::{Discovery, Following, Source};
 use crate::kept::RESULTS;
 use crate::lock::lock;
 use crate::out::unix_time;
+use crate::providers::parts::{Part, Parts, State};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -12,9 +14,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-/// Collector for the sources that are current at each scrape, to be registered without a prefix.
+/// Collector for the sources and providers that are current at each scrape, to be registered without a prefix.
 #[derive(Debug)]
-pub struct Numbers(Arc<Mutex<Following>>);
+pub struct Numbers {
+    following: Arc<Mutex<Following>>,
+    providers: Parts,
+}
 
 /// Name, help, and value for a source.
 type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
@@ -22,13 +27,56 @@ type Gauge<'a> = (&'static str, &'static str, &'a dyn Fn(&Source) -> f64);
 impl Numbers {
     /// A collector for the sources of `discovery`, now and after later plans.
     pub fn new(discovery: &Discovery) -> Numbers {
-        Numbers(discovery.current())
+        Numbers { following: discovery.current(), providers: Parts::default() }
+    }
+
+    /// Also collects for these providers.
+    pub fn with(self, providers: Parts) -> Numbers {
+        Numbers { providers, ..self }
+    }
+}
+
+/// Name, help, and value for a provider.
+type OfProvider<'a> = (&'static str, &'static str, &'a dyn Fn(&State) -> f64);
+
+impl Numbers {
+    fn encode_providers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let states = self.providers.states();
+        let help = "Listeners, routes and pools that a provider adds to those of the file";
+        let mut family = encoder.encode_descriptor("evenkeel_provider_pieces", help, None, MetricType::Gauge)?;
+        for state in &states {
+            let Part { listeners, routes, pools } = &*state.part;
+            for (kind, n) in [("listener", listeners.len()), ("route", routes.len()), ("pool", pools.len())] {
+                let labels = [("provider", state.name), ("kind", kind)];
+                ConstGauge::new(n as f64).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let gauges: [OfProvider<'_>; 3] = [
+            ("evenkeel_provider_up", "1 if a provider knows the latest state of its system", &|state| {
+                f64::from(u8::from(state.fault.is_none() && state.number > 0))
+            }),
+            ("evenkeel_provider_refused", "Objects of a provider that are left out, as status and log say", &|state| {
+                state.refused.len() as f64
+            }),
+            (
+                "evenkeel_provider_last_change_timestamp_seconds",
+                "Unix time at which a provider had something else to add; 0: never",
+                &|state| state.put_at.map_or(0.0, |at| at.as_secs_f64()),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for state in &states {
+                ConstGauge::new(value(state)).encode(family.encode_family(&[("provider", state.name)])?)?;
+            }
+        }
+        Ok(())
     }
 }
 
 impl Collector for Numbers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let following = lock(&self.0).clone();
+        let following = lock(&self.following).clone();
         // Names of a pool may differ only in their port, and entries may share a source.
         let mut sources: Vec<(String, &Arc<Source>)> =
             following.sources().map(|source| (source.source.to_string(), source)).collect();
@@ -77,6 +125,6 @@ impl Collector for Numbers {
                 ConstGauge::new(value(source)).encode(family.encode_family(&labels)?)?;
             }
         }
-        Ok(())
+        self.encode_providers(&mut encoder)
     }
 }

@@ -253,7 +253,7 @@ async fn a_dead_server_stops_no_start() {
 }
 
 #[tokio::test]
-async fn changes_are_taken_up_ten_times_a_second_at_most() {
+async fn changes_are_combined_for_ten_milliseconds() {
     let (names, mut discovery) = (Names::start(), Discovery::default());
     let hosts: Vec<String> = (0..20).map(|n| format!("h{n}.test")).collect();
     let say = |last: u8| hosts.iter().for_each(|host| names.say(host, A, v4(0, &[[10, 0, 0, last]])));
@@ -265,6 +265,6 @@ async fn changes_are_taken_up_ten_times_a_second_at_most() {
         let before = Instant::now();
         say(last);
         discovery.changed().await;
-        assert!(before.elapsed() > Duration::from_millis(90), "{:?}", before.elapsed());
+        assert!(before.elapsed() > Duration::from_millis(9), "{:?}", before.elapsed());
     }
 }

@@ -4,23 +4,41 @@
 //! 1. [`wanted`]: offered plans with their origin, and [`Offers`](wanted::Offers), where providers put them.
 //! 2. [`file`]: the provider `file`, with the [`texts`] of its files and a [`watch`] for changes. The provider `typed`
 //!    is a text that replaces the file, over the API.
-//! 3. [`revisions`]: the plans that were in use.
+//! 3. [`parts`]: what providers add to the plan of the file, and [`merge`](merge::merge), which makes one plan of all.
+//!    [`remote`] starts and ends these providers.
+//! 4. [`revisions`]: the plans that were in use.
 
 pub mod file;
+#[cfg(feature = "kubernetes")]
+mod kubernetes;
+pub mod merge;
+pub mod parts;
+mod remote;
 pub mod revisions;
 pub mod texts;
 pub mod wanted;
 pub mod watch;
+#[cfg(feature = "xds")]
+mod xds;
 
+use crate::context::Context;
+use crate::following::Discovery;
 use crate::lock::lock;
-use evenkeel_config::Machine;
+use evenkeel_config::{Machine, Plan};
 use file::File;
+use merge::{Kind, Merged, merge};
+use parts::{Part, Parts, Settled};
+use remote::Remote;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use texts::Texts;
 use tokio::task::AbortHandle;
 use wanted::{Offer, Offers, Provenance};
 use watch::Folders;
+
+/// Name of the process before, as a provider.
+const BEFORE: &str = "before";
 
 /// Providers of a process, sharing one file.
 pub struct Providers {
@@ -29,6 +47,13 @@ pub struct Providers {
     machine: Box<dyn Machine + Send + Sync>,
     offers: Offers,
     watching: Option<Watching>,
+    /// Parts of the providers other than the file.
+    parts: Parts,
+    remote: Remote,
+    /// Their part in the process before, as long as one of them has put nothing yet.
+    before: Option<Arc<Part>>,
+    /// Connections that sources of endpoints have, too.
+    shared: Context,
 }
 
 /// Task that offers the file again when it changes.
@@ -47,7 +72,76 @@ impl Providers {
     /// Providers of a process that was started with this file. Typed plans are checked against `machine`.
     pub fn new(file: File, machine: impl Machine + Send + Sync + 'static) -> Providers {
         let file = Arc::new(Mutex::new(file));
-        Providers { file, machine: Box::new(machine), offers: Offers::default(), watching: None }
+        let (offers, parts) = (Offers::default(), Parts::default());
+        let remote = Remote::default();
+        Providers {
+            file,
+            machine: Box::new(machine),
+            offers,
+            watching: None,
+            parts,
+            remote,
+            before: None,
+            shared: Context::default(),
+        }
+    }
+
+    /// Shares connections with the sources of endpoints: a control plane is asked over one stream for all.
+    pub fn share(&mut self, discovery: &Discovery) {
+        self.shared = discovery.shared();
+    }
+
+    /// Serves what the process before had from its providers, until those of this process have put their parts.
+    pub fn resume(&mut self, base: &Plan, merged: &Plan) {
+        self.before = Some(Arc::new(merge::added(base, merged)));
+    }
+
+    /// Starts the providers of a plan, and ends those that it does not have. Call it inside a tokio runtime.
+    pub fn follow_remote(&mut self, plan: &Plan) {
+        self.remote.follow(plan, &self.parts, &self.shared);
+    }
+
+    /// Waits until a provider other than the file has put something. Cancel safe.
+    pub async fn contributed(&self) {
+        self.parts.changed().await;
+    }
+
+    /// Parts of the providers other than the file, shared with this.
+    pub fn parts(&self) -> Parts {
+        self.parts.clone()
+    }
+
+    /// True if every provider of a plan has put its part, if only an empty one.
+    pub fn is_complete(&self, plan: &Plan) -> bool {
+        let all = self.parts.all();
+        let is_there = |name| all.iter().any(|(provider, number, _)| *provider == name && *number > 0);
+        remote::of(plan).into_iter().all(is_there)
+    }
+
+    /// The plan of the file with what the other providers have put, without the pieces for which `unwanted` has a reason.
+    /// Also returns the number of each part in it.
+    pub fn merge(
+        &mut self,
+        base: &Plan,
+        unwanted: &HashMap<(Kind, Arc<str>), String>,
+    ) -> (Merged, Vec<(&'static str, u64)>) {
+        let wanted = remote::of(base);
+        let all: Vec<_> = self.parts.all().into_iter().filter(|(provider, ..)| wanted.contains(provider)).collect();
+        if self.is_complete(base) {
+            self.before = None;
+        }
+        let numbers = all.iter().map(|(provider, number, _)| (*provider, *number)).collect();
+        let mut parts: Vec<_> = all.into_iter().map(|(provider, _, part)| (provider, part)).collect();
+        parts.extend(self.before.clone().map(|before| (BEFORE, before)));
+        (merge(base, &parts, unwanted), numbers)
+    }
+
+    /// Tells the providers that a merged plan is in use.
+    pub fn settle(&self, merged: &Merged, numbers: &[(&'static str, u64)]) {
+        for (provider, number) in numbers {
+            let refused = merged.refused.get(provider).cloned().unwrap_or_default();
+            self.parts.settle(provider, Settled { number: *number, refused });
+        }
     }
 
     /// Path of the main file; `None` if the configuration was typed.

@@ -1,5 +1,6 @@
 //! History of the plans of this process, with their origin. The latest ones are kept for a rollback.
 
+use super::merge::Origins;
 use super::texts::Texts;
 use super::wanted::{Offer, Provenance, Wanted};
 use crate::lock::lock;
@@ -21,6 +22,10 @@ pub struct Revision {
     pub since_ms: u64,
     /// The plan with its origin.
     pub wanted: Wanted,
+    /// The wanted plan with what other providers have added.
+    pub merged: Arc<Plan>,
+    /// Origins of what they have added.
+    pub origins: Origins,
     /// Differences to the previous plan, one per line.
     pub changes: Vec<String>,
     /// True if it differs from the file when that was last read or written.
@@ -44,6 +49,17 @@ impl Revision {
     /// Text of the plan, if it was read from one.
     pub fn text(&self) -> Option<&str> {
         self.wanted.provenance.texts.as_ref().map(|texts| texts.text())
+    }
+
+    /// The plan as a configuration file, with the origin of each piece that is not of the file.
+    pub fn to_toml(&self) -> String {
+        self.merged.to_toml_by_origin(&|table, name| self.origins.of_table(table, name))
+    }
+
+    /// Offers the plan again, after a provider other than the file has put something. `by` names it.
+    pub fn again(self, by: &str) -> Offer {
+        let Offer { outcome, provenance } = self.offer(by);
+        Offer { outcome, provenance: Provenance { how: "push".to_owned(), ..provenance } }
     }
 
     /// Offers the plan again, as a rollback. `by` names who asked.
@@ -74,8 +90,9 @@ impl Handed {
     pub fn first(self, plan: Arc<Plan>) -> Revision {
         let Handed { since_ms, how, by, changes, differs, texts, .. } = self;
         let provenance = Provenance { provider: "typed".to_owned(), how, by, texts: Some(texts) };
+        let (merged, origins, warnings) = (plan.clone(), Origins::default(), Vec::new());
         let wanted = Wanted { plan, provenance };
-        Revision { generation: 0, since_ms, wanted, changes, differs, warnings: Vec::new() }
+        Revision { generation: 0, since_ms, wanted, merged, origins, changes, differs, warnings }
     }
 }
 
@@ -127,6 +144,13 @@ impl Revisions {
         }
     }
 
+    /// Records that the first revision runs with what other providers had added in the process before.
+    pub fn resumed(&self, merged: Arc<Plan>, origins: Origins) {
+        if let Some(latest) = self.kept().back_mut() {
+            (latest.merged, latest.origins) = (merged, origins);
+        }
+    }
+
     /// Records that the current revision was written to the file.
     pub fn saved(&self) {
         let mut kept = self.kept();
@@ -149,9 +173,10 @@ mod tests {
         let plan = Plan::builder().listener(Listener::new("web", at(1))).pool(pool).build("test").plan;
         let [provider, how, by] = ["test", "start", "a"].map(str::to_owned);
         let provenance = Provenance { provider, how, by, texts: None };
-        let wanted = Wanted { plan: Arc::new(plan.expect("it is possible")), provenance };
-        let (changes, warnings) = (Vec::new(), Vec::new());
-        Revision { generation: 7, since_ms: 5, wanted, changes, differs: true, warnings }
+        let merged = Arc::new(plan.expect("it is possible"));
+        let wanted = Wanted { plan: merged.clone(), provenance };
+        let (origins, changes, warnings) = (Origins::default(), Vec::new(), Vec::new());
+        Revision { generation: 7, since_ms: 5, wanted, merged, origins, changes, differs: true, warnings }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 /// A valid plan that should run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The plan as requested, without endpoints discovered since.
+    /// The plan as requested, without endpoints discovered since, and without what other providers add.
     pub plan: Arc<Plan>,
     pub provenance: Provenance,
 }
@@ -17,9 +17,9 @@ pub struct Wanted {
 /// Origin of a plan: provider, trigger and requester.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Name of the provider: `file` or `typed`.
+    /// Name of the provider: `file` or `typed`, or one that has added to it.
     pub provider: String,
-    /// `start`, `reload`, `apply` or `rollback`.
+    /// `start`, `reload`, `apply`, `rollback` or `push`.
     pub how: String,
     /// Client, signal or file that asked for it.
     pub by: String,

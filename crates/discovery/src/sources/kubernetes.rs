@@ -7,12 +7,12 @@ use crate::kept::{Answer, List};
 use crate::out::Out;
 use crate::registry::never;
 use crate::slices::{Entry, Phase, Slice, Slices};
-use evenkeel_config::plan::{Endpoint, Kubernetes, Scope, ServicePort};
-use std::collections::{BTreeSet, HashSet};
+use evenkeel_config::plan::{Address, Endpoint, Kubernetes, Scope, ServicePort};
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 /// Time for which an endpoint that is gone may come back: one that moves to another slice may be in none for a moment.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -24,36 +24,79 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
     let key = (server.clone(), watched.clone());
     let cluster = context.kubernetes.get(&key, || Cluster::follow(server.clone(), watched));
     let (mut state, mut slices) = (cluster.state(), cluster.service(namespace, service));
-    let mut names: Option<BTreeSet<Arc<str>>> = None;
+    let mut shown: Option<Shown> = None;
     loop {
         // Taken first: slices that change after this wake the task once more.
         let now = state.borrow_and_update().clone();
         let changed = slices.has_changed().unwrap_or(false);
+        let due = shown.as_ref().and_then(Shown::due);
         match now {
-            State::Failed(why) if !changed => out.put(Answer::Failed(why)),
-            State::Beginning if !changed => {}
-            State::Confirmed if !changed && names.is_some() => out.put(Answer::Same),
-            _ => {
-                let mut found = list(&slices.borrow_and_update(), &kubernetes);
-                let new = |found: &List| found.endpoints.iter().map(|e| e.name.clone()).collect::<BTreeSet<_>>();
-                if names.as_ref().is_some_and(|names| !names.is_subset(&new(&found))) {
-                    sleep(SETTLE).await;
-                    found = list(&slices.borrow_and_update(), &kubernetes);
-                }
-                names = Some(new(&found));
-                out.put(Answer::List(found));
+            _ if due.is_some_and(|due| due <= Instant::now()) || changed => {
+                let found = list(&slices.borrow_and_update(), &kubernetes);
+                out.put(Answer::List(shown.get_or_insert_default().with(found, Instant::now())));
+            }
+            State::Failed(why) => out.put(Answer::Failed(why)),
+            State::Beginning => {}
+            State::Confirmed if shown.is_some() => out.put(Answer::Same),
+            State::Confirmed => {
+                let found = list(&slices.borrow_and_update(), &kubernetes);
+                out.put(Answer::List(shown.get_or_insert_default().with(found, Instant::now())));
             }
         }
+        let due = shown.as_ref().and_then(Shown::due);
         let gone = tokio::select! {
             changed = state.changed() => changed.is_err(),
             changed = slices.changed() => {
                 slices.mark_changed();
                 changed.is_err()
             }
+            () = until(due) => false,
         };
         if gone {
             never("its cluster is not followed any more".into(), out).await;
         }
+    }
+}
+
+/// Waits for a time, for ever if there is none.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Endpoints as they were put last. New ones are put at once; those that are gone stay for [`SETTLE`].
+#[derive(Default)]
+struct Shown {
+    endpoints: Vec<Endpoint>,
+    /// Names of endpoints that are gone, with the times at which they leave.
+    leaving: HashMap<Arc<str>, Instant>,
+}
+
+impl Shown {
+    /// Time at which the next endpoint leaves.
+    fn due(&self) -> Option<Instant> {
+        self.leaving.values().min().copied()
+    }
+
+    /// The list to put for the one that was found.
+    fn with(&mut self, mut found: List, now: Instant) -> List {
+        let names: HashSet<Arc<str>> = found.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
+        self.leaving.retain(|name, _| !names.contains(name));
+        let gone: Vec<Endpoint> = self.endpoints.drain(..).filter(|endpoint| !names.contains(&endpoint.name)).collect();
+        let addrs: HashSet<Address> = found.endpoints.iter().map(|endpoint| endpoint.addr.clone()).collect();
+        for endpoint in gone {
+            let leaves = *self.leaving.entry(endpoint.name.clone()).or_insert(now + SETTLE);
+            if leaves <= now || addrs.contains(&endpoint.addr) {
+                self.leaving.remove(&endpoint.name);
+            } else {
+                found.endpoints.push(endpoint);
+            }
+        }
+        found.endpoints.sort_by(|a, b| a.name.cmp(&b.name));
+        self.endpoints.clone_from(&found.endpoints);
+        found
     }
 }
 
@@ -143,6 +186,34 @@ fn shown(ports: &[crate::slices::Port]) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn names(list: &List) -> Vec<&str> {
+        list.endpoints.iter().map(|endpoint| &*endpoint.name).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_endpoints_are_put_at_once_and_gone_ones_stay_for_a_moment() {
+        let at = |ports: &[u16]| -> List {
+            let one = |port: &u16| endpoint(&format!("pod-{port}"), ([10, 0, 0, 1], *port).into());
+            ports.iter().map(one).collect::<Vec<_>>().into()
+        };
+        let (mut shown, start) = (Shown::default(), Instant::now());
+        assert_eq!(names(&shown.with(at(&[1, 2]), start)), ["pod-1", "pod-2"]);
+        assert_eq!(shown.due(), None);
+        assert_eq!(names(&shown.with(at(&[2, 3]), start)), ["pod-1", "pod-2", "pod-3"]);
+        assert_eq!(shown.due(), Some(start + SETTLE));
+        // One that comes back in another slice has never left; a change in between does not make others stay longer.
+        let between = start + SETTLE / 2;
+        assert_eq!(names(&shown.with(at(&[3]), between)), ["pod-1", "pod-2", "pod-3"]);
+        assert_eq!(names(&shown.with(at(&[1, 3]), start + SETTLE)), ["pod-1", "pod-2", "pod-3"]);
+        assert_eq!(shown.due(), Some(between + SETTLE));
+        assert_eq!(names(&shown.with(at(&[1, 3]), between + SETTLE)), ["pod-1", "pod-3"]);
+        assert_eq!(shown.due(), None);
+        // An address that another pod has now is that pod's.
+        let moved: List =
+            vec![endpoint("other", ([10, 0, 0, 1], 1).into()), endpoint("pod-3", ([10, 0, 0, 1], 3).into())].into();
+        assert_eq!(names(&shown.with(moved, between + SETTLE)), ["other", "pod-3"]);
+    }
 
     fn kubernetes(port: Option<ServicePort>) -> Kubernetes {
         Kubernetes { service: "web".into(), port, ..Kubernetes::default() }

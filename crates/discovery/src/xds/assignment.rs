@@ -3,11 +3,11 @@
 use super::messages::{
     AddressUnion, ClusterLoadAssignment, HealthStatus, LbEndpoint, LocalityLbEndpoints, Port, SocketAddress,
 };
-use crate::entries::{address, endpoint};
+use crate::entries::address;
 use crate::kept::List;
-use evenkeel_config::plan::{Address, Endpoint};
+use evenkeel_config::plan::{Address, Endpoint, Resolve};
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,18 +26,36 @@ enum Read {
     Skipped(String),
 }
 
+/// Kinds of hosts that endpoints may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hosts {
+    Addresses,
+    /// Names too, each of which is one endpoint.
+    Names,
+    /// Names too, each of whose addresses is an endpoint.
+    AllOfNames,
+}
+
 /// Returns the endpoints of an assignment.
 ///
 /// # Errors
 /// The parts that are invalid, by which the assignment as a whole is to be refused.
 pub fn list(assignment: &ClusterLoadAssignment) -> Result<List, String> {
+    list_of(assignment, Hosts::Addresses)
+}
+
+/// Returns the endpoints of an assignment whose hosts may be names.
+///
+/// # Errors
+/// The parts that are invalid, by which the assignment as a whole is to be refused.
+pub fn list_of(assignment: &ClusterLoadAssignment, hosts: Hosts) -> Result<List, String> {
     let (mut list, mut weights, mut wrong, mut seen) = (List::default(), Vec::new(), Vec::new(), HashSet::new());
     for locality in &assignment.endpoints {
         if locality.leds_cluster_locality_config.is_some() {
             list.skipped.push("a locality whose endpoints would come by LEDS".to_owned());
         }
         for one in &locality.lb_endpoints {
-            match read(one, locality) {
+            match read(one, locality, hosts) {
                 Ok(Read::Used(endpoint, weight)) if seen.insert(endpoint.addr.clone()) => {
                     list.endpoints.push(endpoint);
                     weights.push(weight);
@@ -73,12 +91,12 @@ fn scale(endpoints: &mut [Endpoint], weights: &[u32]) {
     }
 }
 
-fn read(one: &LbEndpoint, locality: &LocalityLbEndpoints) -> Result<Read, String> {
+fn read(one: &LbEndpoint, locality: &LocalityLbEndpoints, hosts: Hosts) -> Result<Read, String> {
     let Some(found) = &one.endpoint else {
         return Ok(Read::Skipped("an endpoint by name: named_endpoints are not read".to_owned()));
     };
     let addr = match found.address.as_ref().and_then(|address| address.union.as_ref()) {
-        Some(AddressUnion::Socket(socket)) => socket_addr(socket)?,
+        Some(AddressUnion::Socket(socket)) => addr(socket, hosts)?,
         Some(AddressUnion::Pipe(pipe)) => {
             return Ok(Read::Skipped(format!("{}: a pipe is not an IP address", pipe.path)));
         }
@@ -101,8 +119,33 @@ fn read(one: &LbEndpoint, locality: &LocalityLbEndpoints) -> Result<Read, String
     // The second choice, beside the first of the next priority.
     let tier = (locality.priority + u32::from(degraded)).min(TIERS - 1);
     let priority = u8::try_from(tier).unwrap_or(u8::MAX);
-    let found = endpoint("", addr);
-    Ok(Read::Used(Endpoint { addr: Address::Ip(addr), priority, drain, zone: zone(locality), ..found }, weight))
+    let is_name = matches!(addr, Address::Name { .. });
+    let resolve = if is_name && hosts == Hosts::AllOfNames { Resolve::All } else { Resolve::First };
+    let mut endpoint = Endpoint { name: addr.to_string().into(), addr, resolve, ..Endpoint::default() };
+    (endpoint.weight, endpoint.priority, endpoint.drain, endpoint.zone) = (1, priority, drain, zone(locality));
+    if hosts != Hosts::Addresses && !found.hostname.is_empty() {
+        endpoint.own.host = Some(found.hostname.as_str().into());
+    }
+    Ok(Read::Used(endpoint, weight))
+}
+
+fn addr(socket: &SocketAddress, hosts: Hosts) -> Result<Address, String> {
+    let is_name = socket.address.parse::<IpAddr>().is_err() && is_host(&socket.address);
+    match &socket.port {
+        Some(Port::Value(port @ 1..=65_535)) if is_name && hosts != Hosts::Addresses => {
+            let port = u16::try_from(*port).unwrap_or_default();
+            Ok(Address::Name { host: socket.address.trim_end_matches('.').to_ascii_lowercase(), port })
+        }
+        _ => socket_addr(socket).map(Address::Ip),
+    }
+}
+
+/// True if a text can be a host name.
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    text.len() <= 253 && text.trim_end_matches('.').split('.').all(is_label)
 }
 
 fn socket_addr(socket: &SocketAddress) -> Result<SocketAddr, String> {
@@ -130,7 +173,10 @@ mod tests {
     fn at(host: &str, port: u32) -> LbEndpoint {
         let socket = SocketAddress { address: host.into(), port: Some(Port::Value(port)) };
         let address = messages::Address { union: Some(AddressUnion::Socket(socket)) };
-        LbEndpoint { endpoint: Some(messages::Endpoint { address: Some(address) }), ..LbEndpoint::default() }
+        LbEndpoint {
+            endpoint: Some(messages::Endpoint { address: Some(address), ..messages::Endpoint::default() }),
+            ..LbEndpoint::default()
+        }
     }
 
     fn with(host: &str, status: HealthStatus, weight: u32) -> LbEndpoint {
@@ -197,7 +243,10 @@ mod tests {
     #[test]
     fn valid_endpoints_that_no_pool_can_have_are_skipped() {
         let pipe = messages::Address { union: Some(AddressUnion::Pipe(Pipe { path: "/run/a".into() })) };
-        let pipe = LbEndpoint { endpoint: Some(messages::Endpoint { address: Some(pipe) }), ..LbEndpoint::default() };
+        let pipe = LbEndpoint {
+            endpoint: Some(messages::Endpoint { address: Some(pipe), ..messages::Endpoint::default() }),
+            ..LbEndpoint::default()
+        };
         let by_name = LbEndpoint::default();
         let endpoints = vec![
             of(16, "a", vec![at("10.0.0.1", 80)]),
@@ -221,7 +270,10 @@ mod tests {
         };
         let named = SocketAddress { address: "10.0.0.1".into(), port: Some(Port::Named("http".into())) };
         let named = messages::Address { union: Some(AddressUnion::Socket(named)) };
-        let named = LbEndpoint { endpoint: Some(messages::Endpoint { address: Some(named) }), ..LbEndpoint::default() };
+        let named = LbEndpoint {
+            endpoint: Some(messages::Endpoint { address: Some(named), ..messages::Endpoint::default() }),
+            ..LbEndpoint::default()
+        };
         let nowhere = LbEndpoint { endpoint: Some(messages::Endpoint::default()), ..LbEndpoint::default() };
         let all = vec![at("10.0.0.1", 80), at("10.0.0.1", 0), at("a.inside", 80), at("10.0.0.2", 65_536), nowhere];
         let why = refused(all);

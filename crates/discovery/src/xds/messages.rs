@@ -2,9 +2,16 @@
 //! `google/protobuf`, `google/rpc`), with the fields that are used. Others are ignored.
 
 use prost::{Enumeration, Message, Oneof};
+use std::collections::BTreeMap;
 
-/// Method of aggregated discovery.
+/// Methods of aggregated discovery: state of the world, and differences.
+pub const DELTA_STREAM: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 pub const STREAM: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+
+/// Types of clusters, listeners and route configurations.
+pub const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+pub const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+pub const ROUTES: &str = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration";
 
 /// Type of the endpoints of a cluster.
 pub const ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
@@ -51,8 +58,42 @@ pub struct Any {
 /// Resource with fields of its own, such as a version.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
+    #[prost(string, tag = "1")]
+    pub version: String,
     #[prost(message, optional, tag = "2")]
     pub resource: Option<Any>,
+    #[prost(string, tag = "3")]
+    pub name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DeltaDiscoveryRequest {
+    #[prost(message, optional, tag = "1")]
+    pub node: Option<Node>,
+    #[prost(string, tag = "2")]
+    pub type_url: String,
+    #[prost(string, repeated, tag = "3")]
+    pub resource_names_subscribe: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    pub resource_names_unsubscribe: Vec<String>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub initial_resource_versions: BTreeMap<String, String>,
+    #[prost(string, tag = "6")]
+    pub response_nonce: String,
+    #[prost(message, optional, tag = "7")]
+    pub error_detail: Option<Status>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DeltaDiscoveryResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub resources: Vec<Resource>,
+    #[prost(string, tag = "4")]
+    pub type_url: String,
+    #[prost(string, tag = "5")]
+    pub nonce: String,
+    #[prost(string, repeated, tag = "6")]
+    pub removed_resources: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -157,6 +198,9 @@ pub enum HealthStatus {
 pub struct Endpoint {
     #[prost(message, optional, tag = "1")]
     pub address: Option<Address>,
+    /// Host for health checks and rewriting.
+    #[prost(string, tag = "3")]
+    pub hostname: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

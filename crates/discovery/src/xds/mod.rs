@@ -1,11 +1,17 @@
-//! xDS: endpoints that a control plane assigns to clusters, over one stream for all pools (ADS, state of the world).
+//! xDS: resources of a control plane, over one stream for the provider and all pools (ADS).
 //!
-//! 1. [`ads`]: the stream, and the clusters that pools have subscribed to.
-//! 2. [`exchange`]: which version is acknowledged or refused, without I/O.
-//! 3. [`assignment`]: what the endpoints of a cluster mean here.
-//! 4. [`messages`]: the part of Envoy's API that is used.
+//! 1. [`ads`]: the stream, one after the other.
+//! 2. [`topics`]: the clusters that pools have subscribed to, and the [`consumer`] of other resources.
+//! 3. [`session`]: what is asked for and answered on one stream, without I/O. [`world`] and [`delta`] are the two forms of the
+//!    protocol: whole lists, and differences.
+//! 4. [`assignment`]: what the endpoints of a cluster mean here.
+//! 5. [`messages`]: the part of Envoy's API that is used here.
 
 pub mod ads;
-mod assignment;
-mod exchange;
-mod messages;
+pub mod assignment;
+pub mod consumer;
+mod delta;
+pub mod messages;
+mod session;
+mod topics;
+mod world;

@@ -1,7 +1,9 @@
 //! Services whose endpoints change in the ways in which Kubernetes changes them.
 
-use crate::api::{ADMIN, EVENKEEL, Server, WITHOUT_RIGHTS, create, in_state, pod};
 use crate::pools::Pools;
+use evenkeel_cluster::objects::create;
+use evenkeel_cluster::server::{ADMIN, EVENKEEL, Server, WITHOUT_RIGHTS};
+use evenkeel_cluster::slices::{in_state, pod};
 use serde_json::{Value, json};
 
 const A: &str = "a 10.0.0.1:8080";

@@ -1,7 +1,8 @@
 //! Thousands of services, of which pools follow some.
 
-use crate::api::{ADMIN, Server, Slices, pod};
 use crate::pools::Pools;
+use evenkeel_cluster::server::{ADMIN, Server};
+use evenkeel_cluster::slices::{Slices, pod};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 

@@ -4,9 +4,10 @@
 //! cargo test --release -p evenkeel-discovery --test kubernetes -- --ignored --nocapture --exact measure::measure
 //! ```
 
-use crate::api::{ADMIN, Server, pod};
 use crate::many::each;
 use crate::pools::plan;
+use evenkeel_cluster::server::{ADMIN, Server};
+use evenkeel_cluster::slices::pod;
 use evenkeel_discovery::Discovery;
 use std::collections::HashSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Pools that follow services, and what they had in between.
 
-use crate::api::Server;
+use evenkeel_cluster::server::Server;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Endpoint;
 use evenkeel_discovery::{Discovery, Numbers};

@@ -1,5 +1,7 @@
 //! A control plane of its own for each test: go-control-plane, in `server/main.go`, which is told over its standard input
 //! what to serve, and reports the requests of clients.
+// Each of the binaries that have it uses a part.
+#![allow(dead_code)]
 
 use evenkeel_peers::{find, own_addr};
 use serde_json::{Value, json};
@@ -72,6 +74,13 @@ impl Control {
     /// Sets the assignments, instead of those before.
     pub fn set(&mut self, version: &str, assignments: &[Value]) {
         self.command(version, &json!({ "version": version, "resources": assignments }));
+    }
+
+    /// Sets resources of all types that a command names, such as `{ "listeners": [...] }`.
+    pub fn serve(&mut self, version: &str, resources: &Value) {
+        let mut command = resources.clone();
+        command["version"] = json!(version);
+        self.command(version, &command);
     }
 
     /// Sets one assignment of a linear cache.

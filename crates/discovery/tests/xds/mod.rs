@@ -2,6 +2,8 @@
 //! becomes of the pools when it fails. Run by `make test-xds`.
 
 mod control;
+mod provider;
+mod resources;
 
 use crate::certificates::certify;
 use crate::registries::{Follower, plan_of};

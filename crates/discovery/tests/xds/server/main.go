@@ -2,23 +2,36 @@
 //
 //	xds-server ADDRESS snapshot|linear [CERT KEY]
 //
-// Each line of standard input is a command: {"version": "1", "resources": [ClusterLoadAssignment...]} sets all
+// Standard input has commands, one after the other: {"version": "1", "resources": [ClusterLoadAssignment...]} sets all
 // endpoints, {"version": "2", "upsert": [...]} those of some clusters, {"version": "3", "remove": ["web"]} removes some.
+// "listeners", "routes" and "clusters" beside "resources" set all resources of these types. Types that a command does not
+// name stay in a linear cache, and are empty in a snapshot. "padding" makes each cluster longer by this many bytes.
 // Each line of standard output is a request of a client, or an event: {"ready": true} first.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
+	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listener "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
@@ -34,8 +47,12 @@ import (
 type command struct {
 	Version   string            `json:"version"`
 	Resources []json.RawMessage `json:"resources"`
+	Listeners []json.RawMessage `json:"listeners"`
+	Routes    []json.RawMessage `json:"routes"`
+	Clusters  []json.RawMessage `json:"clusters"`
 	Upsert    []json.RawMessage `json:"upsert"`
 	Remove    []string          `json:"remove"`
+	Padding   int               `json:"padding"`
 }
 
 // oneNode keeps one state for all clients.
@@ -60,16 +77,21 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func assignments(texts []json.RawMessage) map[string]types.Resource {
+// read makes resources of their JSON, by name.
+func read(texts []json.RawMessage, empty func() types.Resource) map[string]types.Resource {
 	all := map[string]types.Resource{}
 	for _, text := range texts {
-		one := &endpoint.ClusterLoadAssignment{}
+		one := empty()
 		if err := protojson.Unmarshal(text, one); err != nil {
 			fail(err)
 		}
-		all[one.ClusterName] = one
+		all[cache.GetResourceName(one)] = one
 	}
 	return all
+}
+
+func assignments(texts []json.RawMessage) map[string]types.Resource {
+	return read(texts, func() types.Resource { return &endpoint.ClusterLoadAssignment{} })
 }
 
 func callbacks() server.Callbacks {
@@ -89,6 +111,20 @@ func callbacks() server.Callbacks {
 			})
 			return nil
 		},
+		DeltaStreamOpenFunc: func(ctx context.Context, id int64, _ string) error {
+			report(map[string]any{"opened": id, "delta": true})
+			return nil
+		},
+		DeltaStreamClosedFunc: func(id int64, _ *core.Node) { report(map[string]any{"closed": id}) },
+		StreamDeltaRequestFunc: func(id int64, request *discovery.DeltaDiscoveryRequest) error {
+			report(map[string]any{
+				"stream": id, "type": request.TypeUrl, "subscribe": request.ResourceNamesSubscribe,
+				"unsubscribe": request.ResourceNamesUnsubscribe, "initial": request.InitialResourceVersions,
+				"nonce": request.ResponseNonce, "error": request.GetErrorDetail().GetMessage(),
+				"node": request.GetNode().GetId(),
+			})
+			return nil
+		},
 	}
 }
 
@@ -97,13 +133,18 @@ func main() {
 		fail(fmt.Errorf("usage: xds-server ADDRESS snapshot|linear [CERT KEY]"))
 	}
 	snapshots := cache.NewSnapshotCache(false, oneNode{}, nil)
-	linear := cache.NewLinearCache(resource.EndpointType)
+	linear := map[string]*cache.LinearCache{}
+	caches := map[string]cache.Cache{}
+	for _, kind := range []string{resource.EndpointType, resource.ListenerType, resource.RouteType, resource.ClusterType} {
+		linear[kind] = cache.NewLinearCache(kind)
+		caches[kind] = linear[kind]
+	}
 	var all cache.Cache = snapshots
 	if os.Args[2] == "linear" {
 		all = &cache.MuxCache{
-			Classify:      func(*cache.Request) string { return "eds" },
-			ClassifyDelta: func(*cache.DeltaRequest) string { return "eds" },
-			Caches:        map[string]cache.Cache{"eds": linear},
+			Classify:      func(request *cache.Request) string { return request.TypeUrl },
+			ClassifyDelta: func(request *cache.DeltaRequest) string { return request.TypeUrl },
+			Caches:        caches,
 		}
 	}
 	// Clients of tests ask for signs of life each second.
@@ -118,53 +159,72 @@ func main() {
 	}
 	serve := grpc.NewServer(options...)
 	discovery.RegisterAggregatedDiscoveryServiceServer(serve, server.NewServer(context.Background(), all, callbacks()))
-	listener, err := net.Listen("tcp", os.Args[1])
+	socket, err := net.Listen("tcp", os.Args[1])
 	// The address of a server that was killed may be in use for a moment.
 	for tries := 0; err != nil && tries < 100; tries++ {
 		time.Sleep(50 * time.Millisecond)
-		listener, err = net.Listen("tcp", os.Args[1])
+		socket, err = net.Listen("tcp", os.Args[1])
 	}
 	if err != nil {
 		fail(err)
 	}
 	go func() {
-		if err := serve.Serve(listener); err != nil {
+		if err := serve.Serve(socket); err != nil {
 			fail(err)
 		}
 	}()
 	report(map[string]any{"ready": true})
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		var read command
-		if err := json.Unmarshal(lines.Bytes(), &read); err != nil {
+	commands := json.NewDecoder(os.Stdin)
+	for {
+		var given command
+		if err := commands.Decode(&given); err == io.EOF {
+			return
+		} else if err != nil {
 			fail(err)
 		}
-		apply(read, snapshots, linear)
-		report(map[string]any{"applied": read.Version})
+		apply(given, snapshots, linear)
+		report(map[string]any{"applied": given.Version})
 	}
 }
 
-func apply(read command, snapshots cache.SnapshotCache, linear *cache.LinearCache) {
-	set := assignments(read.Resources)
-	if read.Resources != nil {
-		linear.SetResources(set)
+func apply(given command, snapshots cache.SnapshotCache, linear map[string]*cache.LinearCache) {
+	sets := map[resource.Type]map[string]types.Resource{
+		resource.EndpointType: assignments(given.Resources),
+		resource.ClusterType:  read(given.Clusters, func() types.Resource { return &cluster.Cluster{} }),
+		resource.ListenerType: read(given.Listeners, func() types.Resource { return &listener.Listener{} }),
+		resource.RouteType:    read(given.Routes, func() types.Resource { return &route.RouteConfiguration{} }),
 	}
-	for name, one := range assignments(read.Upsert) {
-		if err := linear.UpdateResource(name, one); err != nil {
+	if given.Padding > 0 {
+		for _, one := range sets[resource.ClusterType] {
+			one.(*cluster.Cluster).AltStatName = strings.Repeat("x", given.Padding)
+		}
+	}
+	named := map[resource.Type]bool{
+		resource.EndpointType: given.Resources != nil, resource.ClusterType: given.Clusters != nil,
+		resource.ListenerType: given.Listeners != nil, resource.RouteType: given.Routes != nil,
+	}
+	lists := map[resource.Type][]types.Resource{}
+	// In the order that breaks nothing.
+	for _, kind := range []string{resource.ClusterType, resource.EndpointType, resource.ListenerType, resource.RouteType} {
+		if named[kind] {
+			linear[kind].SetResources(sets[kind])
+		}
+		for _, one := range sets[kind] {
+			lists[kind] = append(lists[kind], one)
+		}
+	}
+	endpoints := linear[resource.EndpointType]
+	for name, one := range assignments(given.Upsert) {
+		if err := endpoints.UpdateResource(name, one); err != nil {
 			fail(err)
 		}
 	}
-	for _, name := range read.Remove {
-		if err := linear.DeleteResource(name); err != nil {
+	for _, name := range given.Remove {
+		if err := endpoints.DeleteResource(name); err != nil {
 			fail(err)
 		}
 	}
-	var list []types.Resource
-	for _, one := range set {
-		list = append(list, one)
-	}
-	snapshot, err := cache.NewSnapshot(read.Version, map[resource.Type][]types.Resource{resource.EndpointType: list})
+	snapshot, err := cache.NewSnapshot(given.Version, lists)
 	if err != nil {
 		fail(err)
 	}

@@ -1,0 +1,75 @@
+//! TLSRoutes, TCPRoutes and UDPRoutes: sessions and datagrams, of which nothing but the server name is read.
+
+use super::filters::name_of;
+use super::ports::pattern;
+use crate::providers::kubernetes::services::Fault;
+use crate::providers::kubernetes::services::backends::{Backends, Variant};
+use crate::providers::kubernetes::services::grants::From;
+use crate::providers::kubernetes::world::objects::{GATEWAY_GROUP, Key, Object, RouteSpec};
+use crate::providers::kubernetes::world::store::Kind;
+use evenkeel_config::plan::{Action, Match, Pool, Route, Split};
+use std::sync::Arc;
+
+/// Largest weight of a pool in a split.
+const WEIGHT_MAX: u32 = 1_000_000;
+
+/// Action of a Route, and the first fault of its references.
+pub struct Made {
+    pub action: Action,
+    pub unresolved: Option<Fault>,
+}
+
+/// Finds the pools of a Route, by weight. `gateways`: those that it is attached to. A reference that leads nowhere keeps
+/// its share, and what it gets ends.
+pub fn action(kind: Kind, route: &Object<RouteSpec>, gateways: &[Key], backends: &mut Backends<'_>) -> Made {
+    let from = From { group: GATEWAY_GROUP, kind: kind.name(), namespace: &route.metadata.namespace };
+    let variant = Variant { is_stream: true, ..Variant::default() };
+    let (mut weights, mut unresolved): (Vec<(Arc<str>, u32)>, Option<Fault>) = (Vec::new(), None);
+    for to in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
+        let weight = to.weight.unwrap_or(1).min(WEIGHT_MAX);
+        let pool = match backends.pool(from, &to.to, &variant, gateways) {
+            Ok(pool) => pool,
+            Err(fault) => {
+                unresolved.get_or_insert(fault);
+                backends.nowhere()
+            }
+        };
+        match weights.iter_mut().find(|(other, _)| *other == pool) {
+            Some((_, sum)) => *sum = sum.saturating_add(weight).min(WEIGHT_MAX),
+            None => weights.push((pool, weight)),
+        }
+    }
+    weights.retain(|(_, weight)| *weight > 0);
+    let action = match weights.len() {
+        0 => Action::Pool(backends.nowhere()),
+        1 => Action::Pool(weights.swap_remove(0).0),
+        _ => Action::Split(Split { weights, key: None }),
+    };
+    Made { action, unresolved }
+}
+
+/// The route of the plan at one port. `hosts`: server names that a TLSRoute has there; `None` = every one.
+pub fn route(
+    kind: Kind,
+    route: &Object<RouteSpec>,
+    listener: &Arc<str>,
+    hosts: &[Option<String>],
+    action: Action,
+) -> Route {
+    let (prefix, has_names) = match kind {
+        Kind::TcpRoute => ("tcp:", false),
+        Kind::UdpRoute => ("udp:", false),
+        _ => ("tls:", !hosts.contains(&None)),
+    };
+    let hosts = match has_names {
+        true => hosts.iter().flatten().filter_map(|host| pattern(host)).collect(),
+        false => Vec::new(),
+    };
+    Route {
+        name: name_of(prefix, &route.metadata.key().to_string(), None, None),
+        listeners: vec![listener.clone()],
+        matching: Match { hosts, ..Match::default() },
+        action,
+        ..Route::to(&Pool::default())
+    }
+}

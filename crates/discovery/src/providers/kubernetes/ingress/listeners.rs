@@ -1,0 +1,179 @@
+//! Listeners for Ingresses, without and with TLS: of their own, or those that Gateways have at the same port. See [`Listeners`].
+
+use super::site::Site;
+use crate::providers::kubernetes::services::certificates::{Pair, pair};
+use crate::providers::kubernetes::services::grants::From;
+use crate::providers::kubernetes::statuses::events::REFUSED;
+use crate::providers::kubernetes::world::objects::Reference;
+use crate::providers::kubernetes::world::store::World;
+use crate::providers::parts::{Part, Piece, Refusal};
+use evenkeel_config::plan::{Certificate, KubernetesProvider, Listener, ListenerTls, Mode, Pem};
+use evenkeel_tls::pair::self_signed_pem;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+pub const GROUP: &str = "networking.k8s.io";
+
+/// Names of the listeners that serve Ingresses; `None` if there is none.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    pub http: Option<Arc<str>>,
+    pub https: Option<Arc<str>>,
+    /// Hosts with TLS; `None` is that of rules without one.
+    hosts: BTreeSet<Option<String>>,
+    /// Ports that are listened at.
+    pub ports: Vec<u16>,
+}
+
+impl Listeners {
+    /// Adds the listeners that these Ingresses need.
+    pub fn add(
+        sites: &mut [Site<'_>],
+        world: &World,
+        provider: &KubernetesProvider,
+        refused: &[Refusal],
+        part: &mut Part,
+    ) -> Listeners {
+        let mut listeners = Listeners::default();
+        let Some(ip) = provider.addresses.first().filter(|_| !sites.is_empty()) else { return listeners };
+        let certificates = listeners.certificates(sites, world, provider);
+        let http = SocketAddr::new(*ip, provider.http_port);
+        listeners.http = add_one(http, None, refused, sites, part);
+        listeners.ports.push(provider.http_port);
+        if !certificates.is_empty() {
+            let https = SocketAddr::new(*ip, provider.https_port);
+            listeners.https = add_one(https, Some(certificates), refused, sites, part);
+            listeners.ports.push(provider.https_port);
+        }
+        listeners
+    }
+
+    /// True if requests for a host can be sent over TLS.
+    pub fn has_tls(&self, host: Option<&str>) -> bool {
+        let is_it = |known: &Option<String>| match (known.as_deref(), host) {
+            (None, host) => host.is_none(),
+            (Some(known), Some(host)) => known == host || is_below(known, host),
+            (Some(_), None) => false,
+        };
+        self.https.is_some() && self.hosts.iter().any(is_it)
+    }
+
+    /// Certificates of all Ingresses behind the one for unknown names; none if no Ingress has TLS.
+    fn certificates(
+        &mut self,
+        sites: &mut [Site<'_>],
+        world: &World,
+        provider: &KubernetesProvider,
+    ) -> Vec<Certificate> {
+        let mut own: Vec<Pair> = Vec::new();
+        for site in sites.iter_mut() {
+            let namespace = site.key.namespace.clone();
+            for tls in &site.object.spec.tls {
+                match tls.hosts.is_empty() {
+                    true => self.hosts.extend(site.hosts()),
+                    false => self.hosts.extend(tls.hosts.iter().map(|host| Some(host.to_ascii_lowercase()))),
+                }
+                let Some(name) = tls.secret_name.as_ref().filter(|name| !name.is_empty()) else { continue };
+                match secret(world, &namespace, name) {
+                    Ok(pair) if own.contains(&pair) => {}
+                    Ok(pair) => own.push(pair),
+                    Err(why) => {
+                        let message = format!("TLS: {why}; the default certificate is shown");
+                        site.annotations.event("CertificateUnavailable", message);
+                    }
+                }
+            }
+        }
+        let mut first = None;
+        if let Some((namespace, name)) = provider.default_certificate.as_ref().and_then(|text| text.split_once('/')) {
+            match secret(world, namespace, name) {
+                Ok(pair) => first = Some(pair),
+                Err(why) => tracing::warn!(why, "kubernetes: `default_certificate` cannot be used"),
+            }
+        }
+        if self.hosts.is_empty() && provider.default_certificate.is_none() {
+            return Vec::new();
+        }
+        let first = first.or_else(|| made().clone());
+        let all = first.into_iter().chain(own);
+        all.map(|pair| Certificate {
+            cert: Some(Pem::of(&pair.cert)),
+            key: Some(Pem::of(&pair.key)),
+            ..Certificate::default()
+        })
+        .collect()
+    }
+}
+
+fn secret(world: &World, namespace: &str, name: &str) -> Result<Pair, String> {
+    let from = From { group: GROUP, kind: "Ingress", namespace };
+    let to = Reference { name: name.to_owned(), ..Reference::default() };
+    pair(world, from, &to).map_err(|why| why.message())
+}
+
+/// Certificate for names that no other one has, the same as long as the process runs.
+fn made() -> &'static Option<Pair> {
+    static MADE: OnceLock<Option<Pair>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let (cert, key) = self_signed_pem("ingress.local")?;
+        Some(Pair { cert: cert.into(), key: key.into() })
+    })
+}
+
+/// True if a host is one label below a wildcard.
+pub fn is_below(wildcard: &str, host: &str) -> bool {
+    let Some(end) = wildcard.strip_prefix('*') else { return false };
+    host.strip_suffix(end).is_some_and(|label| !label.is_empty() && !label.contains('.'))
+}
+
+/// Adds a listener, or shares that of a Gateway. Returns its name; `None` if this machine does not serve it.
+fn add_one(
+    addr: SocketAddr,
+    certificates: Option<Vec<Certificate>>,
+    refused: &[Refusal],
+    sites: &mut [Site<'_>],
+    part: &mut Part,
+) -> Option<Arc<str>> {
+    let fits = |listener: &Listener| {
+        let is_open = listener.tls.as_ref().is_none_or(|tls| tls.client_auth.is_none());
+        listener.mode == Mode::Http && listener.tls.is_some() == certificates.is_some() && is_open
+    };
+    let there = part.listeners.iter_mut().find(|piece| piece.value.bind.contains(&addr) && fits(&piece.value));
+    let (of, name) = match there {
+        Some(piece) => {
+            if let (Some(more), Some(tls)) = (certificates, &mut Arc::make_mut(&mut piece.value).tls) {
+                // The first one is shown for unknown names, and stays that of the Gateway.
+                let new: Vec<_> = more.into_iter().filter(|one| !tls.certificates.contains(one)).collect();
+                tls.certificates.extend(new);
+            }
+            (piece.of.clone(), piece.value.name.clone())
+        }
+        None => {
+            let of: Arc<str> = format!("Ingresses at port {}", addr.port()).into();
+            let name: Arc<str> = format!("ingress-{}", addr.port()).into();
+            let tls = certificates.map(|certificates| ListenerTls { certificates, ..ListenerTls::default() });
+            let listener = Listener { tls, ..Listener::new(&name, addr) };
+            part.listeners.push(Piece::new(&of, Arc::new(listener)));
+            (of, name)
+        }
+    };
+    let Some(refusal) = refused.iter().find(|refusal| refusal.of == of) else { return Some(name) };
+    for site in sites {
+        site.annotations.event(REFUSED, format!("port {} is not served: {}", addr.port(), refusal.why));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_stands_for_one_label() {
+        for (host, is) in [("a.x.com", true), ("b.a.x.com", false), ("x.com", false), (".x.com", false)] {
+            assert_eq!(is_below("*.x.com", host), is, "{host}");
+        }
+        assert!(!is_below("a.x.com", "a.x.com"));
+    }
+}

@@ -1,0 +1,68 @@
+//! Ingresses as routes, in the words of ingress-nginx where the API leaves something open. Read the files in this order:
+//!
+//! 1. [`classes`] finds those that are served. Each is a [`site`], whose [`annotations`] become [`filters`], [`protection`] and
+//!    what is different about its [`endpoints`].
+//! 2. [`listeners`] and certificates, those of Gateways at the same port included.
+//! 3. [`rules`] makes the routes, from [`paths`] and [canaries](canary).
+
+mod annotations;
+mod canary;
+mod classes;
+mod endpoints;
+mod filters;
+mod listeners;
+mod paths;
+mod protection;
+mod rules;
+mod site;
+#[cfg(test)]
+mod tests;
+
+use super::translation::{Shown, Translation};
+use crate::providers::kubernetes::services::backends::Backends;
+use crate::providers::kubernetes::services::ordered::Ordered;
+use crate::providers::kubernetes::statuses::events::REFUSED;
+use crate::providers::kubernetes::statuses::status::{Says, Wanted};
+use crate::providers::kubernetes::world::store::{Kind, World};
+use crate::providers::parts::Refusal;
+use evenkeel_config::plan::KubernetesProvider;
+use listeners::Listeners;
+use rules::Rules;
+use site::Site;
+use std::net::IpAddr;
+
+/// Translates the Ingresses of this controller.
+pub fn translate(
+    world: &World,
+    provider: &KubernetesProvider,
+    shown: &Shown,
+    refused: &[Refusal],
+    (backends, routes): (&mut Backends<'_>, &mut Ordered),
+    to: &mut Translation,
+) {
+    let served = classes::served(world, provider);
+    let mut sites: Vec<Site<'_>> = served.into_iter().map(|object| Site::read(object, world, backends)).collect();
+    let listeners = Listeners::add(&mut sites, world, provider, refused, &mut to.part);
+    Rules { listeners: &listeners, backends, routes }.make(&mut sites);
+    let points = points(provider, shown);
+    for mut site in sites {
+        if let Some(refusal) = refused.iter().find(|refusal| refusal.of == site.of) {
+            site.annotations.event(REFUSED, refusal.why.clone());
+        }
+        // A load balancer in front has ports of its own.
+        let ports = if shown.published.is_empty() { listeners.ports.clone() } else { Vec::new() };
+        let says = Says::Ingress { points: points.clone(), ports };
+        let wanted = Wanted { generation: site.object.metadata.generation, says };
+        to.statuses.insert((Kind::Ingress, site.key.clone()), wanted);
+        to.events.extend(site.annotations.finish());
+    }
+}
+
+/// Addresses and host names for statuses.
+fn points(provider: &KubernetesProvider, shown: &Shown) -> Vec<String> {
+    if !shown.published.is_empty() {
+        return shown.published.iter().map(ToString::to_string).collect();
+    }
+    let own = provider.addresses.first().filter(|ip| !IpAddr::is_unspecified(ip)).copied().or(shown.own);
+    own.iter().map(ToString::to_string).collect()
+}

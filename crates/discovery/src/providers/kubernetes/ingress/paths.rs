@@ -1,0 +1,203 @@
+//! Paths of Ingresses and their rewriting. Expressions with the usual captures become prefixes. See [`Matched`].
+
+use crate::providers::kubernetes::gateway::rules::{plain, prefix};
+use evenkeel_config::plan::{PathPattern, Rewrite, Template, compile_regex};
+
+/// Requests that a path takes, and the path that endpoints get.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matched {
+    pub path: PathPattern,
+    /// Expression that the path has to match, too.
+    pub regex: Option<String>,
+    pub rewrite: Option<Rewrite>,
+    /// Reason for which the rewriting cannot be kept.
+    pub fault: Option<String>,
+}
+
+/// Reads a path. `is_regex`: true if paths are expressions unless they are exact. `target`: the annotation rewrite-target.
+///
+/// # Errors
+/// If it is not a path or an expression.
+pub fn read(path: &str, kind: &str, is_regex: bool, target: Option<&str>) -> Result<Matched, String> {
+    let is_exact = kind == "Exact";
+    let is_path = path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic());
+    if !is_path {
+        return Err(format!("\"{path}\" is not a path"));
+    }
+    let mut matched = Matched { path: PathPattern::Any, regex: None, rewrite: None, fault: None };
+    let mut captured = None;
+    if is_exact || !is_regex {
+        if path.contains(['?', '#']) {
+            return Err(format!("\"{path}\" is not a path"));
+        }
+        matched.path = if is_exact { PathPattern::Pattern(plain(path)) } else { prefix(path) };
+    } else {
+        captured = expression(path, &mut matched)?;
+    }
+    if let Some(target) = target {
+        match rewrite(target, captured) {
+            Ok(rewrite) => matched.rewrite = Some(rewrite),
+            Err(why) => matched.fault = Some(why),
+        }
+    }
+    Ok(matched)
+}
+
+/// Reads an expression. Returns the number of the capture that has all behind the prefix, if there is one.
+fn expression(path: &str, to: &mut Matched) -> Result<Option<u8>, String> {
+    let (fixed, rest) = split(path);
+    let text = fixed.replace('\\', "");
+    let captured = match rest {
+        "" => {
+            to.path = prefix(&text);
+            return Ok(None);
+        }
+        "$" => {
+            to.path = PathPattern::Pattern(plain(&text));
+            return Ok(None);
+        }
+        "(/|$)(.*)" | "(/|$)(.*)$" | "(|/)(.*)" => Some(2),
+        "(/|$)" => None,
+        "/?(.*)" | "/?(.*)$" => Some(1),
+        "(.*)" | "(.*)$" | ".*" if text == "/" => Some(1),
+        _ => {
+            compile_regex(path).map_err(|why| format!("\"{path}\" is not a regular expression: {why}"))?;
+            // Expressions of NGINX match the beginning, in any case.
+            to.regex = Some(format!("(?i:{path}).*"));
+            let at = text.rfind('/').filter(|at| *at > 0).map_or("", |at| &text[..at]);
+            let ends = text.ends_with('/');
+            to.path = match ends {
+                // All of it are whole segments.
+                true => prefix(at),
+                false if text.len() > 1 => PathPattern::StartsWith(text.clone()),
+                false => PathPattern::Any,
+            };
+            return Ok((ends && matches!(rest, "(.*)" | "(.*)$")).then_some(1));
+        }
+    };
+    to.path = prefix(&text);
+    Ok(captured)
+}
+
+/// Splits an expression into the text that it begins with, and what follows.
+fn split(path: &str) -> (&str, &str) {
+    let bytes = path.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let len = if bytes[at] == b'\\' { 2 } else { 1 };
+        let is_text = match bytes[at] {
+            // A dot that is not escaped is meant as one, unless it is repeated.
+            b'.' => true,
+            b'\\' => bytes.get(at + 1).is_some_and(|b| !b.is_ascii_alphanumeric()),
+            byte => !b"^$*+?()[]{}|".contains(&byte),
+        };
+        let is_repeated = bytes.get(at + len).is_some_and(|b| b"*+?{".contains(b));
+        if !is_text || is_repeated {
+            break;
+        }
+        at += len;
+    }
+    path.split_at(at.min(path.len()))
+}
+
+fn rewrite(target: &str, captured: Option<u8>) -> Result<Rewrite, String> {
+    let is_path = target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic() && !b"?#".contains(&b));
+    if !is_path {
+        return Err(format!("\"{target}\" is not a path"));
+    }
+    let Some(at) = target.find('$') else {
+        return Ok(Rewrite { path: Some(Template::literal(target)), prefix: None });
+    };
+    let (base, capture) = target.split_at(at);
+    let wanted = captured.map(|number| format!("${number}"));
+    if wanted.as_deref() != Some(capture) || !base.ends_with('/') {
+        let known = "captures are supported as /$2 behind a path that ends in (/|$)(.*), and as /$1 behind /(.*)";
+        return Err(format!("\"{target}\" cannot be kept with this path: {known}"));
+    }
+    let base = base.trim_end_matches('/');
+    let prefix = Template::literal(if base.is_empty() { "/" } else { base });
+    Ok(Rewrite { prefix: Some(prefix), path: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path, the expression, and the rewriting, as text.
+    fn shown(path: &str, kind: &str, is_regex: bool, target: &str) -> String {
+        let target = (!target.is_empty()).then_some(target);
+        let matched = match read(path, kind, is_regex || target.is_some(), target) {
+            Ok(matched) => matched,
+            Err(why) => return format!("error: {why}"),
+        };
+        let path = match matched.path {
+            PathPattern::Any => "*".to_owned(),
+            PathPattern::Pattern(path) => format!("= {path}"),
+            PathPattern::Prefix(path) => format!("{path}/*"),
+            PathPattern::StartsWith(text) => format!("{text}*"),
+        };
+        let regex = matched.regex.map(|regex| format!(" ~ {regex}")).unwrap_or_default();
+        let rewrite = matched.rewrite.map(|rewrite| match (rewrite.prefix, rewrite.path) {
+            (Some(prefix), _) => format!(" -> {prefix}..."),
+            (_, path) => format!(" -> {}", path.expect("one of them")),
+        });
+        let fault = matched.fault.map(|_| " !".to_owned()).unwrap_or_default();
+        format!("{path}{regex}{}{fault}", rewrite.unwrap_or_default())
+    }
+
+    #[test]
+    fn paths_without_expressions_are_exact_or_whole_segments() {
+        for (path, kind, wanted) in [
+            ("/", "Prefix", "*"),
+            ("/a", "Prefix", "/a/*"),
+            ("/a/", "Prefix", "/a/*"),
+            ("/a", "ImplementationSpecific", "/a/*"),
+            ("/a", "Exact", "= /a"),
+            ("/a/", "Exact", "= /a/"),
+            ("/a{b}", "Exact", "= /a{{b}}"),
+            ("a", "Exact", "error: \"a\" is not a path"),
+            ("/a?b", "Prefix", "error: \"/a?b\" is not a path"),
+        ] {
+            assert_eq!(shown(path, kind, false, ""), wanted, "{path} {kind}");
+        }
+    }
+
+    #[test]
+    fn the_usual_captures_are_prefixes() {
+        for (path, target, wanted) in [
+            ("/x(/|$)(.*)", "/$2", "/x/* -> /..."),
+            ("/x(/|$)(.*)", "/y/$2", "/x/* -> /y..."),
+            ("/x/y(/|$)(.*)", "/$2", "/x/y/* -> /..."),
+            ("/x/(.*)", "/$1", "/x/* ~ (?i:/x/(.*)).* -> /..."),
+            ("/x/?(.*)", "/$1", "/x/* -> /..."),
+            ("/(.*)", "/$1", "* -> /..."),
+            ("/(.*)", "/y/$1", "* -> /y..."),
+            ("/x", "/", "/x/* -> /"),
+            ("/", "/app", "* -> /app"),
+            ("/v1.0(/|$)(.*)", "/$2", "/v1.0/* -> /..."),
+            ("/v1\\.0(/|$)(.*)", "/$2", "/v1.0/* -> /..."),
+            // Others are named.
+            ("/x(/|$)(.*)", "/$1", "/x/* !"),
+            ("/x(/|$)(.*)", "/y$2", "/x/* !"),
+            ("/x(.*)", "/$1", "/x* ~ (?i:/x(.*)).* !"),
+            ("/u/([0-9]+)/(.*)", "/$2/$1", "/u/* ~ (?i:/u/([0-9]+)/(.*)).* !"),
+            ("/x", "/y?a=b", "/x/* !"),
+        ] {
+            assert_eq!(shown(path, "ImplementationSpecific", true, target), wanted, "{path} {target}");
+        }
+    }
+
+    #[test]
+    fn other_expressions_stay_behind_the_text_that_they_begin_with() {
+        for (path, wanted) in [
+            ("/api/v[0-9]+", "/api/v* ~ (?i:/api/v[0-9]+).*"),
+            ("/api/.*", "/api/* ~ (?i:/api/.*).*"),
+            ("/.*\\.php$", "* ~ (?i:/.*\\.php$).*"),
+            ("/a$", "= /a"),
+            ("/colou?r", "/colo* ~ (?i:/colou?r).*"),
+            ("/a(", "error: \"/a(\" is not a regular expression: unclosed group"),
+        ] {
+            assert_eq!(shown(path, "ImplementationSpecific", true, ""), wanted, "{path}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Names of listeners, routes and pools, made from those of objects.
+
+use evenkeel_balance::EndpointId;
+
+/// Longest name of a listener or pool.
+const NAME_MAX: usize = 64;
+
+const LABEL_MAX: usize = 128;
+
+/// Name of a listener or pool. What is too long ends in a hash.
+pub fn name(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain: String = text.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    fit(plain, text, NAME_MAX)
+}
+
+/// Returns a name for a route, which may have any characters.
+pub fn label(text: &str) -> String {
+    fit(text.to_owned(), text, LABEL_MAX)
+}
+
+/// A short text that differs for different ones.
+pub fn hash(text: &str) -> String {
+    format!("{:08x}", EndpointId::of(text).0 as u32)
+}
+
+fn fit(text: String, whole: &str, max: usize) -> String {
+    if text.len() <= max {
+        return text;
+    }
+    let mut end = max - 9;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}-{}", &text[..end], hash(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_fit_and_stay_apart() {
+        let long = |end: &str| format!("{}.{}.{end}", "n".repeat(63), "s".repeat(63));
+        let (one, other) = (name(&long("80")), name(&long("81")));
+        assert_eq!((one.len(), other.len()), (64, 64));
+        assert_ne!(one, other);
+        assert_eq!(name("shop.web.80"), "shop.web.80");
+        assert_eq!(name("::1-80"), "--1-80");
+        assert_eq!(label("shop/web"), "shop/web");
+        assert_eq!(label(&"ä".repeat(100)).len(), 128 - 1);
+    }
+}

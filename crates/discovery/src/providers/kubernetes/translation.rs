@@ -1,0 +1,24 @@
+//! Result of the translation of a cluster. See [`Translation`].
+
+use super::statuses::events::Event;
+use super::statuses::status::Statuses;
+use crate::providers::parts::Part;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A part of the plan, with statuses of the objects that it is made from, and events about them.
+#[derive(Debug, Default)]
+pub struct Translation {
+    pub part: Part,
+    pub statuses: Statuses,
+    pub events: Vec<Event>,
+}
+
+/// Addresses that statuses show.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// Addresses and host names under which clients reach this process; empty = those that it listens at.
+    pub published: Vec<Arc<str>>,
+    /// Address of this machine, for listeners at all of its addresses.
+    pub own: Option<IpAddr>,
+}

@@ -1,0 +1,87 @@
+//! Providers other than the file: which a plan has, and their tasks.
+
+#[cfg(feature = "kubernetes")]
+use super::kubernetes;
+use super::parts::{Contribution, Parts};
+#[cfg(feature = "xds")]
+use super::xds;
+use crate::context::Context;
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{KubernetesProvider, KubernetesServer, XdsProvider, XdsServer};
+use std::collections::HashMap;
+use tokio::task::AbortHandle;
+
+/// Settings of a provider. With other ones it starts anew.
+#[derive(Clone, Debug, PartialEq)]
+enum Settings {
+    Kubernetes(KubernetesProvider, KubernetesServer),
+    Xds(XdsProvider, XdsServer),
+}
+
+/// Tasks of the providers, by name.
+#[derive(Debug, Default)]
+pub struct Remote(HashMap<&'static str, (Settings, AbortHandle)>);
+
+/// Names of the providers that a plan has.
+pub fn of(plan: &Plan) -> Vec<&'static str> {
+    settings(plan).iter().map(Settings::name).collect()
+}
+
+fn settings(plan: &Plan) -> Vec<Settings> {
+    let (providers, servers) = (plan.providers.clone(), plan.discovery.clone());
+    let kubernetes = providers.kubernetes.map(|provider| Settings::Kubernetes(provider, servers.kubernetes));
+    let xds = providers.xds.map(|provider| Settings::Xds(provider, servers.xds));
+    kubernetes.into_iter().chain(xds).collect()
+}
+
+impl Settings {
+    fn name(&self) -> &'static str {
+        match self {
+            Settings::Kubernetes(..) => "kubernetes",
+            Settings::Xds(..) => "xds",
+        }
+    }
+
+    /// Serves until it is aborted.
+    async fn run(self, context: Context, contribution: Contribution) {
+        match self {
+            #[cfg(feature = "kubernetes")]
+            Settings::Kubernetes(provider, server) => kubernetes::run(provider, server, contribution).await,
+            #[cfg(feature = "xds")]
+            Settings::Xds(provider, server) => xds::run(provider, server, context.xds, contribution).await,
+            #[allow(unreachable_patterns, reason = "all are there with the default features")]
+            other => {
+                tracing::error!(provider = other.name(), "this build does not have it; it contributes nothing");
+                contribution.put(super::parts::Part::default());
+            }
+        }
+    }
+}
+
+impl Remote {
+    /// Starts the providers of a plan, and ends those that it does not have.
+    pub fn follow(&mut self, plan: &Plan, parts: &Parts, context: &Context) {
+        let wanted = settings(plan);
+        self.0.retain(|name, (settings, task)| {
+            let stays = wanted.contains(settings);
+            if !stays {
+                task.abort();
+                parts.forget(name);
+            }
+            stays
+        });
+        for settings in wanted {
+            let name = settings.name();
+            if !self.0.contains_key(name) {
+                let task = tokio::spawn(settings.clone().run(context.clone(), parts.of(name))).abort_handle();
+                self.0.insert(name, (settings, task));
+            }
+        }
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.0.values().for_each(|(_, task)| task.abort());
+    }
+}

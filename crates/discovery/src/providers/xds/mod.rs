@@ -1,0 +1,160 @@
+//! The provider `xds`: listeners, route configurations and clusters of a control plane. Files in the order of the way of a
+//! resource:
+//!
+//! 1. [`wire`] reads a resource as a tree of the fields that [`schema`] names. What is not read of it is refused.
+//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], [`action`], [`headers`],
+//!    [`retry`], [`checks`] and [`tls`] their parts, [`order`] the order of routes, [`names`] their names.
+//! 3. [`catalog`]: which resources were accepted, and which are in use.
+//! 4. [`plan`]: those in use, as a part of the plan.
+
+mod action;
+mod catalog;
+mod checks;
+mod cluster;
+mod headers;
+mod listener;
+mod matching;
+mod names;
+mod order;
+mod plan;
+mod retry;
+mod route;
+mod schema;
+#[cfg(test)]
+mod testing;
+mod tls;
+mod wire;
+
+use super::parts::Contribution;
+use crate::lock::lock;
+use crate::shared::Shared;
+use crate::xds::ads::{Ads, Subscription};
+use crate::xds::consumer::{Consumer, Received};
+use catalog::Catalog;
+use evenkeel_config::plan::{XdsProvider, XdsServer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Least time between two parts; faster changes are combined.
+const APART: Duration = Duration::from_millis(100);
+
+/// Resources, shared by the stream and the provider.
+#[derive(Debug)]
+struct Resources {
+    catalog: Mutex<Catalog>,
+    changed: Notify,
+}
+
+impl Consumer for Resources {
+    fn route_names(&self) -> BTreeSet<String> {
+        lock(&self.catalog).route_names()
+    }
+
+    fn take(&self, received: Received<'_>) -> Result<(), String> {
+        let kind = received.kind;
+        let taken = lock(&self.catalog).take(&received, Instant::now());
+        match &taken {
+            Ok(taken) if taken.emptied => tracing::warn!(
+                ?kind,
+                "the control plane has nothing since the stream began; the resources before stay in use"
+            ),
+            Ok(_) => tracing::debug!(?kind, resources = received.resources.len(), "resources accepted"),
+            Err(why) => tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use"),
+        }
+        self.changed.notify_one();
+        taken.map(|_| ())
+    }
+
+    fn lost(&self, why: &str) {
+        tracing::warn!(why, "no control plane; its last resources stay in use");
+    }
+}
+
+/// Serves until it is aborted.
+pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsServer, Ads>, contribution: Contribution) {
+    let ads = planes.get(&server, || Ads::follow(server.clone()));
+    let resources = Arc::new(Resources { catalog: Mutex::new(Catalog::new(server)), changed: Notify::new() });
+    let consumer: Arc<dyn Consumer> = resources.clone();
+    ads.attach(&consumer, provider.delta);
+    let mut settled = contribution.settled();
+    let mut subscriptions = BTreeMap::new();
+    let (mut has_put, mut notes) = (false, Vec::new());
+    loop {
+        let (changed, due) = advance(&resources, &ads, &mut subscriptions);
+        if (changed || !has_put) && lock(&resources.catalog).is_complete(Instant::now()) {
+            let (part, noted) = plan::part(lock(&resources.catalog).in_use());
+            tracing::info!(
+                listeners = part.listeners.len(),
+                routes = part.routes.len(),
+                pools = part.pools.len(),
+                "plan of the control plane"
+            );
+            noted.iter().filter(|note| !notes.contains(*note)).for_each(|note| tracing::warn!("{note}"));
+            notes = noted;
+            contribution.put(part);
+            has_put = true;
+            sleep(APART).await;
+        }
+        let warmed = warmed(&mut subscriptions);
+        tokio::select! {
+            () = resources.changed.notified() => {}
+            () = warmed => {}
+            () = sleep_until(due.unwrap_or_else(far)), if due.is_some() => {}
+            changed = settled.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                for refused in &settled.borrow_and_update().refused {
+                    tracing::error!(of = &*refused.of, why = refused.why, "a resource of the control plane cannot be used");
+                }
+            }
+        }
+    }
+}
+
+/// Uses what can be used, with the endpoints that were assigned so far. Returns true if anything has changed, and the time
+/// at which something has waited long enough.
+fn advance(
+    resources: &Resources,
+    ads: &Ads,
+    subscriptions: &mut BTreeMap<String, Subscription>,
+) -> (bool, Option<Instant>) {
+    let mut catalog = lock(&resources.catalog);
+    let assigned = catalog.assigned();
+    subscriptions.retain(|cluster, _| assigned.contains(cluster));
+    for cluster in assigned {
+        subscriptions.entry(cluster).or_insert_with_key(|cluster| ads.subscribe(cluster));
+    }
+    let warm: BTreeSet<String> = subscriptions
+        .iter_mut()
+        .filter_map(|(cluster, seen)| seen.latest().list.is_some().then(|| cluster.clone()))
+        .collect();
+    let now = Instant::now();
+    let changed = catalog.advance(now, |cluster| warm.contains(cluster));
+    (changed, catalog.due().filter(|due| *due > now))
+}
+
+/// Waits until endpoints were assigned to a cluster that had none. Cancel safe.
+async fn warmed(subscriptions: &mut BTreeMap<String, Subscription>) {
+    let cold: Vec<_> = subscriptions
+        .values_mut()
+        .filter_map(|subscription| subscription.latest().list.is_none().then(|| Box::pin(subscription.changed())))
+        .collect();
+    if cold.is_empty() {
+        return std::future::pending().await;
+    }
+    let mut cold = cold;
+    std::future::poll_fn(|cx| match cold.iter_mut().any(|one| one.as_mut().poll(cx).is_ready()) {
+        true => std::task::Poll::Ready(()),
+        false => std::task::Poll::Pending,
+    })
+    .await;
+}
+
+/// A time that does not come.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(86_400)
+}
