@@ -5,6 +5,7 @@ use crate::log::queue::Dropped;
 use crate::traces::Metrics as Spans;
 use evenkeel_acme::{Metrics as Issued, issuer};
 use evenkeel_admin::Process;
+use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_discovery::{Discovery, Numbers as Found};
 use evenkeel_tls::{Metrics as Certificates, Store};
 use evenkeel_tokens::Metrics as Keys;
@@ -18,6 +19,8 @@ pub struct Rooms<'r> {
     pub planes: Vec<Box<dyn Collector>>,
     pub reloads: Arc<Reloads>,
     pub discovery: &'r Discovery,
+    /// Providers other than the file.
+    pub providers: Parts,
     /// Certificates of listeners.
     pub certificates: &'r Store,
     /// Orders of new certificates.
@@ -35,7 +38,7 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("evenkeel_build", "Which evenkeel this is", build);
     rooms.planes.into_iter().for_each(|plane| registry.register_collector(plane));
-    registry.register_collector(Box::new(Found::new(rooms.discovery)));
+    registry.register_collector(Box::new(Found::new(rooms.discovery).with(rooms.providers)));
     registry.register_collector(Box::new(reload::Numbers(rooms.reloads)));
     registry.register_collector(Box::new(Certificates::new(rooms.certificates)));
     registry.register_collector(Box::new(Issued::new(rooms.orders)));

@@ -4,7 +4,7 @@
 use crate::asked::{Answer, Ask};
 use crate::asked_at::AskedAt;
 use crate::configured::Configured;
-use crate::configured::reload::{self, Reloads};
+use crate::configured::reload::{self, Reloads, Report};
 use crate::failure::Failure;
 use crate::notify::Notify;
 use crate::offered::Offered;
@@ -23,6 +23,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::{Admin, Numbers, Pages};
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
+use evenkeel_discovery::providers::merge::Merged;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_kernel::Kernel;
@@ -37,6 +38,7 @@ use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
 use evenkeel_view::timeline;
 use evenkeel_view::words::unix_ms;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,13 +97,14 @@ impl Serving {
     pub async fn start(
         plan: Plan,
         mut inherited: Inherited,
-        configured: Configured,
+        mut configured: Configured,
         offered: Option<Offered>,
     ) -> Result<Serving, Failure> {
         let (shown, reloads) = (Arc::<Shown>::default(), Arc::new(Reloads::new()));
         let (asks, asked) = mpsc::unbounded_channel();
         let (orders, lost) = orders(plan.runtime.state.as_deref())?;
-        let window = Arc::new(Window::new(shown.clone(), configured.revisions.clone(), asks));
+        let window =
+            Arc::new(Window::new(shown.clone(), (configured.revisions.clone(), configured.providers.parts()), asks));
         let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
@@ -113,7 +116,12 @@ impl Serving {
         let past = inherited.take_left().and_then(past::read);
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
         let admin = asked_at.start(pages, window, &of_admin)?;
+        let merged = past.as_ref().and_then(|past| past.merged.as_deref());
+        // What the process before served is served on, whatever its providers are at.
+        shown.awaits_provider.store(plan.providers.any() && merged.is_none(), Relaxed);
+        let plan = configured.resume(plan, merged);
         let discovery = Discovery::default();
+        configured.providers.share(&discovery);
         let following = discovery.follow(&plan).await;
         let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
         discovery.keep(following);
@@ -159,6 +167,7 @@ impl Serving {
             planes: runtime.collectors().collect(),
             reloads: reloads.clone(),
             discovery: &discovery,
+            providers: configured.providers.parts(),
             certificates: &store,
             orders: issuer.shown(),
             spans: exporter.metrics(),
@@ -269,6 +278,7 @@ impl Serving {
                     // The result is in the log.
                     let _ = self.take(offer).await;
                 }
+                () = self.configured.providers.contributed() => self.merge_again().await,
                 served = serves(upgrade.as_mut()) => match served {
                     Ok(pid) => {
                         self.notify.main_process(pid);
@@ -344,7 +354,7 @@ impl Serving {
     async fn take(&mut self, offer: Offer) -> Result<Outcome, Problem> {
         let (wanted, by) = (offer.wanted(), offer.provenance.by);
         self.notify.reloading();
-        let report = reload::change(offer.outcome, &mut self.runtime, &self.discovery).await;
+        let (report, added) = self.change(offer.outcome).await;
         self.notify.ready(&report.status());
         report.log(&by);
         self.runtime.control().events().tell(Kind::Config, (None, None), report.event(), Some(&by));
@@ -352,12 +362,53 @@ impl Serving {
         if report.result == reload::Result::Applied {
             self.issuer.follow(&self.runtime.plan());
             self.exporter.follow(self.runtime.plan().telemetry.traces.as_ref());
-            if let Some(wanted) = wanted {
-                self.configured.applied(wanted, report.generation, &report.changes, report.diagnostics.clone());
+            if let (Some(wanted), Some(added)) = (wanted, added) {
+                let diagnostics = report.diagnostics.clone();
+                self.configured.applied((wanted, added), report.generation, &report.changes, diagnostics);
             }
         }
         self.follow_file();
         report.answer()
+    }
+
+    /// Applies a plan with what other providers add to it, and returns that. Pieces of theirs that this machine cannot do are
+    /// left out.
+    async fn change(&mut self, outcome: evenkeel_config::Outcome) -> (Report, Option<Merged>) {
+        let Some(base) = &outcome.plan else {
+            return (reload::change(outcome, &mut self.runtime, &self.discovery).await, None);
+        };
+        let mut unwanted = HashMap::new();
+        loop {
+            let (merged, numbers) = self.configured.providers.merge(base, &unwanted);
+            let plan = Some(merged.plan.clone());
+            let outcome = evenkeel_config::Outcome { plan, diagnostics: outcome.diagnostics.clone() };
+            let report = reload::change(outcome, &mut self.runtime, &self.discovery).await;
+            match report.result {
+                reload::Result::Applied => self.configured.providers.settle(&merged, &numbers),
+                reload::Result::Failed => {
+                    let blamed = merged.blame(&report.text, &self.runtime.plan());
+                    if !blamed.is_empty() {
+                        unwanted.extend(blamed.into_iter().map(|piece| (piece, report.text.trim_end().to_owned())));
+                        continue;
+                    }
+                }
+                reload::Result::Refused => {}
+            }
+            return (report, Some(merged));
+        }
+    }
+
+    /// Applies the plan that runs anew, with what other providers have put meanwhile.
+    async fn merge_again(&mut self) {
+        let latest = self.configured.revisions.latest();
+        let (merged, numbers) = self.configured.providers.merge(&latest.wanted.plan, &HashMap::new());
+        if merged.plan == *latest.merged {
+            self.configured.providers.settle(&merged, &numbers);
+            self.note_provided();
+        } else {
+            // The result is in the log.
+            let _ = self.take(latest.again("a provider")).await;
+        }
     }
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
@@ -370,7 +421,9 @@ impl Serving {
         let revision = Some(self.configured.revisions.latest()).filter(|revision| revision.differs);
         let revision = revision.map(|revision| revision.handed());
         let left = Left { orders: &orders, revision: revision.as_ref() };
-        let past = past::leave(&self.shown.timeline, self.runtime.control().events());
+        let merged = self.configured.revisions.latest().merged;
+        let merged = merged.providers.any().then(|| merged.to_toml_with_secrets());
+        let past = past::leave(&self.shown.timeline, self.runtime.control().events(), merged);
         let past = past.iter().map(|file| (inherit::LEFT.to_string(), file.as_fd()));
         let given = handed::give(&self.runtime.plan(), self.numbers.clone(), self.runtime.control());
         let (giving, theirs) = given.unzip();
@@ -444,10 +497,19 @@ impl Serving {
         Ok(())
     }
 
-    /// Watches the file for changes, if the running plan has `watch`.
+    /// Watches the file for changes, if the running plan has `watch`, and what its other providers have.
     fn follow_file(&mut self) {
-        let watch = self.runtime.plan().runtime.watch;
-        self.configured.providers.follow(watch);
+        let plan = self.runtime.plan();
+        self.configured.providers.follow(plan.runtime.watch);
+        self.configured.providers.follow_remote(&plan);
+        self.note_provided();
+    }
+
+    /// Notes whether all providers have put something, which makes the process ready.
+    fn note_provided(&self) {
+        if self.configured.providers.is_complete(&self.runtime.plan()) {
+            self.shown.awaits_provider.store(false, Relaxed);
+        }
     }
 
     /// True if files of routes are to be read again when they change.

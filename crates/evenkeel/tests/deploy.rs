@@ -1,10 +1,12 @@
-//! Files that are deployed beside the program: the alerts and the dashboard of `deploy` name metrics that exist, and evenkeel works
-//! under the restrictions of the service unit.
+//! Files that are deployed beside the program: the alerts and the dashboard of `deploy` name metrics that exist, evenkeel works
+//! under the restrictions of the service unit, and manifests of Kubernetes are good configurations and fit together. Those of an API
+//! server and of Helm are in `tests/kubernetes`.
 
 use crate::support::{Endpoint, Folder, Running, address, evenkeel, eventually, get, text};
+use evenkeel_cluster::objects::manifest;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use serde_json::Value;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -146,4 +148,98 @@ fn every_system_call_is_one_that_the_unit_allows() {
     let allowed = allowed();
     let refused: Vec<_> = calls.difference(&allowed).collect();
     assert!(refused.is_empty(), "{refused:?}");
+}
+
+const MANIFESTS: [&str; 6] = [
+    "kubernetes.yaml",
+    "kubernetes-ingress.yaml",
+    "gateway.yaml",
+    "gateway-daemonset.yaml",
+    "sidecar.yaml",
+    "node-local.yaml",
+];
+
+fn deployed(name: &str) -> Vec<Value> {
+    manifest(&file(&format!("deploy/{name}")))
+}
+
+/// Returns the configurations of a manifest.
+fn configurations(objects: &[Value]) -> Vec<&str> {
+    objects.iter().filter_map(|object| object["data"]["evenkeel.toml"].as_str()).collect()
+}
+
+/// Returns the templates of pods of a manifest.
+fn pods(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    objects.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|spec| spec.is_object())
+}
+
+/// Returns the containers of a pod that have the image of evenkeel.
+fn containers(pod: &Value) -> Vec<&Value> {
+    let all = ["initContainers", "containers"].into_iter().filter_map(|key| pod[key].as_array()).flatten();
+    all.filter(|container| container["image"].as_str().is_some_and(|image| image.starts_with("evenkeel:"))).collect()
+}
+
+#[test]
+fn configurations_of_manifests_pass_the_check() {
+    let folder = Folder::new("manifests");
+    for name in MANIFESTS {
+        let objects = deployed(name);
+        let configurations = configurations(&objects);
+        assert_eq!(configurations.len(), 1, "{name}");
+        let path = folder.file("evenkeel.toml", configurations[0]);
+        let done = evenkeel(&["check", "-c", &path]);
+        assert_eq!(done.status.code(), Some(0), "{name}: {}", text(&done.stderr));
+        assert_eq!(text(&done.stderr), "", "{name}");
+    }
+}
+
+#[test]
+fn pods_of_manifests_have_few_rights_and_time_to_end() {
+    for name in MANIFESTS {
+        let objects = deployed(name);
+        let plan = evenkeel_config::parse_str(name, configurations(&objects)[0], &|_| None).plan.expect("a good plan");
+        let end = plan.runtime.shutdown_delay + plan.runtime.drain_timeout;
+        for pod in pods(&objects) {
+            assert!(pod["terminationGracePeriodSeconds"].as_u64().expect("a number") > end.as_secs(), "{name}");
+            let containers = containers(pod);
+            assert_eq!(containers.len(), 1, "{name}");
+            let (container, context) = (containers[0], &containers[0]["securityContext"]);
+            assert_eq!(container["image"], format!("evenkeel:{}", env!("CARGO_PKG_VERSION")), "{name}");
+            assert_eq!(context["allowPrivilegeEscalation"], false, "{name}");
+            assert_eq!(context["readOnlyRootFilesystem"], true, "{name}");
+            assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{name}");
+            let is_root_allowed = pod["hostNetwork"] == true;
+            let refuses_root = pod["securityContext"]["runAsNonRoot"] == true || context["runAsNonRoot"] == true;
+            assert_ne!(is_root_allowed, refuses_root, "{name}");
+        }
+    }
+}
+
+/// Returns objects by kind and name, without the namespace that a chart does not create.
+fn by_name(objects: Vec<Value>) -> BTreeMap<(String, String), Value> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let named = objects.into_iter().map(|object| ((text(&object["kind"]), text(&object["metadata"]["name"])), object));
+    named.filter(|((kind, _), _)| kind != "Namespace").collect()
+}
+
+#[test]
+fn both_manifests_of_gateways_have_the_same_rights_and_classes() {
+    let [mut deployment, mut daemonset] =
+        ["gateway.yaml", "gateway-daemonset.yaml"].map(|name| by_name(deployed(name)));
+    for objects in [&mut deployment, &mut daemonset] {
+        let differ = ["ConfigMap", "DaemonSet", "Deployment", "PodDisruptionBudget", "Service"];
+        objects.retain(|(kind, _), _| !differ.contains(&kind.as_str()));
+    }
+    assert_eq!(deployment, daemonset);
+    assert_eq!(deployment.len(), 7);
+}
+
+/// A release sets it there, too.
+#[test]
+fn the_chart_has_the_version_of_the_program() {
+    let chart = file("deploy/helm/evenkeel/Chart.yaml");
+    for key in ["version", "appVersion"] {
+        let line = format!("{key}: {}", env!("CARGO_PKG_VERSION"));
+        assert!(chart.lines().any(|other| other == line), "{line}: {chart}");
+    }
 }

@@ -37,3 +37,4 @@ mod tap;
 mod tls;
 mod traces;
 mod upgrade;
+mod xds;

@@ -1,6 +1,7 @@
 //! Files of keys as `evenkeel check` inspects them.
 
 use crate::keys::KeySet;
+use evenkeel_config::plan::Pem;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
 use std::io;
 use std::net::IpAddr;
@@ -31,15 +32,15 @@ impl<M: Machine> Machine for WithKeys<M> {
         self.0.is_own(ip)
     }
 
-    fn certificate(&self, cert: &Path, key: &Path) -> Certified {
+    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
         self.0.certificate(cert, key)
     }
 
-    fn ocsp(&self, file: &Path, cert: &Path) -> Vec<CertificateFault> {
+    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
         self.0.ocsp(file, cert)
     }
 
-    fn tls_file(&self, kind: TlsFile, file: &Path) -> Vec<CertificateFault> {
+    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
         self.0.tls_file(kind, file)
     }
 

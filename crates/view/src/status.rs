@@ -30,6 +30,27 @@ pub struct Status {
     /// Splits whose weights operators have changed.
     #[serde(default)]
     pub splits: Vec<Split>,
+    /// Systems that listeners, routes and pools come from, in addition to those of the file.
+    #[serde(default)]
+    pub providers: Vec<Provider>,
+}
+
+/// System that listeners, routes and pools come from.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Provider {
+    pub name: String,
+    /// Number of listeners that it adds.
+    pub listeners: u32,
+    /// Number of routes that it adds.
+    pub routes: u32,
+    /// Number of pools that it adds.
+    pub pools: u32,
+    /// Latest change, milliseconds since 1970; absent if it has not said anything yet.
+    pub changed_ms: Option<u64>,
+    /// Reason for which it may not know the latest state of its system; what it knew stays in use.
+    pub fault: Option<String>,
+    /// Objects that are left out, each with the reason.
+    pub refused: Vec<String>,
 }
 
 /// Listener with its connections and bytes.

@@ -10,6 +10,7 @@ use crate::traces::Metrics as Spans;
 use crate::window::native;
 use evenkeel_config::render_text;
 use evenkeel_discovery::Discovery;
+use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_dns::metrics as dns;
 use evenkeel_kernel::numbers as kernel;
 use evenkeel_proxy::{Numbers, metrics};
@@ -84,6 +85,9 @@ pub fn metrics() -> Result<(), Failure> {
     in_kernel.drivers.values().for_each(|stats| stats.set_totals(vec![("ports-exhausted", 0)]));
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
+    let providers = Parts::default();
+    // One is enough to know the labels.
+    providers.of("kubernetes");
     let registry = registry(Rooms {
         planes: vec![
             Box::new(shared),
@@ -93,6 +97,7 @@ pub fn metrics() -> Result<(), Failure> {
         ],
         reloads: Arc::new(Reloads::new()),
         discovery: &discovery,
+        providers,
         certificates: &certificates,
         orders: Arc::default(),
         spans: Spans::default(),

@@ -5,6 +5,7 @@ use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
 use evenkeel_view::served::{Passed, Route};
+use evenkeel_view::status::Provider;
 use evenkeel_view::words::{self, ago, escaped, milliseconds, weight};
 use evenkeel_view::{Endpoint, LatencyOfLate, Pool, Status};
 use hyper::Method;
@@ -88,6 +89,9 @@ fn text(status: &Status) -> String {
         let since = ago(now_ms.saturating_sub(config.since_ms));
         let _ = writeln!(text, "the configuration differs from {file}: {} by {}, {since} ago", config.how, config.by);
     }
+    for provider in &status.providers {
+        text += &of_provider(provider, *now_ms);
+    }
     for listener in &status.listeners {
         let addresses = listener.addresses.join(" ");
         let (name, kind, open) = (&listener.name, listener.kind(), listener.connections);
@@ -108,6 +112,30 @@ fn text(status: &Status) -> String {
         let header =
             ["ENDPOINT", "STATE", "SINCE", "WEIGHT", "IN FLIGHT", "SHARE", "FAIR", "P50", "P99", "FAILED", "WHY"];
         text += &table(&header, &rows);
+    }
+    text
+}
+
+/// Objects of a provider that are named in the text; the JSON has all.
+const REFUSED_MAX: usize = 10;
+
+fn of_provider(provider: &Provider, now_ms: u64) -> String {
+    let Provider { name, listeners, routes, pools, changed_ms, fault, refused } = provider;
+    let mut text = match changed_ms {
+        Some(at) => {
+            let since = ago(now_ms.saturating_sub(*at));
+            format!("provider {name}: {listeners} listeners, {routes} routes, {pools} pools, changed {since} ago\n")
+        }
+        None => format!("provider {name}: nothing yet\n"),
+    };
+    if let Some(fault) = fault {
+        let _ = writeln!(text, "  what it has now is not known: {fault}");
+    }
+    for refused in refused.iter().take(REFUSED_MAX) {
+        let _ = writeln!(text, "  left out: {refused}");
+    }
+    if refused.len() > REFUSED_MAX {
+        let _ = writeln!(text, "  and {} more, which --json lists", refused.len() - REFUSED_MAX);
     }
     text
 }

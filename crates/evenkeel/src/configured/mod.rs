@@ -3,15 +3,19 @@
 pub mod reload;
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, render_text};
+use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, parse_str, render_text};
 use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::file::File;
+use evenkeel_discovery::providers::merge::{Merged, Origins};
+use evenkeel_discovery::providers::parts::{Part, State};
 use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
 use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
 use evenkeel_tls::WithTls;
 use evenkeel_tokens::WithKeys;
 use evenkeel_view::config::{self, Running};
+use evenkeel_view::status::Provider;
 use evenkeel_view::words::unix_ms;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -35,11 +39,23 @@ impl Configured {
                 let (provider, how, by) = (provider.to_owned(), how.to_owned(), by.to_owned());
                 let wanted = Wanted { plan, provenance: Provenance { provider, how, by, texts } };
                 let (since_ms, changes, warnings) = (unix_ms(SystemTime::now()), Vec::new(), Vec::new());
-                Revision { generation: 0, since_ms, wanted, changes, differs: false, warnings }
+                let (merged, origins) = (wanted.plan.clone(), Origins::default());
+                Revision { generation: 0, since_ms, wanted, merged, origins, changes, differs: false, warnings }
             }
         };
         let revisions = Revisions::new(file.path().map(Into::into), first);
         Configured { providers: Providers::new(file, WithKeys(WithTls(ThisMachine))), revisions }
+    }
+
+    /// Returns the plan to start with: that of the file, with what other providers had added in the process before, whose whole
+    /// plan is `merged`.
+    pub fn resume(&mut self, plan: Plan, merged: Option<&str>) -> Plan {
+        let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
+        let Some(before) = before else { return plan };
+        self.providers.resume(&plan, &before);
+        let (merged, _) = self.providers.merge(&plan, &HashMap::new());
+        self.revisions.resumed(Arc::new(merged.plan.clone()), merged.origins);
+        merged.plan
     }
 
     /// The file, read again.
@@ -104,12 +120,19 @@ impl Configured {
         Ok(config::Outcome { result: "saved".into(), generation, text, ..Default::default() })
     }
 
-    /// A plan that was wanted runs. `warnings`: those about it.
-    pub fn applied(&self, wanted: Wanted, generation: u64, changes: &[String], warnings: Vec<Diagnostic>) {
+    /// A plan that was wanted runs, with what other providers have added. `warnings`: those about it.
+    pub fn applied(
+        &self,
+        (wanted, added): (Wanted, Merged),
+        generation: u64,
+        changes: &[String],
+        warnings: Vec<Diagnostic>,
+    ) {
         let in_file = self.providers.texts();
         let differs = wanted.provenance.texts.as_ref().is_none_or(|texts| texts.files != in_file.files);
         let (since_ms, changes) = (unix_ms(SystemTime::now()), changes.to_vec());
-        self.revisions.push(Revision { generation, since_ms, wanted, changes, differs, warnings });
+        let (merged, origins) = (Arc::new(added.plan), added.origins);
+        self.revisions.push(Revision { generation, since_ms, wanted, merged, origins, changes, differs, warnings });
     }
 }
 
@@ -125,6 +148,15 @@ pub fn running(revision: &Revision, file: Option<String>) -> Running {
     let Provenance { how, by, .. } = revision.wanted.provenance.clone();
     let (generation, since_ms, differs) = (revision.generation, revision.since_ms, revision.differs);
     Running { generation, draining: 0, file, how, by, since_ms, differs }
+}
+
+/// A provider without its pieces.
+pub fn provider(state: &State) -> Provider {
+    let Part { listeners, routes, pools } = &*state.part;
+    let [listeners, routes, pools] = [listeners.len(), routes.len(), pools.len()].map(|n| n as u32);
+    let changed_ms = state.put_at.map(|at| at.as_millis() as u64);
+    let refused = state.refused.iter().map(|refusal| format!("{}: {}", refusal.of, refusal.why)).collect();
+    Provider { name: state.name.to_owned(), listeners, routes, pools, changed_ms, fault: state.fault.clone(), refused }
 }
 
 /// Converts diagnostics to those of the API.

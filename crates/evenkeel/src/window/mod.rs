@@ -14,6 +14,7 @@ use crate::predictions::Predictions;
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_config::{Plan, plan};
+use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_discovery::providers::revisions::Revisions;
 use evenkeel_proxy::{Looker, Numbers};
 use evenkeel_runtime::control::Control;
@@ -40,6 +41,7 @@ use tokio::sync::watch;
 pub struct Window {
     shown: Arc<Shown>,
     revisions: Revisions,
+    providers: Parts,
     started: SystemTime,
     /// Channel to the main loop, for what only that can do.
     asks: Asks,
@@ -48,8 +50,8 @@ pub struct Window {
 
 impl Window {
     /// Creates the window of a process with these configurations.
-    pub fn new(shown: Arc<Shown>, revisions: Revisions, asks: Asks) -> Window {
-        Window { shown, revisions, started: SystemTime::now(), asks, predictions: Predictions::default() }
+    pub fn new(shown: Arc<Shown>, (revisions, providers): (Revisions, Parts), asks: Asks) -> Window {
+        Window { shown, revisions, providers, started: SystemTime::now(), asks, predictions: Predictions::default() }
     }
 
     fn looker(&self) -> Result<Arc<Looker>, Problem> {
@@ -190,6 +192,7 @@ impl Running for Window {
             now_ms: unix_ms(SystemTime::now()),
             ready: ready.reasons.is_empty(),
             reasons: ready.reasons,
+            providers: self.providers.states().iter().map(configured::provider).collect(),
             ..Status::default()
         };
         if let Ok((now, control)) = self.running() {
@@ -353,7 +356,10 @@ impl Running for Window {
     fn config(&self, whole: bool) -> config::Config {
         let Ok((now, _)) = self.running() else { return config::Config::default() };
         let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
-        config::Config { running: self.config_of(&now), text: now.generation.plan_as_found().to_toml(), source }
+        let latest = self.revisions.latest();
+        let origin = |table: &str, name: &str| latest.origins.of_table(table, name);
+        let text = now.generation.plan_as_found().to_toml_by_origin(&origin);
+        config::Config { running: self.config_of(&now), text, source }
     }
 
     fn revisions(&self) -> Vec<config::Revision> {
@@ -362,7 +368,7 @@ impl Running for Window {
 
     fn revision(&self, generation: u64, whole: bool) -> Option<config::Config> {
         let revision = self.revisions.get(generation)?;
-        let text = revision.wanted.plan.to_toml();
+        let text = revision.to_toml();
         let source = whole.then(|| revision.text().map(str::to_owned)).flatten();
         Some(config::Config { running: configured::running(&revision, self.file()), text, source })
     }

@@ -44,6 +44,9 @@ pub struct Shown {
     checked: AtomicBool,
     /// True once each mechanism of the kernel had what its pools ask for. Those of a reload do not make the process unready.
     forwards: AtomicBool,
+    /// True from the start until every provider of plans has put its part. One of a later plan does not make the process
+    /// unready.
+    pub awaits_provider: AtomicBool,
     /// True if the process accepts no more.
     pub draining: AtomicBool,
 }
@@ -67,6 +70,7 @@ impl Shown {
             (self.control.get().is_none(), "starting"),
             (checking, "checking endpoints"),
             (!forwards, "the kernel does not forward yet"),
+            (self.awaits_provider.load(Relaxed), "waiting for the first plan of a provider"),
             (self.draining.load(Relaxed), "draining"),
         ];
         Ready { reasons: reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_string()).collect() }

@@ -58,7 +58,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("net", &["balance", "peers", "wire"]),
     ("view", &["balance"]),
     ("runtime", &["balance", "config", "net", "peers", "view", "wire"]),
-    ("discovery", &["balance", "config", "fetch", "peers"]),
+    ("discovery", &["balance", "cluster", "config", "fetch", "peers", "tls"]),
     (
         "proxy",
         &["balance", "cache", "compress", "config", "disk", "net", "peers", "runtime", "tls", "tokens", "view", "wire"],
@@ -73,6 +73,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "evenkeel",
         &[
             "balance",
+            "cluster",
             "config",
             "convert",
             "net",
@@ -93,6 +94,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("lab", &["draw", "peers", "sim", "tower"]),
     // Only for tests.
+    ("cluster", &["peers"]),
     ("peers", &[]),
 ];
 

@@ -17,6 +17,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("cache/record", &["purge", "response", "cursor", "frame"]),
     ("cache/store", &["browse", "restore", "shard eviction", "sketch", "slots", "item", "entry", "keys", "counts", "purge", "results", "object forms", "options"]),
     ("cache/syntax", &["directives", "entity_tag", "structured", "list", "date"]),
+    ("cluster", &["conformance", "demo", "evenkeel", "load", "rig", "pods", "server", "slices", "objects", "contained"]),
     ("compress", &["response", "tags", "refusal", "media", "encoder", "accept", "coding"]),
     ("convert", &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
@@ -30,10 +31,14 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
-        "metrics", "following", "providers", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
+        "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
-    ("discovery/xds", &["ads", "exchange", "assignment", "messages"]),
+    ("discovery/providers/xds", &[
+        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "order", "names", "matching",
+        "wire", "schema",
+    ]),
+    ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
     ("discovery/etcd", &["members", "keys", "messages"]),
     ("disk", &["tier", "scan", "reads", "writer", "shared", "queue", "index", "purges", "file", "counts", "layout", "failure"]),
     ("dns", &[
@@ -82,7 +87,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
-    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max"]),
+    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max", "host_groups"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
