@@ -114,13 +114,18 @@ impl Tables {
         flows.iter().filter_map(Result::ok).collect()
     }
 
-    /// Changes a word of 64 bits of every entry of a flow.
+    /// Moves a time of every entry of a flow to the past. The machine must have been up for longer.
     pub fn age_flows(&self, at: usize, by: u64) {
+        self.change_flows(at, |time| time.checked_sub(by).expect("a time after the start of the machine"));
+    }
+
+    /// Changes a word of 64 bits of every entry of a flow.
+    pub fn change_flows(&self, at: usize, change: impl Fn(u64) -> u64) {
         let map = Map::LruHashMap(open(&self.folder.join("map-flows")));
         let mut flows: HashMap<_, [u8; 40], [u8; 120]> = HashMap::try_from(map).expect("a hash");
         for (key, mut value) in self.flows() {
             let old = u64::from_ne_bytes(std::array::from_fn(|i| value[at + i]));
-            value[at..at + 8].copy_from_slice(&old.saturating_sub(by).to_ne_bytes());
+            value[at..at + 8].copy_from_slice(&change(old).to_ne_bytes());
             let _ = flows.insert(key, value, 2);
         }
     }

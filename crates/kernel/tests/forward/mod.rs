@@ -118,7 +118,7 @@ fn an_overflow_of_the_table_leaks_nothing_after_a_recount() {
     let counted = world.counted();
     assert!(counted > 64, "{counted}: nothing leaks that a recount could find");
     eventually("counts within the table", || world.active() <= 64);
-    world.age(3600);
+    world.expire();
     eventually("no open flow", || world.active() == 0);
 }
 
