@@ -16,7 +16,7 @@ impl Evenkeel {
     /// Starts evenkeel with this configuration; the files `NAME.toml` and `NAME.log` are in `folder`.
     ///
     /// # Errors
-    /// If a file cannot be written, or there is no such program.
+    /// If a file cannot be written, or the program cannot be started.
     pub fn begin(program: &Path, folder: &Path, name: &str, config: &str) -> Result<Evenkeel, String> {
         let (path, log) = (folder.join(format!("{name}.toml")), folder.join(format!("{name}.log")));
         let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());

@@ -86,7 +86,7 @@ fn shown(text: &str, value: &Value<'_>) -> String {
     }
 }
 
-/// The text with strings in PEM replaced by what tells them apart.
+/// The text with a digest in the place of each PEM string: enough to see that two differ.
 fn with_digests(text: &str) -> String {
     // Strings are written in double quotes, and PEM has none.
     let part = |part: &str| pem_digest(part).unwrap_or_else(|| format!("\"{part}\""));

@@ -6,8 +6,8 @@ use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
 use std::collections::HashSet;
 
-/// Most findings of one reading that are shown; the rest is counted. No reader needs more, and each takes some
-/// hundred times the memory of the text it is about.
+/// Most findings of one reading of a text that are shown; the rest is counted. No reader needs more, and each takes some
+/// hundred times the memory of the text it is about. Those of values are all there: programs read them.
 const SHOWN_MAX: usize = 100;
 
 /// Most characters of a message or a help.
@@ -153,7 +153,8 @@ impl Findings {
         // A value that several tables share may have been checked for each.
         let mut seen = HashSet::new();
         self.all.retain(|f| seen.insert((f.code, f.at.clone(), f.message.clone())));
-        let more = self.all.split_off(self.all.len().min(SHOWN_MAX));
+        let most = if sources.are_values() { self.all.len() } else { SHOWN_MAX.min(self.all.len()) };
+        let more = self.all.split_off(most);
         let excerpts = Excerpts { sources, hidden: self.hidden, broken: self.broken, is_secret };
         let mut shown: Vec<Diagnostic> = self.all.into_iter().map(|finding| excerpts.diagnostic(finding)).collect();
         shown.extend(left_out(&more, sources));

@@ -79,6 +79,11 @@ impl Sources {
         }
     }
 
+    /// True if the first text stands for a plan made without one.
+    pub fn are_values(&self) -> bool {
+        self.0.first().is_some_and(|source| source.paths.is_some())
+    }
+
     /// Path of a value; `None` if the text is a real one.
     pub fn path(&self, span: Span) -> Option<String> {
         self.0.get(span.file)?.paths.as_ref().map(|paths| (paths.0)(span))

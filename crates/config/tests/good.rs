@@ -224,7 +224,7 @@ fn pem_may_stand_in_the_file_and_its_keys_are_never_shown() {
     let written = plan.to_toml();
     assert!(!format!("{plan:?}{written}").contains("horse") && written.contains("MAMC"), "{plan:?}\n{written}");
     assert_eq!(self::plan(&plan.to_toml_with_secrets()), plan);
-    // A masked key is no key, so a masked file is rejected.
+    // The asterisks that mask a key are not a valid key, so the masked file is rejected.
     let again = parse_str("again.toml", &written, &nothing);
     assert_eq!((again.plan, again.diagnostics.len()), (None, 2), "{written}");
 

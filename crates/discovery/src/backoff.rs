@@ -1,4 +1,4 @@
-//! Pauses after failures, and a bound for the rate of requests.
+//! Pauses after failures, waits for other times, and a bound for the rate of requests.
 
 use evenkeel_balance::rng::Rng;
 use std::time::Duration;
@@ -7,6 +7,15 @@ use tokio::time::{Instant, sleep_until};
 /// First and longest pause after failures.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// Waits for a time, for ever if there is none. Cancel safe.
+#[cfg(any(feature = "kubernetes", feature = "xds"))]
+pub async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
 
 /// Pauses between tries, which double with each failure. Half of each is random, so that balancers that lost the same
 /// server do not all ask it at the same time.

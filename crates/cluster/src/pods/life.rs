@@ -129,7 +129,7 @@ impl Life {
 
     async fn try_begin(&self) -> Result<Container, String> {
         let image = self.wanted.image.as_deref().unwrap_or_default();
-        let program = images::program(image).ok_or_else(|| format!("there is no program for image {image}"))?;
+        let program = images::program(image).ok_or_else(|| format!("no program stands for image {image}"))?;
         let program = evenkeel_peers::find(program).ok_or_else(|| format!("{program} is not installed"))?;
         volumes::write(&self.shared.client, &self.pod, &self.wanted, &self.folder.join("root")).await?;
         let env: Vec<(String, String)> = self.wanted.env.iter().flatten().map(|var| self.variable(var)).collect();

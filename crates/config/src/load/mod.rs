@@ -15,6 +15,7 @@ use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::table::{Reader, is_secret, quote};
+use crate::tree::paths::Paths;
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use env::{Env, expand};
 use files::{Disk, Files, NoFiles, matching};
@@ -89,8 +90,8 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
 pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, &|_| None);
     let table = loader.parse(name, text);
-    let values = table.clone();
-    loader.sources.stands_for(0, move |span| values.path_to(span));
+    let paths = Paths::of(table.clone());
+    loader.sources.stands_for(0, move |span| paths.to(span));
     loader.joined.add(table, &mut loader.findings);
     loader.finish(machine)
 }

@@ -1,6 +1,8 @@
 //! TOML as a tree before interpretation: keys and values with their spans, in the order of the file. Trees of
 //! several files can be merged.
 
+pub mod paths;
+
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::source::{Sources, Span};
@@ -45,24 +47,6 @@ pub struct Entry {
 }
 
 impl TableNode {
-    /// Path of the innermost value that contains a span, such as `pool.web.endpoints[1].weight`; empty for
-    /// the whole.
-    pub(crate) fn path_to(&self, span: Span) -> String {
-        let mut best = (usize::MAX, String::new());
-        self.nearest(span, "", &mut best);
-        best.1
-    }
-
-    fn nearest(&self, span: Span, above: &str, best: &mut (usize, String)) {
-        for Entry { key, key_span, node } in &self.entries {
-            let dot = if above.is_empty() { "" } else { "." };
-            let key = if key.contains('.') { quoted(key) } else { key.clone() };
-            let path = format!("{above}{dot}{key}");
-            narrower(span, *key_span, &path, best);
-            node.nearest(span, &path, best);
-        }
-    }
-
     /// Value below these keys; `None` if one is missing.
     pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
         let (key, below) = path.split_first()?;
@@ -77,27 +61,6 @@ impl TableNode {
     /// Entry of a key; `None` if not set.
     pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
-    }
-}
-
-impl Node {
-    fn nearest(&self, span: Span, path: &str, best: &mut (usize, String)) {
-        narrower(span, self.span, path, best);
-        match &self.tree {
-            Tree::Table(table) => table.nearest(span, path, best),
-            Tree::List(nodes) => {
-                nodes.iter().enumerate().for_each(|(at, node)| node.nearest(span, &format!("{path}[{at}]"), best));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Replaces the best path by this one if its place contains the span and is not larger.
-fn narrower(span: Span, place: Span, path: &str, best: &mut (usize, String)) {
-    let size = place.end - place.start;
-    if place.start <= span.start && span.end <= place.end && size <= best.0 {
-        *best = (size, path.to_string());
     }
 }
 

@@ -2,16 +2,13 @@
 //! out and named.
 
 use super::parts::{Part, Piece, Refusal};
-use evenkeel_config::plan::{Listener, Mode, Pool, Route};
+use evenkeel_config::plan::{Action, Listener, Mode, Pool, Respond, Route};
 use evenkeel_config::{Builder, Diagnostic, Outcome, Plan, Severity};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Name shown in diagnostics of a merged plan.
 const NAME: &str = "providers";
-
-/// Most times that a plan is built; each leaves out all pieces that were at fault in the one before.
-const TRIES: usize = 32;
 
 /// Origin of each listener, route and pool that is not of the file, by kind and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,8 +105,10 @@ pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &HashMa
             pieces.leave_out(place, why.clone());
         }
     }
-    let own = if parts.iter().all(|(_, part)| part.listeners.is_empty()) { base.clone() } else { with_listeners(base) };
-    for _ in 0..TRIES {
+    let is_alone = parts.iter().all(|(_, part)| part.listeners.is_empty() && part.pools.is_empty());
+    let own = if is_alone { base.clone() } else { with_listeners(base) };
+    // Each turn leaves out all pieces that were at fault in the one before, so there is a last one.
+    loop {
         let (outcome, routes) = pieces.build(&own);
         if let Some(plan) = outcome.plan {
             return Merged { plan, origins: pieces.origins(), refused: pieces.refused() };
@@ -131,7 +130,7 @@ pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &HashMa
     Merged { plan: base.clone(), origins: Origins::default(), refused: pieces.refused() }
 }
 
-/// The plan with routes that name their listeners: one that is for all is for all of the file.
+/// The plan with routes that name their listeners: one that is for all is for all of the file. Nothing of others is implied.
 fn with_listeners(base: &Plan) -> Plan {
     let http: Vec<Arc<str>> = base.listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| l.name.clone()).collect();
     let routes = base.routes.iter().filter(|route| !route.listeners.is_empty() || !http.is_empty()).cloned();
@@ -139,7 +138,18 @@ fn with_listeners(base: &Plan) -> Plan {
         true => Route { listeners: http.clone(), ..route },
         false => route,
     });
-    Plan { routes: named.collect(), ..base.clone() }
+    let mut routes: Vec<Route> = named.collect();
+    if routes.is_empty() && !http.is_empty() {
+        routes.push(nowhere("(none)".into(), http));
+    }
+    Plan { routes: routes.into(), ..base.clone() }
+}
+
+/// A route that answers 404 to all requests of some listeners. In a plan without any route, the only pool would have them,
+/// which no provider has asked for.
+fn nowhere(name: Arc<str>, listeners: Vec<Arc<str>>) -> Route {
+    let action = Action::Respond(Respond { status: 404, ..Respond::default() });
+    Route { name, listeners, action, ..Route::default() }
 }
 
 impl Pieces {
@@ -183,24 +193,56 @@ impl Pieces {
         }
     }
 
-    /// The plan with all pieces that are not left out; and the piece of each route of its text, `None` for those of the file.
+    fn stays(&self, kind: Kind, at: usize) -> bool {
+        !self.left_out.contains_key(&(kind, at))
+    }
+
+    /// Routes that lead [`nowhere`], for HTTP listeners that no other leads from.
+    fn rests(&self) -> Vec<(&'static str, Piece<Route>)> {
+        let routes =
+            || self.routes.iter().enumerate().filter(|(at, _)| self.stays(Kind::Route, *at)).map(|(_, (_, r))| r);
+        let led: HashSet<&Arc<str>> = routes().flat_map(|piece| &piece.value.listeners).collect();
+        let taken: HashSet<&str> = routes().map(|piece| &*piece.value.name).collect();
+        let is_idle = |listener: &Listener| {
+            listener.mode == Mode::Http
+                && listener.pool.is_none()
+                && !listener.redirect_https
+                && !led.contains(&listener.name)
+        };
+        let listeners = self.listeners.iter().enumerate().filter(|(at, _)| self.stays(Kind::Listener, *at));
+        let idle = listeners.map(|(_, listener)| listener).filter(|(_, piece)| is_idle(&piece.value));
+        let rest = |(provider, piece): &(&'static str, Piece<Arc<Listener>>)| {
+            let name = format!("{}/(none)", piece.value.name);
+            // Without a name, the plan finds a free one.
+            let name = if taken.contains(&*name) { "".into() } else { name.into() };
+            let route = nowhere(name, vec![piece.value.name.clone()]);
+            (*provider, Piece::new(&piece.of, route))
+        };
+        idle.map(rest).collect()
+    }
+
+    /// The plan with all pieces that are not left out; and the piece of each route of its text, `None` for those of the file
+    /// and for [`rests`](Self::rests).
     fn build(&self, base: &Plan) -> (Outcome, Vec<Option<usize>>) {
-        let stays = |kind, at| !self.left_out.contains_key(&(kind, at));
         let mut builder = Builder::from(base.clone());
         for (at, (_, piece)) in self.listeners.iter().enumerate() {
-            if stays(Kind::Listener, at) {
+            if self.stays(Kind::Listener, at) {
                 builder = builder.listener(piece.value.clone());
             }
         }
         let mut routes = vec![None; base.routes.len()];
         for (at, (_, piece)) in self.routes.iter().enumerate() {
-            if stays(Kind::Route, at) {
+            if self.stays(Kind::Route, at) {
                 routes.push(Some(at));
                 builder = builder.route(piece.value.clone());
             }
         }
+        for (_, piece) in self.rests() {
+            routes.push(None);
+            builder = builder.route(piece.value);
+        }
         for (at, (_, piece)) in self.pools.iter().enumerate() {
-            if stays(Kind::Pool, at) {
+            if self.stays(Kind::Pool, at) {
                 builder = builder.pool(piece.value.clone());
             }
         }
@@ -240,12 +282,15 @@ impl Pieces {
     }
 
     fn origins(&self) -> Origins {
-        let stay = self.names().into_iter().filter(|(place, _)| !self.left_out.contains_key(place));
+        let shown = |provider: &str, of: &str| format!("{provider}: {of}").into();
+        let stay = self.names().into_iter().filter(|((kind, at), _)| self.stays(*kind, *at));
         let origin = |(place, name): (Place, Arc<str>)| {
             let (provider, of) = self.describe(place);
-            ((place.0, name), format!("{provider}: {of}").into())
+            ((place.0, name), shown(provider, of))
         };
-        Origins(stay.map(origin).collect())
+        let rests = self.rests().into_iter();
+        let rests = rests.map(|(provider, piece)| ((Kind::Route, piece.value.name), shown(provider, &piece.of)));
+        Origins(stay.map(origin).chain(rests).collect())
     }
 
     fn refused(&self) -> BTreeMap<&'static str, Vec<Refusal>> {
@@ -266,7 +311,7 @@ impl Pieces {
 mod tests {
     use super::*;
     use evenkeel_config::parse_str;
-    use evenkeel_config::plan::{Action, Endpoint, HostPattern, Match};
+    use evenkeel_config::plan::{Endpoint, HostPattern, Match};
 
     const FILE: &str = r#"
         [listener.web]
@@ -355,6 +400,44 @@ mod tests {
         assert_eq!(refused.len(), 5, "{refused:#?}");
         let routes: Vec<&str> = merged.plan.routes_on("gateway").map(|route| &*route.name).collect();
         assert_eq!(routes, ["a.example", "b.example"]);
+    }
+
+    #[test]
+    fn a_listener_whose_routes_are_all_left_out_leads_nowhere_however_many_pools_there_are() {
+        for pools in 1..3 {
+            let base = base("[provider.kubernetes]\n");
+            let mut part = part(&["a.example"]);
+            part.routes[0].value.listeners = vec!["elsewhere".into()];
+            part.pools.extend((1..pools).map(|n| Piece::new(&"Service".into(), pool(&format!("shop-{n}")))));
+            let merged = merged(&base, part);
+            assert_eq!(refused(&merged), ["a.example: unknown listener \"elsewhere\""]);
+            let routes: Vec<String> =
+                merged.plan.routes.iter().map(|route| format!("{} {}", route.name, route.action)).collect();
+            assert_eq!(routes, ["gateway/(none) respond 404"]);
+            let of = merged.origins.of(Kind::Route, "gateway/(none)");
+            assert_eq!(of.map(|of| &**of), Some("kubernetes: Gateway"));
+        }
+    }
+
+    #[test]
+    fn a_listener_of_the_file_leads_to_no_pool_of_others() {
+        let base = base("[listener.web]\nbind = ['127.0.0.1:8080']\n[provider.kubernetes]\n");
+        let merged = merged(&base, Part { listeners: Vec::new(), ..part(&["a.example"]) });
+        let routes: Vec<String> = merged.plan.routes_on("web").map(|route| route.action.to_string()).collect();
+        assert_eq!(routes, ["respond 404"]);
+        assert_eq!(merge(&base, &[], &HashMap::new()).plan, base);
+    }
+
+    #[test]
+    fn thousands_of_bad_pieces_cost_the_others_nothing() {
+        let hosts: Vec<String> = (0..5000).map(|n| format!("{n}.example")).collect();
+        let mut part = part(&hosts.iter().map(|host| &**host).collect::<Vec<_>>());
+        for piece in &mut part.routes[1..] {
+            piece.value.listeners = vec!["elsewhere".into()];
+        }
+        let merged = merged(&base(FILE), part);
+        assert_eq!(refused(&merged).len(), 4999);
+        assert_eq!(merged.plan.routes_on("gateway").map(|route| &*route.name).collect::<Vec<_>>(), ["0.example"]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ impl Settings {
     }
 
     /// Serves until it is aborted.
+    #[cfg_attr(not(feature = "xds"), allow(unused_variables, reason = "only xDS shares connections with sources"))]
     async fn run(self, context: Context, contribution: Contribution) {
         match self {
             #[cfg(feature = "kubernetes")]

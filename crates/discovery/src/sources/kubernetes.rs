@@ -1,5 +1,6 @@
 //! The source `kubernetes`: endpoints of a service, from its EndpointSlices.
 
+use crate::backoff::until;
 use crate::cluster::{Cluster, State};
 use crate::context::Context;
 use crate::entries::{address, endpoint};
@@ -12,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Time for which an endpoint that is gone may come back: one that moves to another slice may be in none for a moment.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -55,14 +56,6 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
         if gone {
             never("its cluster is not followed any more".into(), out).await;
         }
-    }
-}
-
-/// Waits for a time, for ever if there is none.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

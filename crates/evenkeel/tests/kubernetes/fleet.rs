@@ -1,11 +1,11 @@
 //! A fleet that moves under load: thousands of Services, of which one in a hundred gets other endpoints each second.
 
-use crate::namespace::Namespace;
+use crate::network::with_pods;
 use evenkeel_cluster::evenkeel::Evenkeel;
 use evenkeel_cluster::load::request_for;
 use evenkeel_cluster::server::{ADMIN, Server};
 use evenkeel_cluster::slices::{Slices, pod};
-use evenkeel_peers::{installed, own_addr};
+use evenkeel_peers::own_addr;
 use serde_json::Value;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -140,18 +140,7 @@ fn used(pid: u32) -> (f64, f64) {
 #[test]
 #[ignore = "takes three minutes: SERVICES=1000 [ELSEWHERE=1] EVENKEEL=PROGRAM cargo test -p evenkeel --test kubernetes -- --ignored --nocapture measure"]
 fn measure_a_fleet_that_moves() {
-    if !rustix::process::geteuid().is_root() {
-        return evenkeel_peers::skip("namespaces need root");
-    }
-    if !installed(&["kube-apiserver", "etcd", "openssl", "ip"]) {
-        return;
-    }
-    let namespace = Namespace::new();
-    namespace.ip("route add local 10.240.0.0/12 dev lo");
-    namespace.within(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.expect("the system has threads").block_on(measure());
-    });
+    with_pods("10.240.0.0/12", measure);
 }
 
 async fn measure() {

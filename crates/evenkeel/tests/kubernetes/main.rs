@@ -9,4 +9,5 @@ mod gateways;
 mod manifests;
 #[path = "../kernel/namespace.rs"]
 mod namespace;
+mod network;
 mod rolling;

@@ -1,14 +1,14 @@
 //! Manifests of `deploy` in a real API server: each is valid, and the rights of `gateway.yaml` are enough, and none too many.
 
 use crate::endpoints::Endpoint;
-use crate::namespace::Namespace;
+use crate::network::with_pods;
 use evenkeel_cluster::evenkeel::Evenkeel;
 use evenkeel_cluster::load::request;
 use evenkeel_cluster::objects::{create, manifest, patch, read};
 use evenkeel_cluster::rig::install_gateway_api;
 use evenkeel_cluster::server::{ADMIN, AUDIT, EVENKEEL, Server};
 use evenkeel_cluster::slices::pod;
-use evenkeel_peers::{installed, skip};
+use evenkeel_peers::skip;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,24 +24,15 @@ pub fn deployed(name: &str) -> Vec<Value> {
     manifest(&std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
-/// Runs `test` beside an API server that has the Gateway API, in a network in which pods have addresses.
+/// Runs `test` beside an API server that has the Gateway API.
 fn beside_a_server(test: impl AsyncFnOnce(Server) + Send) {
-    if !installed(&["ip", "kube-apiserver", "etcd", "openssl"]) {
-        return;
-    }
-    // Kubernetes refuses loopback addresses in slices.
-    let namespace = Namespace::new();
-    namespace.ip("route add local 10.244.0.0/16 dev lo");
-    namespace.within(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("the system has threads").block_on(async {
-            let server = Server::start().await.expect("it is installed");
-            let client = server.client(ADMIN).await.expect("a client");
-            if !install_gateway_api(&client).await.expect("they are valid") {
-                return skip("no Gateway API: `scripts/setup.sh gateway-api` installs it");
-            }
-            test(server).await;
-        });
+    with_pods("10.244.0.0/16", async || {
+        let server = Server::start().await.expect("it is installed");
+        let client = server.client(ADMIN).await.expect("a client");
+        if !install_gateway_api(&client).await.expect("they are valid") {
+            return skip("no Gateway API: `scripts/setup.sh gateway-api` installs it");
+        }
+        test(server).await;
     });
 }
 

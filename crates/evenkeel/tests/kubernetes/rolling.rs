@@ -2,12 +2,12 @@
 //! gone a moment later, and their endpoints move between slices and zones.
 
 use crate::endpoints::Endpoint;
-use crate::namespace::Namespace;
+use crate::network::with_pods;
 use evenkeel_cluster::evenkeel::Evenkeel;
 use evenkeel_cluster::load::{Load, request};
 use evenkeel_cluster::server::{ADMIN, Server};
 use evenkeel_cluster::slices::{Slices, in_state};
-use evenkeel_peers::{installed, own_addr};
+use evenkeel_peers::own_addr;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -123,19 +123,7 @@ discover = {{ kubernetes = {{ service = "web", namespace = "shop", port = "http"
 #[test]
 #[ignore = "needs an API server: make test-kubernetes"]
 fn twenty_rolling_updates_of_fifty_endpoints_fail_no_request() {
-    if !rustix::process::geteuid().is_root() {
-        return evenkeel_peers::skip("namespaces need root");
-    }
-    if !installed(&["kube-apiserver", "etcd", "openssl", "ip"]) {
-        return;
-    }
-    // Kubernetes refuses loopback addresses in slices.
-    let namespace = Namespace::new();
-    namespace.ip("route add local 10.244.0.0/16 dev lo");
-    namespace.within(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.expect("the system has threads").block_on(updates());
-    });
+    with_pods("10.244.0.0/16", updates);
 }
 
 async fn updates() {

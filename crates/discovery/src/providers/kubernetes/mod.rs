@@ -15,13 +15,13 @@ mod translation;
 mod world;
 
 use super::parts::{Contribution, Part, Refusal};
+use crate::backoff::until;
 use crate::cluster::{self, Identity};
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{KubernetesProvider, KubernetesServer};
 use gateway::addresses::Addresses;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
 use statuses::events::{self, Due, Event, Posted};
 use statuses::leader::{Leader, RENEW};
 use statuses::status::Statuses;
@@ -31,10 +31,9 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch as latest};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use translate::translate;
 use translation::Translation;
-use world::objects::Key;
 use world::store::{Kind, World};
 use world::watch::{Report, follow};
 
@@ -114,14 +113,6 @@ pub async fn run(provider: KubernetesProvider, server: KubernetesServer, contrib
                 }
             }
         }
-    }
-}
-
-/// Waits for a time, for ever if there is none.
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 
@@ -212,7 +203,8 @@ impl Session {
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let mut changes = Vec::new();
         for ((kind, key), wanted) in &self.statuses {
-            let (Some(before), Some(version)) = (self.world.status(*kind, key), self.versions.get(kind)) else {
+            let (Some((_, before)), Some(version)) = (self.world.uid_and_status(*kind, key), self.versions.get(kind))
+            else {
                 continue;
             };
             if let Some(after) = wanted.over(before, &self.provider.controller, &time) {
@@ -220,8 +212,8 @@ impl Session {
             }
         }
         let due = |event: &Event| {
-            let uid = self.world.uid(event.kind, &event.key)?.to_owned();
-            Some(Due { event: event.clone(), version: self.versions.get(&event.kind)?, uid })
+            let (uid, _) = self.world.uid_and_status(event.kind, &event.key)?;
+            Some(Due { event: event.clone(), version: self.versions.get(&event.kind)?, uid: uid.to_owned() })
         };
         let events = self.events.iter().filter_map(due).collect();
         self.wanted.send_replace(Outgoing { changes, events });
@@ -314,31 +306,4 @@ fn own_address() -> Option<IpAddr> {
     // Nothing is sent: it chooses the address that packets would have (TEST-NET-2, RFC 5737).
     socket.connect("198.51.100.1:9").ok()?;
     socket.local_addr().ok().map(|addr| addr.ip()).filter(|ip| !ip.is_unspecified())
-}
-
-impl World {
-    /// The uid of an object that events can be about; `None` if it is not there.
-    fn uid(&self, kind: Kind, key: &Key) -> Option<&str> {
-        let meta = match kind {
-            Kind::GatewayClass => &self.classes.get(key)?.metadata,
-            Kind::Gateway => &self.gateways.get(key)?.metadata,
-            Kind::ListenerSet => &self.listener_sets.get(key)?.metadata,
-            Kind::BackendTlsPolicy => &self.policies.get(key)?.metadata,
-            Kind::Ingress => &self.ingresses.get(key)?.metadata,
-            kind => &self.routes.get(&kind)?.get(key)?.metadata,
-        };
-        Some(&meta.uid)
-    }
-
-    /// The status of an object; `None` if it is not there.
-    fn status(&self, kind: Kind, key: &Key) -> Option<&Value> {
-        match kind {
-            Kind::GatewayClass => self.classes.get(key).map(|object| &object.status),
-            Kind::Gateway => self.gateways.get(key).map(|object| &object.status),
-            Kind::ListenerSet => self.listener_sets.get(key).map(|object| &object.status),
-            Kind::BackendTlsPolicy => self.policies.get(key).map(|object| &object.status),
-            Kind::Ingress => self.ingresses.get(key).map(|object| &object.status),
-            kind => self.routes.get(&kind)?.get(key).map(|object| &object.status),
-        }
-    }
 }

@@ -305,7 +305,11 @@ mod tests {
     use super::super::plan::part;
     use super::super::testing::encoded;
     use super::*;
+    use crate::providers::merge::{self, merge};
+    use evenkeel_config::Plan;
+    use evenkeel_config::plan::{Providers, Route, XdsProvider};
     use serde_json::{Value, json};
+    use std::collections::HashMap;
 
     const EDS: u64 = 3;
 
@@ -415,7 +419,14 @@ mod tests {
         assert_eq!(world.used(), "late,main main web");
         assert!(world.catalog.due().is_none());
         let (part, _) = part(world.catalog.in_use());
-        let shown: Vec<_> = part.routes.iter().map(|piece| format!("{} {}", piece.of, piece.value.action)).collect();
+        let providers = Providers { xds: Some(XdsProvider::default()), kubernetes: None };
+        let base = Plan::builder().providers(providers).build("test").plan.expect("an empty plan");
+        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &HashMap::new());
+        let shown = |route: &Route| {
+            let of = merged.origins.of(merge::Kind::Route, &route.name).expect("it is of the provider");
+            format!("{} {}", of.trim_start_matches("xds: "), route.action)
+        };
+        let shown: Vec<_> = merged.plan.routes.iter().map(shown).collect();
         assert_eq!(shown, ["RouteConfiguration main/all/0 none", "Listener late respond 404"]);
         let empty = part.pools.iter().find(|piece| &*piece.value.name == "none").expect("it answers");
         assert_eq!((empty.value.empty_status, empty.value.endpoints.len()), (Some(503), 0));

@@ -26,6 +26,7 @@ mod tls;
 mod wire;
 
 use super::parts::Contribution;
+use crate::backoff::until;
 use crate::lock::lock;
 use crate::shared::Shared;
 use crate::xds::ads::{Ads, Subscription};
@@ -36,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 /// Least time between two parts; faster changes are combined.
 const APART: Duration = Duration::from_millis(100);
@@ -102,7 +103,7 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsSer
         tokio::select! {
             () = resources.changed.notified() => {}
             () = warmed => {}
-            () = sleep_until(due.unwrap_or_else(far)), if due.is_some() => {}
+            () = until(due) => {}
             changed = settled.changed() => {
                 if changed.is_err() {
                     return;
@@ -152,9 +153,4 @@ async fn warmed(subscriptions: &mut BTreeMap<String, Subscription>) {
         false => std::task::Poll::Pending,
     })
     .await;
-}
-
-/// A time that does not come.
-fn far() -> Instant {
-    Instant::now() + Duration::from_secs(86_400)
 }

@@ -6,7 +6,7 @@ use super::listener::{ChainTo, Idle, ListenerResource};
 use super::names;
 use super::route::{PlannedRoute, RouteConfiguration, VirtualHost};
 use crate::providers::parts::{Part, Piece};
-use evenkeel_config::plan::{Action, HashKey, HostPattern, Match, Mode, Pool, Respond, Route, Split};
+use evenkeel_config::plan::{Action, HashKey, HostPattern, Match, Pool, Respond, Route, Split};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -56,7 +56,6 @@ pub fn part(in_use: &InUse) -> (Part, Vec<String>) {
     }
     for (name, listener) in &in_use.listeners {
         making.sessions(name, listener);
-        making.rest(name, listener);
     }
     making.finish()
 }
@@ -163,17 +162,6 @@ impl<'a> Making<'a> {
                 route.timeouts.idle = *idle;
             }
             self.routes.push(Piece::new(&format!("Listener {name}/filter_chains[{position}]").into(), route));
-        }
-    }
-
-    /// Route of a listener that has no other: requests would go to some pool.
-    fn rest(&mut self, name: &str, listener: &ListenerResource) {
-        let of_listener = &listener.listener.name;
-        let has_route = self.routes.iter().any(|piece| piece.value.listeners.contains(of_listener));
-        if listener.listener.mode == Mode::Http && !has_route {
-            let route =
-                Route { name: self.name(&format!("{name}/(none)")), listeners: vec![of_listener.clone()], ..nothing() };
-            self.routes.push(Piece::new(&format!("Listener {name}").into(), route));
         }
     }
 

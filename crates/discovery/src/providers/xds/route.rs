@@ -351,6 +351,10 @@ mod tests {
                 "\"envoy-ratelimited\"",
             ),
             (route(json!({ "cluster": "a", "hash_policy": { "filter_state": {} } })), "hash_policy"),
+            (
+                route(json!({ "cluster": "a", "hash_policy": { "cookie": { "name": "c", "ttl": {} } } })),
+                "hash_policy.cookie.ttl",
+            ),
             (with(json!({ "match": { "prefix": "/" }, "filter_action": {} })), "no action that can be kept"),
             (json!({ "virtual_hosts": [{ "name": "a", "domains": ["a.*"] }] }), "virtual_hosts \"a\": domains \"a.*\""),
             (

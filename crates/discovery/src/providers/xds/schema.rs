@@ -352,8 +352,7 @@ messages! {
     }
     HASH_COOKIE {
         kept: 1 name Text;
-        ignored: 2 ttl, 4 attributes;
-        refused: 3 path;
+        refused: 2 ttl, 3 path, 4 attributes;
     }
     HASH_CONNECTION {
         kept: 1 source_ip Number;

@@ -49,9 +49,9 @@ struct ListenerSet<'w> {
 pub enum Protocol {
     Http,
     Https,
-    /// Sessions that are told apart by the server name, and end at the endpoint.
+    /// TLS sessions that are routed by server name without being decrypted.
     TlsPassthrough,
-    /// Sessions of TLS that end here.
+    /// TLS sessions that are decrypted here.
     TlsTerminate,
     Tcp,
     Udp,
@@ -108,7 +108,7 @@ impl Protocol {
         matches!(self, Protocol::Https | Protocol::TlsTerminate)
     }
 
-    /// True if sessions are told apart by the host, so that several listeners can share a port.
+    /// True if sessions carry a host name, by which several listeners can share a port.
     fn has_hosts(self) -> bool {
         !matches!(self, Protocol::Tcp | Protocol::Udp)
     }

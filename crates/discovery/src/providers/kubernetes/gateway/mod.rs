@@ -119,9 +119,10 @@ fn one_route(
             }
         }
     }
-    if attached.is_empty() || ports.all().all(|port| !port.listeners().iter().any(|l| attached.contains(l))) {
+    let is_served = ports.all().any(|port| port.listeners().iter().any(|listener| attached.contains(listener)));
+    if !attachments.is_empty() && !is_served {
         // Its references are looked at even if no port serves it.
-        wrong.note(unresolved(kind, route, backends), None);
+        wrong.note(backends.forgetting(|backends| unresolved(kind, route, backends)), None);
     }
     let refusal = refused.iter().find(|refusal| refusal.of == of).map(|refusal| refusal.why.clone());
     wrong.unsupported = wrong.unsupported.or(refusal);

@@ -3,29 +3,11 @@
 use super::*;
 use crate::providers::kubernetes::translate::translate;
 use crate::providers::kubernetes::world::store::Change;
+use crate::providers::kubernetes::{GATEWAY_KINDS, INGRESS_KINDS, KINDS};
 use crate::providers::merge::merge;
 use evenkeel_config::plan::{Action, HostPattern, PathPattern, Plan};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-
-const KINDS: [Kind; 16] = [
-    Kind::GatewayClass,
-    Kind::Gateway,
-    Kind::ListenerSet,
-    Kind::HttpRoute,
-    Kind::GrpcRoute,
-    Kind::TlsRoute,
-    Kind::TcpRoute,
-    Kind::UdpRoute,
-    Kind::BackendTlsPolicy,
-    Kind::ReferenceGrant,
-    Kind::Namespace,
-    Kind::Service,
-    Kind::Secret,
-    Kind::ConfigMap,
-    Kind::Ingress,
-    Kind::IngressClass,
-];
 
 /// Objects of manifests; each gets the namespace `infra` unless it has one, and is younger than those before it.
 fn world(manifests: &str) -> World {
@@ -39,7 +21,8 @@ fn world(manifests: &str) -> World {
     });
     let documents = manifests.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).expect("a manifest"));
     for (at, mut object) in [class, service].into_iter().chain(documents).enumerate() {
-        let kind = KINDS.into_iter().find(|kind| object["kind"] == kind.name()).expect("a known kind");
+        let kinds = KINDS.into_iter().chain(GATEWAY_KINDS).chain(INGRESS_KINDS);
+        let kind = kinds.into_iter().find(|kind| object["kind"] == kind.name()).expect("a known kind");
         let namespace = match kind {
             Kind::GatewayClass | Kind::Namespace => "",
             _ => object["metadata"]["namespace"].as_str().unwrap_or("infra"),
@@ -270,6 +253,15 @@ fn what_is_not_known_of_a_rule_makes_it_answer_500_and_its_route_say_so() {
     assert_eq!(faults(&translation), ["HTTPRoute route-0 at web: Accepted UnsupportedValue"]);
     let shown: Vec<String> = plan.routes.iter().map(|route| route.action.to_string()).collect();
     assert_eq!(shown, ["respond 500", "infra.web.80"]);
+}
+
+#[test]
+fn a_gateway_whose_routes_have_no_place_at_it_answers_404_and_their_services_get_nothing() {
+    let manifests = with_routes(&["rules: [{ backendRefs: [{ name: web, port: 80 }] }]"]);
+    let (translation, plan) = translated(&manifests.replace("[{ name: web }]", "[{ name: web, sectionName: other }]"));
+    assert_eq!(faults(&translation), ["HTTPRoute route-0 at web: Accepted NoMatchingParent"]);
+    assert_eq!(plan.pools, []);
+    assert_eq!(actions(&plan), ["gateway-80/(none) at gateway-80: respond 404"]);
 }
 
 #[test]

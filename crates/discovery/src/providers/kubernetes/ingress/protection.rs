@@ -113,7 +113,7 @@ fn basic_auth(annotations: &mut Annotations<'_>, namespace: &str, world: &World,
         other => return Some(annotations.refuse("auth-type", &format!("\"{other}\" is not supported, basic is"))),
     }
     let Some(secret) = secret else {
-        return Some(annotations.refuse("auth-type", "there is no auth-secret with its users"));
+        return Some(annotations.refuse("auth-type", "there is no auth-secret, the Secret that holds its users"));
     };
     let key = match secret.split_once('/') {
         Some((other, _)) if other != namespace => {

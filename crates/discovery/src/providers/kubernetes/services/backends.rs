@@ -60,6 +60,14 @@ impl<'w> Backends<'w> {
         (self.policies, self.pools.into_values().collect())
     }
 
+    /// Looks for something, without the pools that are made for that.
+    pub fn forgetting<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let pools = std::mem::take(&mut self.pools);
+        let found = look(self);
+        self.pools = pools;
+        found
+    }
+
     /// The pool for references that lead nowhere.
     pub fn invalid(&mut self) -> Arc<str> {
         let name: Arc<str> = INVALID.into();

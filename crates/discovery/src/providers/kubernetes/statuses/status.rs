@@ -163,7 +163,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The list of conditions in `now`, with these in the place of those of their types. Others stay.
+    /// The conditions of `now`, in which each of `wanted` replaces the one of its type. Those of other types stay.
     fn conditions(&self, wanted: &[Condition], now: &Value) -> Value {
         let there = now["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let of = |one: &Value| wanted.iter().find(|wanted| one["type"] == wanted.of);

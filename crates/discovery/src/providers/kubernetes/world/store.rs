@@ -127,6 +127,21 @@ impl World {
         }
     }
 
+    /// The uid and status of an object that has a status; `None` if it is not there.
+    pub fn uid_and_status(&self, kind: Kind, key: &Key) -> Option<(&str, &Value)> {
+        fn of<'a, T>(map: &'a Map<Object<T>>, key: &Key) -> Option<(&'a str, &'a Value)> {
+            map.get(key).map(|object| (&*object.metadata.uid, &object.status))
+        }
+        match kind {
+            Kind::GatewayClass => of(&self.classes, key),
+            Kind::Gateway => of(&self.gateways, key),
+            Kind::ListenerSet => of(&self.listener_sets, key),
+            Kind::BackendTlsPolicy => of(&self.policies, key),
+            Kind::Ingress => of(&self.ingresses, key),
+            kind => of(self.routes.get(&kind)?, key),
+        }
+    }
+
     pub fn routes_of(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object<RouteSpec>>> {
         self.routes.get(&kind).into_iter().flat_map(|routes| routes.values())
     }
