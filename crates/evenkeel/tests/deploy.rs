@@ -152,7 +152,7 @@ fn every_system_call_is_one_that_the_unit_allows() {
 
 const MANIFESTS: [&str; 6] = [
     "kubernetes.yaml",
-    "kubernetes-ingress.yaml",
+    "ingress.yaml",
     "gateway.yaml",
     "gateway-daemonset.yaml",
     "sidecar.yaml",

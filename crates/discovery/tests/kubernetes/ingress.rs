@@ -1,4 +1,4 @@
-//! Ingresses of a real API server, served by the program with the rights and the settings of `deploy/kubernetes-ingress.yaml`.
+//! Ingresses of a real API server, served by the program with the rights and the settings of `deploy/ingress.yaml`.
 
 use evenkeel_cluster::evenkeel::Evenkeel;
 use evenkeel_cluster::objects::{create, manifest};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-const MANIFEST: &str = include_str!("../../../../deploy/kubernetes-ingress.yaml");
+const MANIFEST: &str = include_str!("../../../../deploy/ingress.yaml");
 
 /// The program, as `EVENKEEL` or where cargo puts it; `None` if it was not built.
 fn program() -> Option<PathBuf> {

@@ -41,7 +41,7 @@ fn beside_a_server(test: impl AsyncFnOnce(Server) + Send) {
 fn each_manifest_is_valid() {
     beside_a_server(async |server| {
         let client = server.client(ADMIN).await.expect("a client");
-        let names = ["kubernetes.yaml", "kubernetes-ingress.yaml", "gateway.yaml", "gateway-daemonset.yaml"];
+        let names = ["kubernetes.yaml", "ingress.yaml", "gateway.yaml", "gateway-daemonset.yaml"];
         for name in names.into_iter().chain(["sidecar.yaml", "node-local.yaml"]) {
             for object in deployed(name) {
                 // An object of the same name is no reason to skip validation.
