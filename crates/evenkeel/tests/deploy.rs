@@ -150,14 +150,8 @@ fn every_system_call_is_one_that_the_unit_allows() {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-const MANIFESTS: [&str; 6] = [
-    "kubernetes.yaml",
-    "ingress.yaml",
-    "gateway.yaml",
-    "gateway-daemonset.yaml",
-    "sidecar.yaml",
-    "node-local.yaml",
-];
+const MANIFESTS: [&str; 6] =
+    ["kubernetes.yaml", "ingress.yaml", "gateway.yaml", "gateway-daemonset.yaml", "sidecar.yaml", "node-local.yaml"];
 
 fn deployed(name: &str) -> Vec<Value> {
     manifest(&file(&format!("deploy/{name}")))

@@ -9,12 +9,14 @@
 //! 5. [`orca`]: an endpoint's reports of its own load.
 //! 6. [`grpc`]: the HTTP fields of gRPC calls.
 //! 7. [`trace_context`]: the trace that a request belongs to.
-//! 8. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
+//! 8. [`host`]: hosts without their ports. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes
+//!    that it removed, put back into links.
 
 pub mod endpoint_head;
 pub mod grpc;
 pub mod h2;
 pub mod head;
+pub mod host;
 pub mod http1;
 pub mod orca;
 pub mod path;

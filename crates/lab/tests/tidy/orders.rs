@@ -143,7 +143,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/forward/attempt", &["on_stream", "moves"]),
     ("proxy/forward/relay", &["bytes", "parts", "decision", "tunnel"]),
-    ("wire", &["endpoint_head", "proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "prefixes", "path", "head"]),
+    ("wire", &["endpoint_head", "proxy_protocol", "tls_hello", "h2", "http1", "grpc", "orca", "trace_context", "prefixes", "path", "host", "head"]),
     ("wire/h2", &[
         "send", "blocks", "receive", "connection settings", "streams", "event", "head", "flow", "flood", "frame", "hpack", "protocol",
     ]),

@@ -4,6 +4,7 @@ use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
+use evenkeel_wire::host;
 
 struct Redirect;
 
@@ -26,9 +27,7 @@ impl Filter for Redirect {
 
 #[cold]
 fn redirect(host: &[u8], target: &str) -> Response {
-    let host = String::from_utf8_lossy(host);
-    // An IPv6 address keeps its brackets.
-    let name = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*host, |(name, _)| name);
+    let name = String::from_utf8_lossy(host::without_port(host));
     if name.is_empty() || !target.starts_with('/') {
         return Response::new(400, "it requires TLS, and the request names no host");
     }

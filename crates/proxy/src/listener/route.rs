@@ -8,7 +8,7 @@ use crate::peer::sender::Sender;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
 use evenkeel_wire::head::{Fields, Request};
-use memchr::{memchr, memrchr};
+use evenkeel_wire::host;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -91,7 +91,7 @@ impl Router {
     }
 
     fn find_one(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
-        let host = without_port(request.host);
+        let host = host::without_port(request.host);
         if host.iter().any(u8::is_ascii_uppercase) {
             return self.find_lower(&host.to_ascii_lowercase(), request, sender);
         }
@@ -169,13 +169,6 @@ fn takes_any(path: &PathPattern) -> bool {
         PathPattern::Prefix(_) => false,
         PathPattern::StartsWith(text) => text == "/",
     }
-}
-
-/// Strips the port and a final dot; an IPv6 address keeps its brackets.
-fn without_port(host: &[u8]) -> &[u8] {
-    let from = memrchr(b']', host).unwrap_or(0);
-    let host = memchr(b':', &host[from..]).map_or(host, |at| &host[..from + at]);
-    host.strip_suffix(b".").unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -308,15 +301,6 @@ mod tests {
             let by_host = cost(&plan(hosts(n)), "/p9/x/y", &[]);
             let by_value = cost(&plan(values(n)), "/p9/x/y", &fields);
             println!("{n} routes: {by_path} ns by path, {by_host} ns by host, {by_value} ns by a field");
-        }
-    }
-
-    #[test]
-    fn ports_and_final_dots_do_not_count() {
-        for (host, want) in
-            [("a.b:80", "a.b"), ("a.b.", "a.b"), ("a.b.:1", "a.b"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]"), ("", "")]
-        {
-            assert_eq!(without_port(host.as_bytes()), want.as_bytes(), "{host}");
         }
     }
 }

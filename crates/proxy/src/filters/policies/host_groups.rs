@@ -7,7 +7,8 @@ use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use evenkeel_config::plan::HostPattern;
-use memchr::{memchr, memchr_iter, memrchr};
+use evenkeel_wire::host;
+use memchr::memchr_iter;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -75,7 +76,7 @@ impl Filter for HostGroups {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let Some(tls) = cx.peer.tls() else { return Verdict::Next };
         let server_name = tls.server_name.as_deref().unwrap_or_default();
-        let host = without_port(head.request.host);
+        let host = host::without_port(head.request.host);
         if self.are_one(host, server_name.as_bytes()) {
             return Verdict::Next;
         }
@@ -93,13 +94,6 @@ impl Filter for HostGroups {
 
 fn lower(host: &[u8]) -> Cow<'_, [u8]> {
     if host.iter().any(u8::is_ascii_uppercase) { host.to_ascii_lowercase().into() } else { host.into() }
-}
-
-/// Strips the port and a final dot; an IPv6 address keeps its brackets.
-fn without_port(host: &[u8]) -> &[u8] {
-    let from = memrchr(b']', host).unwrap_or(0);
-    let host = memchr(b':', &host[from..]).map_or(host, |at| &host[..from + at]);
-    host.strip_suffix(b".").unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -135,12 +129,5 @@ mod tests {
         }
         let long = [b"a.".repeat(4000), b"x.wild.example".to_vec()].concat();
         assert!(groups.are_one(&long, b"third.wild.example"));
-    }
-
-    #[test]
-    fn ports_and_final_dots_do_not_count() {
-        for (host, want) in [("a.b:80", "a.b"), ("a.b.", "a.b"), ("a.b.:1", "a.b"), ("[::1]:80", "[::1]"), ("", "")] {
-            assert_eq!(without_port(host.as_bytes()), want.as_bytes(), "{host}");
-        }
     }
 }

@@ -6,8 +6,8 @@ use crate::peer::hash_key::cookie;
 use evenkeel_config::plan::Variable;
 use evenkeel_net::clock::civil;
 use evenkeel_wire::head::Request;
+use evenkeel_wire::host;
 use evenkeel_wire::http1::kind::{Kind, kind};
-use memchr::{memchr, memrchr};
 use std::io::Write;
 
 /// Appends the value of a variable.
@@ -66,7 +66,7 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
 /// Appends a part of the request's head.
 fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &mut Vec<u8>) {
     let value: &[u8] = match variable {
-        Variable::Host => without_port(request.host),
+        Variable::Host => host::without_port(request.host),
         Variable::Method => request.method.as_bytes(),
         Variable::Path => request.path().as_bytes(),
         Variable::Query => request.query().unwrap_or_default().as_bytes(),
@@ -96,12 +96,6 @@ fn field<'b>(request: &Request<'_, 'b>, added: &'b [u8], name: &str) -> Option<&
     let is_named = |known: &[u8]| known.eq_ignore_ascii_case(name.as_bytes());
     let kept = request.fields.kept().find(|(known, _)| is_named(known) && !is_own(known)).map(|(_, value)| value);
     kept.or_else(|| lines::each(added).find(|(known, _)| is_named(known)).map(|(_, value)| value))
-}
-
-/// Host without its port; an IPv6 address keeps its brackets.
-fn without_port(host: &[u8]) -> &[u8] {
-    let from = memrchr(b']', host).unwrap_or(0);
-    memchr(b':', &host[from..]).map_or(host, |at| &host[..from + at])
 }
 
 /// Value that the listener has noted about the client's certificate, as a field of this name.
