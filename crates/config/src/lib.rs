@@ -61,7 +61,7 @@ pub use changes::changes;
 pub use code::{Code, Severity};
 pub use diagnostic::{Diagnostic, Range, Spot};
 pub use form::{NETWORK_LIST_MAX, USER_LIST_MAX, network_list, user_list};
-pub use list::endpoint_list;
+pub use list::{endpoint_list, endpoints_from_toml, endpoints_to_toml};
 pub use load::env::Env;
 pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;

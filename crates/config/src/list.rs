@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::form::Formed;
 use crate::plan::{Address, Endpoint};
-use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints};
+use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints, written_endpoints};
 use crate::source::{Sources, Span};
 use crate::table::Reader;
 use crate::tree::{self, Entry, Node, TableNode, Tree};
@@ -22,6 +22,23 @@ pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagno
     match endpoints.filter(|_| !findings.has_errors()) {
         Some(endpoints) => Ok(endpoints),
         None => Err(findings.resolve(&sources, &|_| false)),
+    }
+}
+
+/// Writes endpoints of any kind for [`endpoints_from_toml`].
+pub fn endpoints_to_toml(endpoints: &[Endpoint]) -> String {
+    format!("endpoints = {}\n", written_endpoints(endpoints))
+}
+
+/// Reads what [`endpoints_to_toml`] has written, without entries that cannot be read.
+pub fn endpoints_from_toml(text: &str) -> Vec<Endpoint> {
+    let (mut sources, mut findings) = (Sources::default(), Findings::default());
+    let file = sources.add("", text);
+    match tree::parse(&sources, file, &mut findings) {
+        (Node { tree: Tree::Table(table), .. }, None) => endpoints(
+            &Reader::new(&ENDPOINT_LIST, &mut findings, true).table(&ENDPOINT_LIST, &table, Span::whole(file)),
+        ),
+        _ => Vec::new(),
     }
 }
 
@@ -103,6 +120,7 @@ fn node(value: Value, span: Span) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Resolve;
 
     fn said(name: &str, text: &str) -> String {
         match endpoint_list(name, text) {
@@ -122,6 +140,21 @@ mod tests {
         assert_eq!((read.len(), &*read[0].name, &*read[1].name, read[1].weight), (2, "10.0.0.1:80", "b", 3));
         assert_eq!(endpoint_list("a.json", json).as_ref(), Ok(&read));
         assert_eq!(endpoint_list("A.JSON", array), Ok(read));
+    }
+
+    #[test]
+    fn endpoints_that_were_written_are_read_whatever_they_are() {
+        let toml =
+            "endpoints = [{ addr = '10.0.0.2:80', name = 'b', weight = 3, priority = 1, zone = 'z', drain = true }]";
+        let mut all = endpoint_list("a.toml", toml).expect("a good list");
+        let again = Endpoint { name: "again".into(), ..all[0].clone() };
+        let host = Address::Name { host: "web.test".into(), port: 80 };
+        let named = Endpoint { name: "\"n\"".into(), addr: host, resolve: Resolve::All, ..Endpoint::default() };
+        all.extend([again, named]);
+        assert_eq!(endpoints_from_toml(&endpoints_to_toml(&all)), all);
+        assert_eq!(endpoints_from_toml(&endpoints_to_toml(&[])), []);
+        assert_eq!(endpoints_from_toml("endpoints = ['10.0.0.1:80', 7]").len(), 1);
+        assert_eq!(endpoints_from_toml("endpoints = ["), []);
     }
 
     #[test]

@@ -6,8 +6,10 @@ use crate::kept::Kept;
 use crate::lock::lock;
 use crate::out::{In, Pending, channel, unix_time};
 use crate::sources;
-use evenkeel_config::Plan;
+use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver, Scope};
+use evenkeel_config::{Plan, endpoints_from_toml, endpoints_to_toml};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -29,6 +31,20 @@ pub struct Discovery {
     shared: Context,
     /// Time at which changes were last returned.
     last: Option<Instant>,
+    /// Lists of the process before, for the first plan, by pool and hash of the settings.
+    before: Mutex<HashMap<(Arc<str>, u64), Found>>,
+}
+
+/// Endpoints that a source has found, for the process that takes over: the source may fail just then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    pool: Arc<str>,
+    /// Hash of the settings of the source.
+    settings: u64,
+    /// Endpoints in TOML, as a list.
+    toml: String,
+    /// Time of the last confirmation of the list, since 1970.
+    held_at: Option<Duration>,
 }
 
 /// Sources of one plan. A source ends with the last plan that has it.
@@ -91,6 +107,20 @@ impl Source {
 }
 
 impl Discovery {
+    /// Discovery that starts with what the process before has found.
+    pub fn after(before: Vec<Found>) -> Discovery {
+        let before = before.into_iter().map(|found| ((found.pool.clone(), found.settings), found));
+        Discovery { before: Mutex::new(before.collect()), ..Discovery::default() }
+    }
+
+    /// Endpoints that the sources have found, for the process that takes over.
+    pub fn found(&self) -> Vec<Found> {
+        let following = lock(&self.following);
+        let mut seen = HashSet::new();
+        let each = following.sources().filter(|source| seen.insert(Arc::as_ptr(source)));
+        each.filter_map(|source| Found::of(source)).collect()
+    }
+
     /// Prepares the sources of a plan that is about to run, and waits a short time for new ones. The current
     /// sources continue until [`keep`](Self::keep).
     pub async fn follow(&self, plan: &Plan) -> Following {
@@ -122,6 +152,7 @@ impl Discovery {
     /// Makes these the current sources, and ends all others.
     pub fn keep(&self, following: Following) {
         *lock(&self.following) = following;
+        lock(&self.before).clear();
     }
 
     /// Waits until endpoints of pools have changed, but at least [`APART`] since the last time. Returns those
@@ -170,12 +201,32 @@ impl Discovery {
     }
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
-        let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone());
+        let before = lock(&self.before).remove(&(pool.clone(), settings(&source))).and_then(|found| found.kept());
+        let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone(), before);
         let context = Context { resolver: resolver.clone(), ..self.shared.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
         Source { pool, source, allow_empty, resolver, began, said, task }.into()
     }
+}
+
+impl Found {
+    fn of(source: &Source) -> Option<Found> {
+        let kept = source.kept();
+        let endpoints = kept.endpoints();
+        let (pool, settings, held_at) = (source.pool.clone(), settings(&source.source), kept.held_at);
+        (!endpoints.is_empty()).then(|| Found { pool, settings, toml: endpoints_to_toml(endpoints), held_at })
+    }
+
+    fn kept(&self) -> Option<Kept> {
+        let endpoints = endpoints_from_toml(&self.toml);
+        (!endpoints.is_empty()).then(|| Kept::resumed(endpoints, self.held_at))
+    }
+}
+
+/// Hash of all settings of a source, equal in every process of this version.
+fn settings(source: &plan::Source) -> u64 {
+    EndpointId::of(&format!("{source:?}")).0
 }
 
 impl Following {

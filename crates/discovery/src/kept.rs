@@ -93,6 +93,11 @@ enum Last {
 }
 
 impl Kept {
+    /// A list that the process before had, held at a time since 1970.
+    pub fn resumed(endpoints: Vec<Endpoint>, held_at: Option<Duration>) -> Kept {
+        Kept { endpoints, held_at, last: Last::Counted, ..Kept::default() }
+    }
+
     /// The last valid list. Endpoints that stay keep their order, whatever the order of the answers.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
@@ -232,6 +237,17 @@ mod tests {
         let twice = List { endpoints: [&heavy.endpoints[..], &heavy.endpoints[..]].concat(), ..heavy };
         assert_eq!(give(&mut kept, Answer::List(twice)), None);
         assert_eq!(names(&kept), ["10.0.0.1:1"]);
+    }
+
+    #[test]
+    fn a_list_of_the_process_before_counts_like_one_of_this() {
+        let Answer::List(before) = list(r#"["10.0.0.1:1"]"#) else { panic!("it is a list") };
+        let mut kept = Kept::resumed(before.endpoints, Some(S));
+        assert!(fail(&mut kept).is_some());
+        assert_eq!(give(&mut kept, nothing()), Some(News::Emptied));
+        assert_eq!((names(&kept), kept.held_at), (vec!["10.0.0.1:1"], Some(S)));
+        let news = kept.take(list(r#"["10.0.0.2:1"]"#), 9 * S, false).news;
+        assert_eq!(news, Some(News::Changed(vec!["10.0.0.2:1".into()], vec!["10.0.0.1:1".into()])));
     }
 
     #[test]

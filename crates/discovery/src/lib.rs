@@ -43,5 +43,5 @@ mod system;
 #[cfg(feature = "xds")]
 mod xds;
 
-pub use following::{Discovery, Following, Unresolved};
+pub use following::{Discovery, Following, Found, Unresolved};
 pub use metrics::Numbers;

@@ -60,12 +60,19 @@ impl Pending {
     }
 }
 
-/// Creates the output of a source, and its reading end. Changed lists are noted in `news`.
-pub fn channel(pool: Arc<str>, source: &Source, allow_empty: bool, news: Arc<Pending>) -> (Out, In) {
+/// Creates the output of a source, and its reading end. Changed lists are noted in `news`. `before`: the list that the process
+/// before had, which counts as an answer.
+pub fn channel(
+    pool: Arc<str>,
+    source: &Source,
+    allow_empty: bool,
+    news: Arc<Pending>,
+    before: Option<Kept>,
+) -> (Out, In) {
     let name = if let Source::Dns(dns) = source { Some(dns.name.clone()) } else { None };
     let source = source.to_string();
-    let kept = Arc::<Mutex<Kept>>::default();
-    let (answered, first) = watch::channel(false);
+    let (answered, first) = watch::channel(before.is_some());
+    let kept = Arc::new(Mutex::new(before.unwrap_or_default()));
     let other = In { kept: kept.clone(), answered: first };
     (Out { pool, source, name, allow_empty, kept, news, answered }, other)
 }
@@ -176,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn a_source_may_speak_whenever_it_has_something_to_say() {
         let news = Arc::<Pending>::default();
-        let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone());
+        let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone(), None);
         let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list").into());
         let woken = || {
             timeout(Duration::from_millis(1), async {
@@ -199,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_panicked_is_not_waited_for() {
-        let (out, other) = channel("web".into(), &Source::File("a".into()), false, Arc::default());
+        let (out, other) = channel("web".into(), &Source::File("a".into()), false, Arc::default(), None);
         drop(out);
         assert!(timeout(Duration::from_secs(5), other.answered()).await.is_ok());
         assert!(!other.has_answered());

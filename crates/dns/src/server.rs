@@ -99,6 +99,7 @@ impl Dns {
         let (mut sockets, claim) = (HashMap::new(), Claim::of(plan.runtime.share_ports));
         for listener in listeners(plan) {
             for &addr in listener.bind.iter().filter(|addr| !self.sockets.contains_key(addr)) {
+                let claim = claim.beside(addr, self.sockets.keys().copied());
                 // Without coalescing, because each query is a datagram of its own.
                 let udp = listen::udp(addr, self.count, inherited.at((Protocol::Udp, addr)), claim, false);
                 let both = udp.and_then(|udp| {

@@ -8,6 +8,7 @@ mod commands;
 mod configured;
 mod failure;
 mod greeting;
+mod in_use;
 mod log;
 mod notify;
 mod offered;

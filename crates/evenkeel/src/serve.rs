@@ -6,6 +6,7 @@ use crate::asked_at::AskedAt;
 use crate::configured::Configured;
 use crate::configured::reload::{self, Reloads, Report};
 use crate::failure::Failure;
+use crate::in_use::InUse;
 use crate::notify::Notify;
 use crate::offered::Offered;
 use crate::registry::{Rooms, registry};
@@ -23,7 +24,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::{Admin, Numbers, Pages};
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
-use evenkeel_discovery::providers::merge::Merged;
+use evenkeel_discovery::providers::merge::{Merged, Unwanted};
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_kernel::Kernel;
@@ -38,7 +39,6 @@ use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
 use evenkeel_view::timeline;
 use evenkeel_view::words::unix_ms;
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,6 +55,9 @@ const LISTS_EVERY: Duration = Duration::from_secs(1);
 
 /// Time between two steps through stored responses for those that nothing serves any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Time between two looks whether the addresses are free of listeners that were left out.
+const LISTEN_EVERY: Duration = Duration::from_secs(1);
 
 /// Time in which workers end when they are to stop.
 const STOP_MAX: Duration = Duration::from_millis(500);
@@ -87,6 +90,7 @@ pub struct Serving {
     numbers: watch::Receiver<Arc<evenkeel_proxy::Numbers>>,
     /// Handover of stored responses to the process that takes over.
     giving: Option<Giving>,
+    in_use: InUse,
     notify: Notify,
 }
 
@@ -113,14 +117,14 @@ impl Serving {
             ready: Arc::new(move || for_ready.ready()),
         };
         let (of_admin, claim) = (Numbers::default(), Claim::of(plan.runtime.share_ports));
-        let past = inherited.take_left().and_then(past::read);
+        let mut past = inherited.take_left().and_then(past::read);
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
         let admin = asked_at.start(pages, window, &of_admin)?;
         let merged = past.as_ref().and_then(|past| past.merged.as_deref());
         // What the process before served is served on, whatever its providers are at.
         shown.awaits_provider.store(plan.providers.any() && merged.is_none(), Relaxed);
         let plan = configured.resume(plan, merged);
-        let discovery = Discovery::default();
+        let discovery = Discovery::after(past.as_mut().map(|past| std::mem::take(&mut past.found)).unwrap_or_default());
         configured.providers.share(&discovery);
         let following = discovery.follow(&plan).await;
         let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
@@ -201,6 +205,7 @@ impl Serving {
             admin_sockets: asked_at.sockets,
             numbers: counted,
             giving: None,
+            in_use: InUse::default(),
             notify,
         })
     }
@@ -238,6 +243,8 @@ impl Serving {
         let mut leave_at: Option<Instant> = None;
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut listen = tokio::time::interval(LISTEN_EVERY);
+        listen.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 asked = signals.next() => match asked {
@@ -273,6 +280,9 @@ impl Serving {
                     },
                 },
                 _ = count.tick(), if self.admin.is_some() => self.shown.count(&self.ledger, unix_ms(SystemTime::now())),
+                _ = listen.tick(), if !self.in_use.is_empty() => if self.in_use.is_over() {
+                    self.merge_again().await;
+                },
                 _ = sweep.tick(), if self.shown.has_cache() => self.shown.sweep_cache(),
                 offer = self.configured.providers.offered() => {
                     // The result is in the log.
@@ -377,18 +387,20 @@ impl Serving {
         let Some(base) = &outcome.plan else {
             return (reload::change(outcome, &mut self.runtime, &self.discovery).await, None);
         };
-        let mut unwanted = HashMap::new();
+        let (mut unwanted, mut in_use) = (Unwanted::new(), InUse::default());
         loop {
             let (merged, numbers) = self.configured.providers.merge(base, &unwanted);
             let plan = Some(merged.plan.clone());
             let outcome = evenkeel_config::Outcome { plan, diagnostics: outcome.diagnostics.clone() };
             let report = reload::change(outcome, &mut self.runtime, &self.discovery).await;
             match report.result {
-                reload::Result::Applied => self.configured.providers.settle(&merged, &numbers),
+                reload::Result::Applied => {
+                    self.configured.providers.settle(&merged, &numbers);
+                    self.in_use = in_use;
+                }
                 reload::Result::Failed => {
-                    let blamed = merged.blame(&report.text, &self.runtime.plan());
-                    if !blamed.is_empty() {
-                        unwanted.extend(blamed.into_iter().map(|piece| (piece, report.text.trim_end().to_owned())));
+                    if merged.blame(&report.text, &self.runtime.plan(), &mut unwanted) {
+                        in_use.add(&merged.plan, &unwanted);
                         continue;
                     }
                 }
@@ -401,7 +413,7 @@ impl Serving {
     /// Applies the plan that runs anew, with what other providers have put meanwhile.
     async fn merge_again(&mut self) {
         let latest = self.configured.revisions.latest();
-        let (merged, numbers) = self.configured.providers.merge(&latest.wanted.plan, &HashMap::new());
+        let (merged, numbers) = self.configured.providers.merge(&latest.wanted.plan, &Unwanted::new());
         if merged.plan == *latest.merged {
             self.configured.providers.settle(&merged, &numbers);
             self.note_provided();
@@ -423,7 +435,7 @@ impl Serving {
         let left = Left { orders: &orders, revision: revision.as_ref() };
         let merged = self.configured.revisions.latest().merged;
         let merged = merged.providers.any().then(|| merged.to_toml_with_secrets());
-        let past = past::leave(&self.shown.timeline, self.runtime.control().events(), merged);
+        let past = past::leave(&self.shown.timeline, self.runtime.control().events(), merged, self.discovery.found());
         let past = past.iter().map(|file| (inherit::LEFT.to_string(), file.as_fd()));
         let given = handed::give(&self.runtime.plan(), self.numbers.clone(), self.runtime.control());
         let (giving, theirs) = given.unzip();

@@ -3,7 +3,7 @@
 use crate::names::{A, Names, SRV, Says, srv, v4};
 use crate::registries::{Fault, KINDS, Kind, Registry};
 use crate::support::streams::{Load, Streaming};
-use crate::support::{Endpoint, Folder, Running, address, eventually, get};
+use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get};
 use rustix::process::Signal;
 use std::fs;
 
@@ -155,6 +155,11 @@ fn registries_are_killed_hang_and_forget_under_load_and_nothing_fails() {
         let before = failed();
         registry.stop();
         eventually("a failure", || (failed() > before).then_some(()));
+        // The process that takes over cannot ask either.
+        running.signal(Signal::USR2);
+        let _successor = Adopted(eventually("the other process", || running.successor()));
+        eventually("a takeover", || running.said().contains("the new process serves").then_some(()));
+        setup.becomes(&[&named(b)]);
         // It comes back with an older state.
         registry.change(|state| (state.fault, state.index) = (Fault::None, 1));
         registry.set(&[a]);

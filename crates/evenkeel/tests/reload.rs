@@ -236,6 +236,32 @@ fn the_access_log_follows_a_rename_and_a_change() {
 }
 
 #[test]
+fn a_listener_moves_between_one_address_and_all_of_the_machine_under_load() {
+    let (streaming, setup) = (Streaming::start(), Setup::new("moves"));
+    let text = setup.text(&[&streaming.addr], "");
+    let file = setup.folder.file("evenkeel.toml", &text);
+    let running = Running::start(&["run", "-c", &file]);
+    let load = Load::start(&setup.listen);
+    for host in ["0.0.0.0", "[::]", "127.0.0.1", "[::]", "0.0.0.0"] {
+        let moved = setup.listen.replace("127.0.0.1", host);
+        setup
+            .folder
+            .file("evenkeel.toml", &text.replacen(&format!("['{}']", setup.listen), &format!("['{moved}']"), 1));
+        let before = running.said().matches("the configuration was changed").count();
+        running.signal(Signal::HUP);
+        eventually("a reload", || {
+            let said = running.said();
+            assert!(!said.contains("stays as it was"), "{said}");
+            (said.matches("the configuration was changed").count() > before).then_some(())
+        });
+        let passed = load.passed.load(SeqCst);
+        eventually("something came through", || (load.passed.load(SeqCst) >= passed + 5).then_some(()));
+    }
+    let wrong = load.end();
+    assert!(wrong.is_empty(), "{wrong:?}\n{}", running.said());
+}
+
+#[test]
 fn a_hundred_reloads_under_load_lose_nothing() {
     let (streaming, other, setup) = (Streaming::start(), Endpoint::start("other"), Setup::new("hundred"));
     let another = address();

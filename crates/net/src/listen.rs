@@ -46,6 +46,41 @@ impl Claim {
     pub fn of(share_ports: bool) -> Claim {
         if share_ports { Claim::Shared } else { Claim::Exclusive }
     }
+
+    /// Returns the claim to an address beside those that this process has: it shares with its own sockets, as when a listener
+    /// moves from one address of the machine to all of them.
+    #[must_use]
+    pub fn beside(self, addr: SocketAddr, mut own: impl Iterator<Item = SocketAddr>) -> Claim {
+        let overlaps = |other: SocketAddr| {
+            let any = addr.ip().is_unspecified() || other.ip().is_unspecified();
+            addr.port() == other.port() && (any || addr.ip() == other.ip())
+        };
+        if own.any(overlaps) { Claim::Shared } else { self }
+    }
+}
+
+/// Returns whether an address could be listened on now, by a process that claims it alone.
+pub fn is_free(protocol: Protocol, addr: SocketAddr) -> bool {
+    match protocol {
+        Protocol::Tcp => bound_tcp(addr, false).is_ok(),
+        Protocol::Udp => bound_udp(addr, false).is_ok(),
+    }
+}
+
+fn bound_tcp(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = Socket::new(Domain::for_address(addr), kind, Some(Kind::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.bind(&addr.into())?;
+    Ok(socket)
+}
+
+fn bound_udp(addr: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = open(addr)?;
+    socket.set_reuse_port(shared)?;
+    socket.bind(&addr.into())?;
+    Ok(socket)
 }
 
 /// Error: an address of a listener that cannot be listened on.
@@ -75,20 +110,12 @@ impl Error for CannotListen {
 /// # Errors
 /// Errors of `bind(2)` and `listen(2)`.
 pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, claim: Claim) -> io::Result<Vec<Vec<ListenFd>>> {
-    let socket = |shared: bool| -> io::Result<Socket> {
-        let kind = Type::STREAM.nonblocking().cloexec();
-        let socket = Socket::new(Domain::for_address(addr), kind, Some(Kind::TCP))?;
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(shared)?;
-        socket.bind(&addr.into())?;
-        Ok(socket)
-    };
     let ready = |socket: &Socket| {
         // Accepted sockets inherit this: small responses must not wait for an ACK of the previous one.
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
-    share_out(workers, given, claim, socket, ready)
+    share_out(workers, given, claim, |shared| bound_tcp(addr, shared), ready)
 }
 
 /// Opens at least one UDP socket for each worker, using the sockets in `given` first. `joins` lets the kernel
@@ -103,12 +130,6 @@ pub fn udp(
     claim: Claim,
     joins: bool,
 ) -> io::Result<Vec<Vec<ListenFd>>> {
-    let socket = |shared: bool| -> io::Result<Socket> {
-        let socket = open(addr)?;
-        socket.set_reuse_port(shared)?;
-        socket.bind(&addr.into())?;
-        Ok(socket)
-    };
     let ready = |socket: &Socket| {
         socket.set_recv_buffer_size(WAITING_MAX)?;
         // The previous owner of an inherited socket may have set it differently.
@@ -123,7 +144,7 @@ pub fn udp(
         }
         Ok(())
     };
-    share_out(workers, given, claim, socket, ready)
+    share_out(workers, given, claim, |shared| bound_udp(addr, shared), ready)
 }
 
 /// Opens a blocking TCP socket for the admin.

@@ -26,10 +26,9 @@ use crate::following::Discovery;
 use crate::lock::lock;
 use evenkeel_config::{Machine, Plan};
 use file::File;
-use merge::{Kind, Merged, merge};
+use merge::{Merged, Unwanted, merge};
 use parts::{Part, Parts, Settled};
 use remote::Remote;
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use texts::Texts;
@@ -118,13 +117,9 @@ impl Providers {
         remote::of(plan).into_iter().all(is_there)
     }
 
-    /// The plan of the file with what the other providers have put, without the pieces for which `unwanted` has a reason.
+    /// The plan of the file with what the other providers have put, without the pieces that are unwanted.
     /// Also returns the number of each part in it.
-    pub fn merge(
-        &mut self,
-        base: &Plan,
-        unwanted: &HashMap<(Kind, Arc<str>), String>,
-    ) -> (Merged, Vec<(&'static str, u64)>) {
+    pub fn merge(&mut self, base: &Plan, unwanted: &Unwanted) -> (Merged, Vec<(&'static str, u64)>) {
         let wanted = remote::of(base);
         let all: Vec<_> = self.parts.all().into_iter().filter(|(provider, ..)| wanted.contains(provider)).collect();
         if self.is_complete(base) {

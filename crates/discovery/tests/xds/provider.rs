@@ -6,10 +6,10 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::Action;
 use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::file::File;
+use evenkeel_discovery::providers::merge::Unwanted;
 use evenkeel_discovery::{Discovery, Following};
 use evenkeel_peers::installed;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -48,7 +48,7 @@ impl Edge {
     }
 
     async fn take(&mut self) {
-        let (merged, numbers) = self.providers.merge(&self.base, &HashMap::new());
+        let (merged, numbers) = self.providers.merge(&self.base, &Unwanted::new());
         self.providers.settle(&merged, &numbers);
         assert!(merged.refused.is_empty(), "{:?}", merged.refused);
         let following: Following = self.discovery.follow(&merged.plan).await;

@@ -6,7 +6,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, parse_str, render_text};
 use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::file::File;
-use evenkeel_discovery::providers::merge::{Merged, Origins};
+use evenkeel_discovery::providers::merge::{Merged, Origins, Unwanted};
 use evenkeel_discovery::providers::parts::{Part, State};
 use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
 use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
@@ -15,7 +15,6 @@ use evenkeel_tokens::WithKeys;
 use evenkeel_view::config::{self, Running};
 use evenkeel_view::status::Provider;
 use evenkeel_view::words::unix_ms;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -53,7 +52,7 @@ impl Configured {
         let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
         let Some(before) = before else { return plan };
         self.providers.resume(&plan, &before);
-        let (merged, _) = self.providers.merge(&plan, &HashMap::new());
+        let (merged, _) = self.providers.merge(&plan, &Unwanted::new());
         self.revisions.resumed(Arc::new(merged.plan.clone()), merged.origins);
         merged.plan
     }

@@ -1,6 +1,7 @@
-//! History and events of the process, left to the one that takes over in a file of memory. A successor of another version starts
+//! History and events of the process, its plan and the endpoints that it has found, left to the one that takes over in a file of memory. A successor of another version starts
 //! without them.
 
+use evenkeel_discovery::Found;
 use evenkeel_runtime::Events;
 use evenkeel_view::Event;
 use evenkeel_view::timeline::{Past as Requests, Timeline};
@@ -10,10 +11,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 
 /// Version of the format. A change of a type in it makes it another one.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// Largest file that is read. What is left is bounded by number, and about half as large.
-const BYTES_MAX: u64 = 64 << 20;
+/// Largest file that is read. History and events are bounded by number, to about half of 64 MiB; a hundred thousand endpoints take
+/// some 10 MB.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// History of a process, for the next one.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,6 +27,8 @@ pub struct Past {
     pub events: Vec<Event>,
     /// The plan that runs, as a file with its secrets, if providers other than the file have added to it.
     pub merged: Option<String>,
+    /// Endpoints that sources have found.
+    pub found: Vec<Found>,
 }
 
 /// The version alone, as every version has it.
@@ -34,8 +38,8 @@ struct Version {
 }
 
 /// Writes the history of this process to a file without a name. `None`, with a line in the log, if that fails.
-pub fn leave(timeline: &Timeline, events: &Events, merged: Option<String>) -> Option<File> {
-    let past = Past { version: VERSION, timeline: timeline.past(), events: events.since(0), merged };
+pub fn leave(timeline: &Timeline, events: &Events, merged: Option<String>, found: Vec<Found>) -> Option<File> {
+    let past = Past { version: VERSION, timeline: timeline.past(), events: events.since(0), merged, found };
     let left = write(&past);
     left.inspect_err(|error| tracing::warn!(%error, "the history of requests is not handed over")).ok()
 }
@@ -83,19 +87,19 @@ mod tests {
     fn a_history_is_read_as_it_was_left_and_any_other_is_refused() {
         let events = Events::default();
         events.tell(Kind::Process, (None, None), "it serves".to_owned(), None);
-        let left = leave(&Timeline::default(), &events, None).unwrap();
+        let left = leave(&Timeline::default(), &events, None, Vec::new()).unwrap();
         let past = parse(left).unwrap();
         assert_eq!(past.events[0].text, "it serves");
         for (text, why) in [
             ("", "cannot be read"),
             ("{\"version\":1,\"spans\":[]}", "of version 1"),
-            ("{\"version\":2,\"timeline\":7}", "cannot be read"),
+            ("{\"version\":3,\"timeline\":7}", "cannot be read"),
             ("{}", "cannot be read"),
         ] {
             assert!(parse(file(text)).unwrap_err().contains(why), "{text}");
         }
         let large = file("");
         large.set_len(BYTES_MAX + 1).unwrap();
-        assert!(parse(large).unwrap_err().contains("more than 64 MiB"));
+        assert!(parse(large).unwrap_err().contains("more than 256 MiB"));
     }
 }

@@ -6,11 +6,14 @@ mod control;
 mod resources;
 
 use crate::support::streams::{Load, Streaming};
-use crate::support::{Endpoint, Folder, Running, address, eventually, get};
+use crate::support::{Adopted, Endpoint, Folder, Running, address, eventually, get};
 use control::{Control, PROGRAM};
 use evenkeel_peers::installed;
 use resources::{assigned, cluster, endpoint, listener, routes, to};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::net::TcpListener;
+use std::sync::atomic::Ordering::SeqCst;
 
 struct Setup {
     folder: Folder,
@@ -103,12 +106,59 @@ fn no_request_fails_whatever_becomes_of_the_control_plane() {
         control.serve("1", &setup.state("other", &b.addr));
         eventually("the other cluster", || served(&b.addr).then_some(()));
         control.signal("STOP");
-        let passed = load.passed.load(std::sync::atomic::Ordering::SeqCst);
-        eventually("requests meanwhile", || {
-            (load.passed.load(std::sync::atomic::Ordering::SeqCst) > passed + 200).then_some(())
-        });
+        let passed = load.passed.load(SeqCst);
+        eventually("requests meanwhile", || (load.passed.load(SeqCst) > passed + 200).then_some(()));
         control.signal("CONT");
         let failed = load.end();
         assert!(failed.is_empty(), "{cache}: {failed:?}\n{}", running.said());
     }
+}
+
+#[test]
+#[ignore = "make test-xds"]
+fn a_process_that_takes_over_without_a_control_plane_serves_what_the_one_before_had() {
+    if !installed(&[PROGRAM]) {
+        return;
+    }
+    for delta in [false, true] {
+        let streaming = Streaming::start();
+        let (setup, mut control) = (Setup::new("upgrade"), Control::started("snapshot"));
+        control.serve("1", &setup.state("web", &streaming.addr));
+        let running = Running::start(&["run", "-c", &setup.write(&control, delta)]);
+        eventually("the plan", || get(&setup.listen, "/").ok().filter(|(status, _)| *status == 200));
+        let load = Load::start(&setup.listen);
+        control.kill();
+        running.signal(Signal::USR2);
+        let _successor = Adopted(eventually("the other process", || running.successor()));
+        eventually("a takeover", || running.said().contains("the new process serves").then_some(()));
+        let passed = load.passed.load(SeqCst);
+        eventually("requests afterwards", || (load.passed.load(SeqCst) > passed + 200).then_some(()));
+        let failed = load.end();
+        assert!(failed.is_empty(), "delta = {delta}: {failed:?}\n{}", running.said());
+    }
+}
+
+#[test]
+#[ignore = "make test-xds"]
+fn a_listener_whose_port_is_taken_stays_where_it_was_until_the_port_is_free() {
+    if !installed(&[PROGRAM]) {
+        return;
+    }
+    let endpoint = Endpoint::start("a");
+    let (setup, mut control) = (Setup::new("taken"), Control::started("snapshot"));
+    let _running = Running::start(&["run", "-c", &setup.write(&control, false)]);
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = other.local_addr().expect("an address").to_string();
+    control.serve("1", &setup.state("web", &endpoint.addr));
+    setup.answers("/", (200, "a"));
+    let mut state = setup.state("web", &endpoint.addr);
+    state["listeners"] = json!([listener("main", &taken, "main")]);
+    control.serve("2", &state);
+    let status = || get(&setup.admin, "/v1/status").map(|(_, body)| body).unwrap_or_default();
+    eventually("a fault in the status", || status().contains("another process listens there").then_some(()));
+    assert_eq!(get(&setup.listen, "/").expect("an answer").0, 200);
+    drop(other);
+    eventually("an answer at the other port", || get(&taken, "/").ok().filter(|(status, _)| *status == 200));
+    eventually("no fault", || (!status().contains("another process")).then_some(()));
+    eventually("nothing at the port before", || get(&setup.listen, "/").err());
 }

@@ -48,7 +48,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("draw", &["flow", "heatmap", "intervals", "phases", "panels", "share", "spark", "chart", "page", "axis", "number"]),
     ("evenkeel", &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "registry", "asked", "configured", "traces", "failure log",
+        "window", "predictions", "registry", "asked", "configured", "in_use", "traces", "failure log",
     ]),
     ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[

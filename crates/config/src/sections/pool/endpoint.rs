@@ -260,7 +260,7 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
 }
 
 /// Formats a list of endpoints as TOML, one per line.
-pub(super) fn written(endpoints: &[Endpoint]) -> String {
+pub(crate) fn written(endpoints: &[Endpoint]) -> String {
     let unset = Endpoint::unset();
     let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&ENTRY))).collect();
     format!("[\n{lines}]")

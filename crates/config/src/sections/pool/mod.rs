@@ -39,7 +39,7 @@ pub use sticky::{SameSite, Secret, Sticky};
 pub use subset::Subset;
 pub use tls::PoolTls;
 
-pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints};
+pub(crate) use endpoint::{ENDPOINT_LIST, check as check_endpoints, endpoints, written as written_endpoints};
 pub(crate) use limits::check as check_concurrency;
 pub(crate) use load_reports::LOAD_PATH;
 pub(crate) use outlier::{check as check_outlier, outlier};

@@ -305,11 +305,10 @@ mod tests {
     use super::super::plan::part;
     use super::super::testing::encoded;
     use super::*;
-    use crate::providers::merge::{self, merge};
+    use crate::providers::merge::{self, Unwanted, merge};
     use evenkeel_config::Plan;
     use evenkeel_config::plan::{Providers, Route, XdsProvider};
     use serde_json::{Value, json};
-    use std::collections::HashMap;
 
     const EDS: u64 = 3;
 
@@ -421,7 +420,7 @@ mod tests {
         let (part, _) = part(world.catalog.in_use());
         let providers = Providers { xds: Some(XdsProvider::default()), kubernetes: None };
         let base = Plan::builder().providers(providers).build("test").plan.expect("an empty plan");
-        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &HashMap::new());
+        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &Unwanted::new());
         let shown = |route: &Route| {
             let of = merged.origins.of(merge::Kind::Route, &route.name).expect("it is of the provider");
             format!("{} {}", of.trim_start_matches("xds: "), route.action)

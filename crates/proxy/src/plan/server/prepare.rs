@@ -117,6 +117,8 @@ fn sockets(
     for listener in &plan.listeners {
         for at in addresses(listener).filter(|at| !proxy.sockets.contains_key(at)) {
             let (given, addr) = (inherited.at(at), at.1);
+            let own = proxy.sockets.keys().filter(|own| own.0 == at.0).map(|own| own.1);
+            let claim = claim.beside(addr, own);
             let opened = match at.0 {
                 Protocol::Tcp => listen::tcp(addr, workers, given, claim),
                 Protocol::Udp => listen::udp(addr, workers, given, claim, true),

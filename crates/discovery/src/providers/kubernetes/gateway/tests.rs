@@ -4,10 +4,9 @@ use super::*;
 use crate::providers::kubernetes::translate::translate;
 use crate::providers::kubernetes::world::store::Change;
 use crate::providers::kubernetes::{GATEWAY_KINDS, INGRESS_KINDS, KINDS};
-use crate::providers::merge::merge;
+use crate::providers::merge::{Unwanted, merge};
 use evenkeel_config::plan::{Action, HostPattern, PathPattern, Plan};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 /// Objects of manifests; each gets the namespace `infra` unless it has one, and is younger than those before it.
 fn world(manifests: &str) -> World {
@@ -45,7 +44,7 @@ fn translated(manifests: &str) -> (Translation, Plan) {
     let translation = translate(&world(manifests), &provider(), &mut addresses, None, &[]);
     let base = Plan::builder().providers(evenkeel_config::plan::Providers { kubernetes: Some(provider()), xds: None });
     let base = base.build("test").plan.expect("an empty plan");
-    let merged = merge(&base, &[("kubernetes", Arc::new(translation.part.clone()))], &HashMap::new());
+    let merged = merge(&base, &[("kubernetes", Arc::new(translation.part.clone()))], &Unwanted::new());
     assert_eq!(merged.refused, [].into());
     (translation, merged.plan)
 }

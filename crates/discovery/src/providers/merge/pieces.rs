@@ -1,0 +1,224 @@
+//! Pieces of all providers, what is wrong with them, and the plan without those that cannot be.
+
+use super::origins::{Kind, Origins};
+use crate::providers::parts::{Part, Piece, Refusal};
+use evenkeel_config::plan::{Action, Listener, Mode, Pool, Respond, Route};
+use evenkeel_config::{Builder, Diagnostic, Outcome, Plan};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Name shown in diagnostics of a merged plan.
+const NAME: &str = "providers";
+
+/// Position of a piece among those of its kind.
+pub(super) type Place = (Kind, usize);
+
+/// Pieces of all providers, and what is wrong with them.
+pub(super) struct Pieces {
+    listeners: Vec<(&'static str, Piece<Arc<Listener>>)>,
+    routes: Vec<(&'static str, Piece<Route>)>,
+    pools: Vec<(&'static str, Piece<Arc<Pool>>)>,
+    faults: BTreeMap<Place, String>,
+    /// Positions of listeners that stay in spite of a fault: as they run.
+    kept: BTreeSet<usize>,
+}
+
+impl Pieces {
+    pub(super) fn of(parts: &[(&'static str, Arc<Part>)]) -> Pieces {
+        fn each<T: Clone>(
+            parts: &[(&'static str, Arc<Part>)],
+            of: fn(&Part) -> &Vec<Piece<T>>,
+        ) -> Vec<(&'static str, Piece<T>)> {
+            parts.iter().flat_map(|(provider, part)| of(part).iter().map(|piece| (*provider, piece.clone()))).collect()
+        }
+        Pieces {
+            listeners: each(parts, |part| &part.listeners),
+            routes: each(parts, |part| &part.routes),
+            pools: each(parts, |part| &part.pools),
+            faults: BTreeMap::new(),
+            kept: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn names(&self) -> Vec<(Place, Arc<str>)> {
+        let listeners =
+            self.listeners.iter().enumerate().map(|(at, (_, p))| ((Kind::Listener, at), p.value.name.clone()));
+        let routes = self.routes.iter().enumerate().map(|(at, (_, p))| ((Kind::Route, at), p.value.name.clone()));
+        let pools = self.pools.iter().enumerate().map(|(at, (_, p))| ((Kind::Pool, at), p.value.name.clone()));
+        listeners.chain(routes).chain(pools).collect()
+    }
+
+    pub(super) fn leave_out(&mut self, place: Place, why: String) {
+        self.faults.entry(place).or_insert(why);
+        if place.0 == Kind::Listener {
+            self.kept.remove(&place.1);
+        }
+    }
+
+    /// Keeps a listener that cannot be as it should as it is.
+    pub(super) fn keep(&mut self, at: usize, instead: Arc<Listener>) {
+        self.listeners[at].1.value = instead;
+        self.kept.insert(at);
+    }
+
+    /// Leaves out pieces whose name the file, or a piece before them, has.
+    pub(super) fn leave_out_twins(&mut self, base: &Plan) {
+        let of_base = base.listeners.iter().map(|one| (Kind::Listener, one.name.clone()));
+        let of_base = of_base.chain(base.routes.iter().map(|one| (Kind::Route, one.name.clone())));
+        let mut taken: BTreeSet<(Kind, Arc<str>)> =
+            of_base.chain(base.pools.iter().map(|one| (Kind::Pool, one.name.clone()))).collect();
+        for (place, name) in self.names() {
+            if !taken.insert((place.0, name.clone())) {
+                self.leave_out(place, format!("the name \"{name}\" is taken"));
+            }
+        }
+    }
+
+    pub(super) fn stays(&self, place: Place) -> bool {
+        !self.faults.contains_key(&place) || (place.0 == Kind::Listener && self.kept.contains(&place.1))
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = &(&'static str, Piece<Arc<Listener>>)> {
+        self.listeners.iter().enumerate().filter(|(at, _)| self.stays((Kind::Listener, *at))).map(|(_, one)| one)
+    }
+
+    /// Routes that stay, with their positions and without the listeners that do not. One whose listeners are all left out
+    /// has nowhere to be, which is no fault of its own.
+    fn routes(&self) -> Vec<(usize, Cow<'_, Route>)> {
+        let names = |stay: bool| {
+            let all =
+                self.listeners.iter().enumerate().filter(move |(at, _)| self.stays((Kind::Listener, *at)) == stay);
+            all.map(|(_, (provider, piece))| (*provider, &*piece.value.name)).collect::<HashSet<_>>()
+        };
+        let (there, gone) = (names(true), names(false));
+        let is_gone = |provider, name: &str| gone.contains(&(provider, name)) && !there.contains(&(provider, name));
+        let routes = self.routes.iter().enumerate().filter(|(at, _)| self.stays((Kind::Route, *at)));
+        let placed = routes.filter_map(|(at, (provider, piece))| {
+            let route = &piece.value;
+            if !route.listeners.iter().any(|name| is_gone(*provider, name)) {
+                return Some((at, Cow::Borrowed(route)));
+            }
+            let listeners: Vec<_> = route.listeners.iter().filter(|name| !is_gone(*provider, name)).cloned().collect();
+            (!listeners.is_empty()).then(|| (at, Cow::Owned(Route { listeners, ..route.clone() })))
+        });
+        placed.collect()
+    }
+
+    /// Routes that lead [`nowhere`], for HTTP listeners that no other leads from.
+    fn rests(&self, routes: &[(usize, Cow<'_, Route>)]) -> Vec<(&'static str, Piece<Route>)> {
+        let led: HashSet<&Arc<str>> = routes.iter().flat_map(|(_, route)| &route.listeners).collect();
+        let taken: HashSet<&str> = routes.iter().map(|(_, route)| &*route.name).collect();
+        let is_idle = |listener: &Listener| {
+            listener.mode == Mode::Http
+                && listener.pool.is_none()
+                && !listener.redirect_https
+                && !led.contains(&listener.name)
+        };
+        let idle = self.listeners().filter(|(_, piece)| is_idle(&piece.value));
+        let rest = |(provider, piece): &(&'static str, Piece<Arc<Listener>>)| {
+            let name = format!("{}/(none)", piece.value.name);
+            // Without a name, the plan finds a free one.
+            let name = if taken.contains(&*name) { "".into() } else { name.into() };
+            let route = nowhere(name, vec![piece.value.name.clone()]);
+            (*provider, Piece::new(&piece.of, route))
+        };
+        idle.map(rest).collect()
+    }
+
+    /// The plan with all pieces that are not left out; and the piece of each route of its text, `None` for those of the file
+    /// and for [`rests`](Self::rests).
+    pub(super) fn build(&self, base: &Plan) -> (Outcome, Vec<Option<usize>>) {
+        let mut builder = Builder::from(base.clone());
+        for (_, piece) in self.listeners() {
+            builder = builder.listener(piece.value.clone());
+        }
+        let mut routes = vec![None; base.routes.len()];
+        let placed = self.routes();
+        let rests = self.rests(&placed);
+        for (at, route) in placed {
+            routes.push(Some(at));
+            builder = builder.route(route.into_owned());
+        }
+        for (_, piece) in rests {
+            routes.push(None);
+            builder = builder.route(piece.value);
+        }
+        for (at, (_, piece)) in self.pools.iter().enumerate() {
+            if self.stays((Kind::Pool, at)) {
+                builder = builder.pool(piece.value.clone());
+            }
+        }
+        let (builder, written) = builder.written_routes();
+        (builder.build(NAME), written.into_iter().map(|at| routes[at]).collect())
+    }
+
+    /// Piece that an error is about.
+    pub(super) fn place(&self, error: &Diagnostic, routes: &[Option<usize>]) -> Option<Place> {
+        let spots = std::iter::once(&error.at).chain(error.related.iter().map(|(_, spot)| spot));
+        // Of two that exclude each other, the error is at the second one, and the first may be the only piece.
+        spots.filter_map(|spot| self.place_of(spot.path.as_deref()?, routes)).next()
+    }
+
+    fn place_of(&self, path: &str, routes: &[Option<usize>]) -> Option<Place> {
+        if let Some(rest) = path.strip_prefix("route[") {
+            let index: usize = rest.split(']').next()?.parse().ok()?;
+            return Some((Kind::Route, routes.get(index).copied()??));
+        }
+        let (kind, rest) = [("listener.", Kind::Listener), ("pool.", Kind::Pool)]
+            .into_iter()
+            .find_map(|(prefix, kind)| Some((kind, path.strip_prefix(prefix)?)))?;
+        let name = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next()?,
+            None => rest.split(['.', '[']).next()?,
+        };
+        let found = self.names().into_iter().find(|(place, of)| place.0 == kind && **of == *name);
+        found.map(|(place, _)| place).filter(|place| self.stays(*place))
+    }
+
+    fn describe(&self, (kind, at): Place) -> (&'static str, &Arc<str>) {
+        match kind {
+            Kind::Listener => (self.listeners[at].0, &self.listeners[at].1.of),
+            Kind::Route => (self.routes[at].0, &self.routes[at].1.of),
+            Kind::Pool => (self.pools[at].0, &self.pools[at].1.of),
+        }
+    }
+
+    pub(super) fn origins(&self) -> Origins {
+        let shown = |provider: &str, of: &str| format!("{provider}: {of}").into();
+        let routes = self.routes();
+        let placed: HashSet<usize> = routes.iter().map(|(at, _)| *at).collect();
+        let stays = |place: Place| match place {
+            (Kind::Route, at) => placed.contains(&at),
+            place => self.stays(place),
+        };
+        let stay = self.names().into_iter().filter(|(place, _)| stays(*place));
+        let origin = |(place, name): (Place, Arc<str>)| {
+            let (provider, of) = self.describe(place);
+            ((place.0, name), shown(provider, of))
+        };
+        let rests = self.rests(&routes).into_iter();
+        let rests = rests.map(|(provider, piece)| ((Kind::Route, piece.value.name), shown(provider, &piece.of)));
+        Origins(stay.map(origin).chain(rests).collect())
+    }
+
+    pub(super) fn refused(&self) -> BTreeMap<&'static str, Vec<Refusal>> {
+        let mut all = BTreeMap::<_, Vec<Refusal>>::new();
+        for (place, why) in &self.faults {
+            let (provider, of) = self.describe(*place);
+            let refusal = Refusal { of: of.clone(), why: why.clone() };
+            let of_provider = all.entry(provider).or_default();
+            if !of_provider.contains(&refusal) {
+                of_provider.push(refusal);
+            }
+        }
+        all
+    }
+}
+
+/// A route that answers 404 to all requests of some listeners. In a plan without any route, the only pool would have them,
+/// which no provider has asked for.
+pub(super) fn nowhere(name: Arc<str>, listeners: Vec<Arc<str>>) -> Route {
+    let action = Action::Respond(Respond { status: 404, ..Respond::default() });
+    Route { name, listeners, action, ..Route::default() }
+}

@@ -1,0 +1,228 @@
+//! Parts beside a file: what is left out, what stays, and which piece is blamed.
+
+use super::*;
+use evenkeel_config::parse_str;
+use evenkeel_config::plan::{Action, Listener, Pool};
+use evenkeel_config::plan::{Endpoint, HostPattern, Match};
+
+const FILE: &str = r#"
+    [listener.web]
+    bind = ["127.0.0.1:8080"]
+    [pool.web]
+    endpoints = ["127.0.0.1:8081"]
+    [provider.kubernetes]
+"#;
+
+fn base(text: &str) -> Plan {
+    let outcome = parse_str("test", text, &|_| None);
+    outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
+}
+
+fn pool(name: &str) -> Arc<Pool> {
+    let endpoint = Endpoint::at(([127, 0, 0, 1], 9000).into());
+    Arc::new(Pool { endpoints: vec![endpoint], ..Pool::new(name) })
+}
+
+fn route(name: &str, host: &str, pool: &Pool) -> Route {
+    let hosts = vec![HostPattern::Exact(host.to_owned())];
+    Route {
+        name: name.into(),
+        listeners: vec!["gateway".into()],
+        matching: Match { hosts, ..Match::default() },
+        ..Route::to(pool)
+    }
+}
+
+/// A listener, a pool, and a route for each host.
+fn part(hosts: &[&str]) -> Part {
+    let pool = pool("shop");
+    let routes = hosts.iter().map(|host| Piece::new(&(*host).into(), route(host, host, &pool))).collect();
+    let listener = Arc::new(Listener::new("gateway", ([127, 0, 0, 1], 8090).into()));
+    let of = "Gateway".into();
+    Part { listeners: vec![Piece::new(&of, listener)], routes, pools: vec![Piece::new(&"Service".into(), pool)] }
+}
+
+fn merged(base: &Plan, part: Part) -> Merged {
+    merge(base, &[("kubernetes", Arc::new(part))], &Unwanted::new())
+}
+
+fn refused(merged: &Merged) -> Vec<String> {
+    merged.refused.values().flatten().map(|refusal| format!("{}: {}", refusal.of, refusal.why)).collect()
+}
+
+#[test]
+fn pieces_stand_beside_those_of_the_file_and_say_where_they_are_from() {
+    let merged = merged(&base(FILE), part(&["a.example", "b.example"]));
+    assert_eq!(refused(&merged), [""; 0]);
+    let names: Vec<&str> = merged.plan.listeners.iter().map(|listener| &*listener.name).collect();
+    assert_eq!(names, ["web", "gateway"]);
+    assert_eq!(merged.origins.of(Kind::Route, "a.example").map(|of| &**of), Some("kubernetes: a.example"));
+    assert_eq!(merged.origins.of(Kind::Listener, "web"), None);
+    let text = merged.plan.to_toml_by_origin(&|table, name| merged.origins.of_table(table, name));
+    assert!(text.contains("[pool.shop] # kubernetes: Service\n") && text.contains("[pool.web]\n"), "{text}");
+    assert_eq!(base(&text), merged.plan, "it can be read as a file");
+}
+
+#[test]
+fn a_route_of_the_file_for_all_listeners_is_for_those_of_the_file() {
+    let merged = merged(&base(FILE), part(&["a.example"]));
+    let of_file = merged.plan.routes.iter().find(|route| route.action == Action::Pool("web".into()));
+    assert_eq!(of_file.expect("it is there").listeners, ["web".into()]);
+    assert_eq!(merged.plan.routes_on("gateway").count(), 1);
+}
+
+#[test]
+fn a_piece_that_makes_the_plan_impossible_is_left_out_with_what_needs_it() {
+    let base = base(FILE);
+    let mut part = part(&["a.example", "b.example"]);
+    let bad = Pool { name: "bad".into(), keepalive: None, ..Pool::default() };
+    let of_bad = route("to-bad", "c.example", &bad);
+    part.pools.push(Piece::new(&"Service bad".into(), Arc::new(bad)));
+    part.routes.push(Piece::new(&"HTTPRoute bad".into(), of_bad));
+    // The same requests as one before it, and a name that the file has.
+    part.routes.push(Piece::new(&"HTTPRoute twice".into(), route("twice", "b.example", &pool("shop"))));
+    part.pools.push(Piece::new(&"Service web".into(), pool("web")));
+    part.listeners
+        .push(Piece::new(&"Gateway same".into(), Arc::new(Listener::new("same", ([127, 0, 0, 1], 8080).into()))));
+    let merged = merged(&base, part);
+    let refused = refused(&merged);
+    for of in ["Service bad", "HTTPRoute bad", "HTTPRoute twice", "Service web", "Gateway same"] {
+        assert!(refused.iter().any(|text| text.starts_with(&format!("{of}: "))), "{of}: {refused:#?}");
+    }
+    assert_eq!(refused.len(), 5, "{refused:#?}");
+    let routes: Vec<&str> = merged.plan.routes_on("gateway").map(|route| &*route.name).collect();
+    assert_eq!(routes, ["a.example", "b.example"]);
+}
+
+#[test]
+fn a_listener_whose_routes_are_all_left_out_leads_nowhere_however_many_pools_there_are() {
+    for pools in 1..3 {
+        let base = base("[provider.kubernetes]\n");
+        let mut part = part(&["a.example"]);
+        part.routes[0].value.listeners = vec!["elsewhere".into()];
+        part.pools.extend((1..pools).map(|n| Piece::new(&"Service".into(), pool(&format!("shop-{n}")))));
+        let merged = merged(&base, part);
+        assert_eq!(refused(&merged), ["a.example: unknown listener \"elsewhere\""]);
+        let routes: Vec<String> =
+            merged.plan.routes.iter().map(|route| format!("{} {}", route.name, route.action)).collect();
+        assert_eq!(routes, ["gateway/(none) respond 404"]);
+        let of = merged.origins.of(Kind::Route, "gateway/(none)");
+        assert_eq!(of.map(|of| &**of), Some("kubernetes: Gateway"));
+    }
+}
+
+#[test]
+fn a_listener_of_the_file_leads_to_no_pool_of_others() {
+    let base = base("[listener.web]\nbind = ['127.0.0.1:8080']\n[provider.kubernetes]\n");
+    let merged = merged(&base, Part { listeners: Vec::new(), ..part(&["a.example"]) });
+    let routes: Vec<String> = merged.plan.routes_on("web").map(|route| route.action.to_string()).collect();
+    assert_eq!(routes, ["respond 404"]);
+    assert_eq!(merge(&base, &[], &Unwanted::new()).plan, base);
+}
+
+#[test]
+fn thousands_of_bad_pieces_cost_the_others_nothing() {
+    let hosts: Vec<String> = (0..5000).map(|n| format!("{n}.example")).collect();
+    let mut part = part(&hosts.iter().map(|host| &**host).collect::<Vec<_>>());
+    for piece in &mut part.routes[1..] {
+        piece.value.listeners = vec!["elsewhere".into()];
+    }
+    let merged = merged(&base(FILE), part);
+    assert_eq!(refused(&merged).len(), 4999);
+    assert_eq!(merged.plan.routes_on("gateway").map(|route| &*route.name).collect::<Vec<_>>(), ["0.example"]);
+}
+
+#[test]
+fn a_file_without_listeners_is_a_plan_and_what_others_add_is_served() {
+    let base = base("[provider.kubernetes]\n");
+    assert!(base.listeners.is_empty() && base.pools.is_empty() && base.routes.is_empty());
+    assert_eq!(merged(&base, Part::default()).plan, base);
+    let merged = merged(&base, part(&["a.example"]));
+    assert_eq!((refused(&merged).len(), merged.plan.listeners.len()), (0, 1));
+    let before = added(&base, &merged.plan);
+    assert_eq!((before.listeners.len(), before.routes.len(), before.pools.len()), (1, 1, 1));
+}
+
+/// The pieces that an error is blamed on, with the reason.
+fn blamed(merged: &Merged, text: &str, running: &Plan) -> Vec<String> {
+    let mut unwanted = Unwanted::new();
+    assert_ne!(merged.blame(text, running, &mut unwanted), unwanted.is_empty());
+    let mut all: Vec<_> =
+        unwanted.iter().map(|((kind, name), fault)| format!("{} {name}: {}", kind.word(), fault.why)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn an_error_of_the_machine_is_blamed_on_what_it_names_else_on_what_is_new() {
+    let base = base(FILE);
+    let merged = merged(&base, part(&["a.example"]));
+    let text = "error: listener \"gateway\": in use\nhelp: choose another\nerror: pool \"web\": gone\n";
+    assert_eq!(blamed(&merged, text, &base), ["listener gateway: listener \"gateway\": in use"]);
+    let none: [&str; 0] = [];
+    assert_eq!(blamed(&merged, "listener \"gate\": in use", &merged.plan), none);
+    let all = blamed(&merged, "no such\nthing", &base);
+    let new = ["listener gateway: no such thing", "pool shop: no such thing", "route a.example: no such thing"];
+    assert_eq!(all, new);
+    assert_eq!(blamed(&merged, "no such thing", &merged.plan), none);
+}
+
+/// A part with another listener, at which all routes are, too.
+fn part_of_two(port: u16) -> Part {
+    let mut part = part(&["a.example", "b.example"]);
+    let other = Listener::new("other", ([127, 0, 0, 1], port).into());
+    part.listeners.push(Piece::new(&"Gateway other".into(), Arc::new(other)));
+    part.routes.iter_mut().for_each(|piece| piece.value.listeners.push("other".into()));
+    part.routes[1].value.listeners = vec!["other".into()];
+    part
+}
+
+#[test]
+fn a_listener_that_is_left_out_costs_routes_at_others_nothing() {
+    // The address is of the file.
+    let merged = merged(&base(FILE), part_of_two(8080));
+    let refused = refused(&merged);
+    assert!(
+        refused.len() == 1 && refused[0].starts_with("Gateway other: 127.0.0.1:8080 is bound twice"),
+        "{refused:?}"
+    );
+    let routes: Vec<_> = merged.plan.routes.iter().map(|route| (&*route.name, route.listeners.clone())).collect();
+    assert_eq!(routes[1..], [("a.example", vec!["gateway".into()])]);
+    assert_eq!(merged.origins.of(Kind::Route, "b.example"), None);
+}
+
+#[test]
+fn routes_of_a_listener_whose_name_the_file_has_are_not_at_that_of_the_file() {
+    let mut part = part_of_two(9000);
+    for name in ["web", "gateway"] {
+        part.listeners[1].value = Arc::new(Listener::new(name, ([127, 0, 0, 1], 9000).into()));
+        part.routes.iter_mut().for_each(|piece| piece.value.listeners = vec![name.into()]);
+        let merged = merged(&base(FILE), part.clone());
+        assert_eq!(refused(&merged), [format!("Gateway other: the name \"{name}\" is taken")]);
+        assert_eq!(merged.plan.routes_on("web").count(), 1);
+        assert_eq!(merged.plan.routes_on("gateway").count(), if name == "web" { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_listener_that_cannot_be_as_it_should_stays_as_it_runs() {
+    let base = base(FILE);
+    let running = merged(&base, part_of_two(8091)).plan;
+    let next = [("kubernetes", Arc::new(part_of_two(8092)))];
+    let mut unwanted = Unwanted::new();
+    let text = "error: listener \"other\": cannot listen on 127.0.0.1:8092";
+    assert!(merge(&base, &next, &unwanted).blame(text, &running, &mut unwanted));
+    let kept = merge(&base, &next, &unwanted);
+    assert_eq!(refused(&kept), ["Gateway other: listener \"other\": cannot listen on 127.0.0.1:8092"]);
+    assert_eq!(kept.plan, running);
+    // As it runs it is no longer possible either.
+    assert!(kept.blame(text, &running, &mut unwanted));
+    let without = merge(&base, &next, &unwanted);
+    assert_eq!((without.plan.listener("other"), refused(&without).len()), (None, 1));
+    assert!(!without.blame(text, &without.plan, &mut unwanted));
+    // The file has that address now.
+    unwanted.clear();
+    merge(&base, &next, &unwanted).blame(text, &running, &mut unwanted);
+    let file = self::base(&FILE.replace("8080", "8091"));
+    assert_eq!(merge(&file, &next, &unwanted).plan.listener("other"), None);
+}
