@@ -17,8 +17,9 @@ pub struct Translation {
 /// Addresses that statuses show.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Addresses and host names under which clients reach this process; empty = those that it listens at.
-    pub published: Vec<Arc<str>>,
+    /// Addresses and host names under which clients reach this process, of which the load balancer may have none yet; `None` =
+    /// those that it listens at.
+    pub published: Option<Vec<Arc<str>>>,
     /// Address of this machine, for listeners at all of its addresses.
     pub own: Option<IpAddr>,
 }

@@ -1,11 +1,12 @@
 //! Gateways with their addresses and listeners, those of ListenerSets included: which are served, and what their statuses
 //! say.
 
-use super::addresses::Addresses;
+use super::addresses::{Addresses, overlap};
 use crate::providers::kubernetes::services::Fault;
 use crate::providers::kubernetes::services::certificates::{Pair, Unusable, authorities, pair};
 use crate::providers::kubernetes::services::grants::From;
 use crate::providers::kubernetes::statuses::status::{Condition, ListenerStatus, Says, Statuses, Wanted};
+use crate::providers::kubernetes::translation::Shown;
 use crate::providers::kubernetes::world::objects::{
     AllowedRoutes, GATEWAY_GROUP, GatewayListener, GatewaySpec, Key, ListenerSetSpec, Object, Selector, Validation,
 };
@@ -13,6 +14,12 @@ use crate::providers::kubernetes::world::store::{Kind, World};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+const NOT_ACCEPTED: &str = "the Gateway is not accepted";
+
+/// Message of a Gateway that is served and has no address to show.
+const UNPUBLISHED: &str = "the Service that `publish_service` names has no address yet; without a load balancer, set \
+    `publish` of [provider.kubernetes]";
 
 /// All Gateways of this controller.
 #[derive(Debug, Default)]
@@ -30,7 +37,7 @@ pub struct Gateway<'w> {
     /// Addresses at which its listeners are served; none if it cannot be.
     pub addresses: Vec<IpAddr>,
     accepted: Result<(), Fault>,
-    /// Fault of the addresses that were asked for.
+    /// Fault of the addresses that were asked for. Others of them are served.
     address_fault: Option<Fault>,
     /// Certificate that endpoints get to see.
     pub client_certificate: Option<Pair>,
@@ -139,6 +146,9 @@ impl<'w> Gateways<'w> {
             found.all.push(gateway);
         }
         found.add_sets(world);
+        found.sort_listeners(world);
+        let Gateways { all, listeners, .. } = &mut found;
+        listeners.iter_mut().for_each(|listener| listener.refused = all[listener.gateway].unserved());
         found.find_conflicts();
         found
     }
@@ -164,6 +174,21 @@ impl<'w> Gateways<'w> {
             }
             self.sets.push(ListenerSet { key: owner.1, object, gateway, accepted });
         }
+    }
+
+    /// Sorts listeners by the age of what they came with: an object takes no port from another one that was there before.
+    fn sort_listeners(&mut self, world: &World) {
+        let Gateways { all, listeners, .. } = self;
+        listeners.sort_by_cached_key(|listener| {
+            let gateway = all[listener.gateway].object.metadata.age();
+            match &listener.owner {
+                // Listeners of the Gateway itself go first, also before those of a set that is older than it.
+                (Kind::ListenerSet, key) => {
+                    world.listener_sets.get(key).map_or(gateway, |set| set.metadata.age().max(gateway))
+                }
+                _ => gateway,
+            }
+        });
     }
 
     /// Finds listeners that cannot share their port with one before them: those of the same Gateway, and those of others
@@ -193,10 +218,9 @@ impl<'w> Gateways<'w> {
         for (index, other) in self.listeners[..at].iter().enumerate() {
             let Some(theirs) = other.protocol else { continue };
             let is_own = other.gateway == listener.gateway;
-            let shares = is_own || {
-                let addresses = &self.all[listener.gateway].addresses;
-                self.all[other.gateway].addresses.iter().any(|addr| addresses.contains(addr))
-            };
+            let own = &self.all[listener.gateway].addresses;
+            let overlaps = |addr: &IpAddr| own.iter().any(|one| overlap(*one, *addr));
+            let shares = is_own || self.all[other.gateway].addresses.iter().any(overlaps);
             let same_transport = (theirs == Protocol::Udp) == (protocol == Protocol::Udp);
             if !shares || other.spec.port != listener.spec.port || !other.is_valid() || !same_transport {
                 continue;
@@ -205,6 +229,10 @@ impl<'w> Gateways<'w> {
             if theirs != protocol {
                 let message = format!("{owner} has port {} for another protocol", listener.spec.port);
                 return Some((("ProtocolConflict", message), index));
+            }
+            if !is_own && overlap_in_part(own, &self.all[other.gateway].addresses) {
+                let message = format!("{owner} has port {} at an address that includes this one", other.spec.port);
+                return Some((("PortUnavailable", message), index));
             }
             // Gateways that share an address may have the same hosts: their Routes are served together.
             if !protocol.has_hosts() || is_own && other.host() == listener.host() {
@@ -215,14 +243,16 @@ impl<'w> Gateways<'w> {
         None
     }
 
-    /// Statuses of Gateways and ListenerSets. `published`: addresses that are shown instead of those that are listened at.
-    pub fn statuses(&self, published: &[Arc<str>], fallback: Option<IpAddr>, statuses: &mut Statuses) {
+    /// Statuses of Gateways and ListenerSets.
+    pub fn statuses(&self, shown: &Shown, statuses: &mut Statuses) {
         for (index, gateway) in self.all.iter().enumerate() {
             let owner = (Kind::Gateway, gateway.key.clone());
             let own: Vec<&Listener<'_>> = self.listeners.iter().filter(|listener| listener.owner == owner).collect();
             let usable =
                 self.listeners.iter().filter(|listener| listener.gateway == index && listener.is_usable()).count();
-            let is_valid = own.iter().all(|listener| listener.accepted.is_ok() && listener.conflict.is_none());
+            let is_bound = !gateway.addresses.is_empty();
+            let is_valid = own.iter().all(|listener| listener.is_valid() && (listener.refused.is_none() || !is_bound));
+            let addresses = gateway.shown(shown);
             let mut conditions = Vec::new();
             conditions.push(match &gateway.accepted {
                 Err((reason, message)) => Condition::no("Accepted", reason, message.clone()),
@@ -233,9 +263,15 @@ impl<'w> Gateways<'w> {
                 Ok(()) => Condition::yes("Accepted", "Accepted"),
             });
             conditions.push(match (&gateway.accepted, &gateway.address_fault) {
-                (Err(_), _) => Condition::no("Programmed", "Invalid", "the Gateway is not accepted"),
+                (Err(_), _) => Condition::no("Programmed", "Invalid", NOT_ACCEPTED),
                 (_, Some((reason, message))) => Condition::no("Programmed", reason, message.clone()),
-                _ if usable == 0 => Condition::no("Programmed", "Invalid", "no listener can be served"),
+                _ if usable == 0 => {
+                    let why = own.iter().find_map(|listener| listener.refused.as_deref());
+                    Condition::no("Programmed", "Invalid", why.unwrap_or("no listener can be served"))
+                }
+                _ if addresses.is_empty() && shown.published.is_some() => {
+                    Condition::no("Programmed", "AddressNotAssigned", UNPUBLISHED)
+                }
                 _ => Condition::yes("Programmed", "Programmed"),
             });
             conditions.push(match &gateway.client_certificate_fault {
@@ -253,15 +289,6 @@ impl<'w> Gateways<'w> {
             } else if said {
                 conditions.push(Condition::no(of, reason, ""));
             }
-            let is_specific = |addr: &&IpAddr| !addr.is_unspecified();
-            let addresses: Vec<String> = match published.is_empty() {
-                false => published.iter().map(ToString::to_string).collect(),
-                true if gateway.addresses.iter().all(IpAddr::is_unspecified) => {
-                    fallback.iter().map(ToString::to_string).collect()
-                }
-                true => gateway.addresses.iter().filter(is_specific).map(ToString::to_string).collect(),
-            };
-            let addresses = if gateway.addresses.is_empty() { Vec::new() } else { addresses };
             let listeners = own.iter().map(|listener| listener.status()).collect();
             let sets = self.sets.iter().filter(|set| set.gateway == index && self.accepts(set)).count();
             let says = Says::Gateway { addresses, conditions, listeners, sets };
@@ -276,7 +303,7 @@ impl<'w> Gateways<'w> {
             };
             let conditions = match &set.accepted {
                 Err((reason, message)) => both(reason, message),
-                Ok(()) if gateway.accepted.is_err() => both("ParentNotAccepted", "the Gateway is not accepted"),
+                Ok(()) if gateway.accepted.is_err() => both("ParentNotAccepted", NOT_ACCEPTED),
                 Ok(()) if !self.accepts(set) => both("ListenersNotValid", "no listener is valid"),
                 Ok(()) => {
                     let valid = own.clone().all(|listener| listener.is_usable());
@@ -294,6 +321,11 @@ impl<'w> Gateways<'w> {
         let owner = (Kind::ListenerSet, set.key.clone());
         set.accepted.is_ok() && self.listeners.iter().any(|listener| listener.owner == owner && listener.is_usable())
     }
+}
+
+/// True if one of some addresses includes another one of others.
+fn overlap_in_part(ours: &[IpAddr], theirs: &[IpAddr]) -> bool {
+    ours.iter().any(|one| theirs.iter().any(|other| one != other && overlap(*one, *other)))
 }
 
 /// True if a Gateway allows ListenerSets of a namespace.
@@ -350,6 +382,28 @@ impl<'w> Gateway<'w> {
 
     pub fn is_accepted(&self) -> bool {
         self.accepted.is_ok()
+    }
+
+    /// Reason for which none of its listeners is served.
+    fn unserved(&self) -> Option<String> {
+        match (&self.accepted, &self.address_fault) {
+            (Err(_), _) => Some(NOT_ACCEPTED.to_owned()),
+            (Ok(()), Some((_, why))) if self.addresses.is_empty() => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Addresses that its status shows.
+    fn shown(&self, shown: &Shown) -> Vec<String> {
+        let is_specific = |addr: &&IpAddr| !addr.is_unspecified();
+        match &shown.published {
+            _ if self.addresses.is_empty() => Vec::new(),
+            Some(published) => published.iter().map(ToString::to_string).collect(),
+            None if self.addresses.iter().all(IpAddr::is_unspecified) => {
+                shown.own.iter().map(ToString::to_string).collect()
+            }
+            None => self.addresses.iter().filter(is_specific).map(ToString::to_string).collect(),
+        }
     }
 }
 
@@ -485,7 +539,10 @@ impl<'w> Listener<'w> {
             (Some((reason, message)), _) => Condition::no("Programmed", reason, message.clone()),
             (None, Some(why)) => Condition::no("Programmed", "Invalid", why.clone()),
             _ if self.is_usable() => Condition::yes("Programmed", "Programmed"),
-            _ => Condition::no("Programmed", "Invalid", "see the other conditions"),
+            _ => {
+                let why = self.accepted.as_ref().err().or(self.resolved.as_ref().err());
+                Condition::no("Programmed", "Invalid", why.map(|(_, why)| why.clone()).unwrap_or_default())
+            }
         };
         let resolved = fault("ResolvedRefs", &self.resolved, "ResolvedRefs");
         ListenerStatus {

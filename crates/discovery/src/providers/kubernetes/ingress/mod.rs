@@ -50,7 +50,7 @@ pub fn translate(
             site.annotations.event(REFUSED, refusal.why.clone());
         }
         // A load balancer in front has ports of its own.
-        let ports = if shown.published.is_empty() { listeners.ports.clone() } else { Vec::new() };
+        let ports = if shown.published.is_none() { listeners.ports.clone() } else { Vec::new() };
         let says = Says::Ingress { points: points.clone(), ports };
         let wanted = Wanted { generation: site.object.metadata.generation, says };
         to.statuses.insert((Kind::Ingress, site.key.clone()), wanted);
@@ -60,8 +60,8 @@ pub fn translate(
 
 /// Addresses and host names for statuses.
 fn points(provider: &KubernetesProvider, shown: &Shown) -> Vec<String> {
-    if !shown.published.is_empty() {
-        return shown.published.iter().map(ToString::to_string).collect();
+    if let Some(published) = &shown.published {
+        return published.iter().map(ToString::to_string).collect();
     }
     let own = provider.addresses.first().filter(|ip| !IpAddr::is_unspecified(ip)).copied().or(shown.own);
     own.iter().map(ToString::to_string).collect()
