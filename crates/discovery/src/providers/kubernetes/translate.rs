@@ -29,7 +29,8 @@ pub fn translate(
     let mut routes = Ordered::default();
     let shown = Shown { published: published(world, provider), own };
     if provider.gateways {
-        gateway::translate(world, provider, addresses, &shown, refused, (&mut backends, &mut routes), &mut translation);
+        let places = (addresses, &*ingress::taken(world, provider), &shown);
+        gateway::translate(world, provider, places, refused, (&mut backends, &mut routes), &mut translation);
     }
     if provider.ingresses {
         ingress::translate(world, provider, &shown, refused, (&mut backends, &mut routes), &mut translation);

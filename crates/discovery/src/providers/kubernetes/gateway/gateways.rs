@@ -1,12 +1,12 @@
 //! Gateways with their addresses and listeners, those of ListenerSets included: which are served, and what their statuses
 //! say.
 
-use super::addresses::{Addresses, overlap};
+use super::addresses::Addresses;
 use crate::providers::kubernetes::services::Fault;
 use crate::providers::kubernetes::services::certificates::{Pair, Unusable, authorities, pair};
 use crate::providers::kubernetes::services::grants::From;
 use crate::providers::kubernetes::statuses::status::{Condition, ListenerStatus, Says, Statuses, Wanted};
-use crate::providers::kubernetes::translation::Shown;
+use crate::providers::kubernetes::translation::{Shown, Taken};
 use crate::providers::kubernetes::world::objects::{
     AllowedRoutes, GATEWAY_GROUP, GatewayListener, GatewaySpec, Key, ListenerSetSpec, Object, Selector, Validation,
 };
@@ -33,7 +33,7 @@ pub struct Gateways<'w> {
 #[derive(Debug)]
 pub struct Gateway<'w> {
     pub key: Key,
-    object: &'w Object<GatewaySpec>,
+    pub(super) object: &'w Object<GatewaySpec>,
     /// Addresses at which its listeners are served; none if it cannot be.
     pub addresses: Vec<IpAddr>,
     accepted: Result<(), Fault>,
@@ -74,9 +74,9 @@ pub struct Listener<'w> {
     pub protocol: Option<Protocol>,
     /// Kinds of Routes that it takes.
     pub kinds: Vec<Kind>,
-    accepted: Result<(), Fault>,
+    pub(super) accepted: Result<(), Fault>,
     resolved: Result<(), Fault>,
-    conflict: Option<Fault>,
+    pub(super) conflict: Option<Fault>,
     /// True if it lacks what it refers to.
     is_broken: bool,
     pub certificates: Vec<Pair>,
@@ -116,7 +116,7 @@ impl Protocol {
     }
 
     /// True if sessions carry a host name, by which several listeners can share a port.
-    fn has_hosts(self) -> bool {
+    pub fn has_hosts(self) -> bool {
         !matches!(self, Protocol::Tcp | Protocol::Udp)
     }
 
@@ -127,7 +127,7 @@ impl Protocol {
 
 impl<'w> Gateways<'w> {
     /// Finds the Gateways of these classes.
-    pub fn find(world: &'w World, classes: &[&str], addresses: &mut Addresses) -> Gateways<'w> {
+    pub fn find(world: &'w World, classes: &[&str], addresses: &mut Addresses, taken: &[Taken<'_>]) -> Gateways<'w> {
         let mut objects: Vec<&Object<GatewaySpec>> = world
             .gateways
             .values()
@@ -146,10 +146,9 @@ impl<'w> Gateways<'w> {
             found.all.push(gateway);
         }
         found.add_sets(world);
-        found.sort_listeners(world);
         let Gateways { all, listeners, .. } = &mut found;
         listeners.iter_mut().for_each(|listener| listener.refused = all[listener.gateway].unserved());
-        found.find_conflicts();
+        found.divide_ports(world, taken);
         found
     }
 
@@ -174,73 +173,6 @@ impl<'w> Gateways<'w> {
             }
             self.sets.push(ListenerSet { key: owner.1, object, gateway, accepted });
         }
-    }
-
-    /// Sorts listeners by the age of what they came with: an object takes no port from another one that was there before.
-    fn sort_listeners(&mut self, world: &World) {
-        let Gateways { all, listeners, .. } = self;
-        listeners.sort_by_cached_key(|listener| {
-            let gateway = all[listener.gateway].object.metadata.age();
-            match &listener.owner {
-                // Listeners of the Gateway itself go first, also before those of a set that is older than it.
-                (Kind::ListenerSet, key) => {
-                    world.listener_sets.get(key).map_or(gateway, |set| set.metadata.age().max(gateway))
-                }
-                _ => gateway,
-            }
-        });
-    }
-
-    /// Finds listeners that cannot share their port with one before them: those of the same Gateway, and those of others
-    /// at the same address.
-    fn find_conflicts(&mut self) {
-        for at in 0..self.listeners.len() {
-            let Some((fault, other)) = self.conflict(at) else { continue };
-            if self.listeners[other].gateway != self.listeners[at].gateway {
-                // An address that another Gateway has is none of the listener's faults.
-                self.listeners[at].accepted = Err(("PortUnavailable", fault.1));
-                continue;
-            }
-            if self.listeners[other].owner == self.listeners[at].owner {
-                // Neither of two that one object has is preferred.
-                let listener = &self.listeners[at];
-                let message = format!("listener {} has the same port {}", listener.spec.name, listener.spec.port);
-                self.listeners[other].conflict = Some((fault.0, message));
-            }
-            self.listeners[at].conflict = Some(fault);
-        }
-    }
-
-    /// Conflict of a listener with one before it, and the index of that.
-    fn conflict(&self, at: usize) -> Option<(Fault, usize)> {
-        let listener = &self.listeners[at];
-        let protocol = listener.protocol?;
-        for (index, other) in self.listeners[..at].iter().enumerate() {
-            let Some(theirs) = other.protocol else { continue };
-            let is_own = other.gateway == listener.gateway;
-            let own = &self.all[listener.gateway].addresses;
-            let overlaps = |addr: &IpAddr| own.iter().any(|one| overlap(*one, *addr));
-            let shares = is_own || self.all[other.gateway].addresses.iter().any(overlaps);
-            let same_transport = (theirs == Protocol::Udp) == (protocol == Protocol::Udp);
-            if !shares || other.spec.port != listener.spec.port || !other.is_valid() || !same_transport {
-                continue;
-            }
-            let owner = format!("listener {} of {} {}", other.spec.name, other.owner.0.name(), other.owner.1);
-            if theirs != protocol {
-                let message = format!("{owner} has port {} for another protocol", listener.spec.port);
-                return Some((("ProtocolConflict", message), index));
-            }
-            if !is_own && overlap_in_part(own, &self.all[other.gateway].addresses) {
-                let message = format!("{owner} has port {} at an address that includes this one", other.spec.port);
-                return Some((("PortUnavailable", message), index));
-            }
-            // Gateways that share an address may have the same hosts: their Routes are served together.
-            if !protocol.has_hosts() || is_own && other.host() == listener.host() {
-                let message = format!("{owner} has the same host on port {}", listener.spec.port);
-                return Some((("HostnameConflict", message), index));
-            }
-        }
-        None
     }
 
     /// Statuses of Gateways and ListenerSets.
@@ -321,11 +253,6 @@ impl<'w> Gateways<'w> {
         let owner = (Kind::ListenerSet, set.key.clone());
         set.accepted.is_ok() && self.listeners.iter().any(|listener| listener.owner == owner && listener.is_usable())
     }
-}
-
-/// True if one of some addresses includes another one of others.
-fn overlap_in_part(ours: &[IpAddr], theirs: &[IpAddr]) -> bool {
-    ours.iter().any(|one| theirs.iter().any(|other| one != other && overlap(*one, *other)))
 }
 
 /// True if a Gateway allows ListenerSets of a namespace.

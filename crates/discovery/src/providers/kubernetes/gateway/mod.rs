@@ -1,12 +1,14 @@
 //! Gateways and their Routes. Read the files in this order:
 //!
 //! 1. [`classes`] finds the classes of this controller, and [`gateways`] their Gateways with [`addresses`] and listeners.
+//!    Objects that ask for the same port have [`conflicts`].
 //! 2. [`ports`]: addresses and ports that listeners share. [`attach`] has the listeners of a Route.
 //! 3. [`rules`] with [`filters`], and [`streams`], make routes. [`hosts`] compares host names.
 
 pub mod addresses;
 mod attach;
 pub mod classes;
+mod conflicts;
 pub mod filters;
 mod gateways;
 mod hosts;
@@ -20,7 +22,7 @@ use super::services::Fault;
 use super::services::backends::Backends;
 use super::services::ordered::Ordered;
 use super::statuses::status::{Condition, PARTIALLY_INVALID, Parent, Says, Wanted};
-use super::translation::{Shown, Translation};
+use super::translation::{Shown, Taken, Translation};
 use super::world::objects::{Key, Object, RouteSpec};
 use super::world::store::{Kind, ROUTES, World};
 use crate::providers::parts::Refusal;
@@ -37,14 +39,13 @@ use std::sync::Arc;
 pub fn translate(
     world: &World,
     provider: &KubernetesProvider,
-    addresses: &mut Addresses,
-    shown: &Shown,
+    (addresses, taken, shown): (&mut Addresses, &[Taken<'_>], &Shown),
     refused: &[Refusal],
     (backends, routes): (&mut Backends<'_>, &mut Ordered),
     to: &mut Translation,
 ) {
     let classes = classes::accepted(world, &provider.controller, &mut to.statuses);
-    let mut gateways = Gateways::find(world, &classes, addresses);
+    let mut gateways = Gateways::find(world, &classes, addresses, taken);
     let ports = Ports::of(&gateways);
     for kind in ROUTES {
         let mut objects: Vec<&Arc<Object<RouteSpec>>> = world.routes_of(kind).collect();

@@ -18,18 +18,19 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-use super::translation::{Shown, Translation};
+use super::translation::{Shown, Taken, Translation};
 use crate::providers::kubernetes::services::backends::Backends;
 use crate::providers::kubernetes::services::ordered::Ordered;
 use crate::providers::kubernetes::statuses::events::REFUSED;
 use crate::providers::kubernetes::statuses::status::{Says, Wanted};
+use crate::providers::kubernetes::world::objects::{IngressSpec, Object};
 use crate::providers::kubernetes::world::store::{Kind, World};
 use crate::providers::parts::Refusal;
 use evenkeel_config::plan::KubernetesProvider;
 use listeners::Listeners;
 use rules::Rules;
 use site::Site;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Translates the Ingresses of this controller.
 pub fn translate(
@@ -56,6 +57,21 @@ pub fn translate(
         to.statuses.insert((Kind::Ingress, site.key.clone()), wanted);
         to.events.extend(site.annotations.finish());
     }
+}
+
+/// Returns the ports that Ingresses have. Younger Gateways do not get them for anything else.
+pub fn taken<'w>(world: &'w World, provider: &KubernetesProvider) -> Vec<Taken<'w>> {
+    let Some(ip) = provider.addresses.first().filter(|_| provider.ingresses) else { return Vec::new() };
+    let served = classes::served(world, provider);
+    let with_tls = served.iter().find(|one| !one.spec.tls.is_empty() || provider.default_certificate.is_some());
+    let taken = |port, is_tls, oldest: &&'w Object<IngressSpec>| Taken {
+        addr: SocketAddr::new(*ip, port),
+        is_tls,
+        since: oldest.metadata.age(),
+    };
+    let http = served.first().map(|oldest| taken(provider.http_port, false, oldest));
+    let https = with_tls.map(|oldest| taken(provider.https_port, true, oldest));
+    http.into_iter().chain(https).collect()
 }
 
 /// Addresses and host names for statuses.

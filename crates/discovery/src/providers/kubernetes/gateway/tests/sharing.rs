@@ -1,6 +1,7 @@
 //! Tests of addresses and ports that several Gateways ask for: the older one has them.
 
 use super::*;
+use base64::Engine;
 use std::net::IpAddr;
 
 /// Faults of the statuses, and the addresses that are listened at.
@@ -74,6 +75,55 @@ fn of_two_addresses_that_overlap_the_older_gateway_has_the_port() {
             assert_eq!(bound[0].contains("127.0.0.1"), wanted[0] == "127.0.0.1", "{bound:?}");
         }
     }
+}
+
+#[test]
+fn a_younger_gateway_takes_no_port_from_ingresses() {
+    let ingress = |name: &str| {
+        format!(
+            "\n---\nkind: Ingress\nmetadata: {{ name: {name}, namespace: shop }}\nspec:\n  ingressClassName: evenkeel\n  tls: [{{ hosts: [a.com] }}]\n  rules: [{{ host: a.com }}]"
+        )
+    };
+    let tcp =
+        |name: &str, port: u16| gateway(name, "other", "", &format!("{{ name: tcp, port: {port}, protocol: TCP }}"));
+    let all = [tcp("old", 80), ingress("web"), tcp("a", 443), tcp("b", 444), gateway("c", "other", "", HTTP)];
+    let (faults, _) = shared(&["::"], &gateways(&all));
+    let of_ports: Vec<&String> = faults.iter().filter(|fault| fault.contains("PortUnavailable")).collect();
+    assert_eq!(of_ports, ["Gateway a tcp: Accepted PortUnavailable", "Gateway c http: Accepted PortUnavailable"]);
+    let (faults, bound) = shared(&["::"], &gateways(&[ingress("web"), tcp("a", 80), gateway("b", "b", "", HTTP)]));
+    let of_ports: Vec<&String> = faults.iter().filter(|fault| fault.contains("PortUnavailable")).collect();
+    assert_eq!(of_ports, ["Gateway a tcp: Accepted PortUnavailable"]);
+    assert_eq!(bound, ["[::]:80", "[::]:443"], "requests are shared by host");
+}
+
+#[test]
+fn a_younger_gateway_does_not_ask_the_clients_of_others_for_certificates() {
+    let (cert, key) = evenkeel_tls::pair::self_signed_pem("a.com").expect("a certificate");
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let secret = format!(
+        "\n---\nkind: Secret\nmetadata: {{ name: cert, namespace: infra }}\ndata: {{ tls.crt: {}, tls.key: {} }}",
+        encoded(&cert),
+        encoded(&key)
+    );
+    let authority = format!(
+        "\n---\nkind: ConfigMap\nmetadata: {{ name: ca, namespace: infra }}\ndata:\n  ca.crt: |\n    {}",
+        cert.trim().replace('\n', "\n    ")
+    );
+    let https = "{ name: https, port: 443, protocol: HTTPS, tls: { certificateRefs: [{ name: cert }] } }";
+    let open = |name: &str| gateway(name, "infra", "", https);
+    let closed = |name: &str| {
+        open(name)
+            + "\n  tls: { frontend: { default: { validation: { caCertificateRefs: [{ kind: ConfigMap, group: '', name: ca }] } } } }"
+    };
+    for gateways_of in [[open("one"), closed("two")], [closed("one"), open("two")]] {
+        let [one, two] = gateways_of;
+        let (faults, bound) = shared(&["::"], &gateways(&[secret.clone(), authority.clone(), one, two]));
+        assert!(faults.contains(&"Gateway two https: Accepted PortUnavailable".to_owned()), "{faults:?}");
+        assert!(!faults.iter().any(|fault| fault.contains("one")), "{faults:?}");
+        assert_eq!(bound, ["[::]:443"]);
+    }
+    let both = [secret, authority, closed("one"), closed("two")];
+    assert_eq!(shared(&["::"], &gateways(&both)).0, [""; 0], "they ask for the same");
 }
 
 #[test]
