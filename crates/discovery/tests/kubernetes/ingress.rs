@@ -238,4 +238,17 @@ async fn ingresses_are_served_and_get_their_statuses_and_events() {
     }
     evenkeel.check().expect("it runs");
     seen(&client, events, |events| of(events) == 1).await;
+
+    // The next one need not wait until the Lease runs out.
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/evenkeel/leases";
+    let holder = |leases: &Value| leases["items"][0]["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+    assert_ne!(holder(&get(&client, leases).await), "");
+    let pid = evenkeel.pid().expect("it runs").to_string();
+    assert!(Command::new("kill").arg(pid).status().expect("it is installed").success());
+    let until = Instant::now() + Duration::from_secs(10);
+    while evenkeel.check().is_ok() {
+        assert!(Instant::now() < until, "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(holder(&get(&client, leases).await), "", "{}", evenkeel.log_end());
 }
