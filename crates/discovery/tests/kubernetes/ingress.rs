@@ -155,8 +155,10 @@ fn config(server: &Server, http: SocketAddr, https: SocketAddr) -> String {
     context["contexts"][0]["context"]["namespace"] = "evenkeel".into();
     std::fs::write(&kubeconfig, context.to_string()).expect("it can be written");
     let socket = server.folder.join("admin.sock");
+    let discovery =
+        format!("[discovery.kubernetes]\nkubeconfig = \"{}\"\n\n[provider.kubernetes]\n", kubeconfig.display());
     let changed = [
-        ("scope = \"cluster\"", format!("scope = \"cluster\"\nkubeconfig = \"{}\"", kubeconfig.display())),
+        ("[provider.kubernetes]\n", discovery),
         ("http_port = 8080", format!("addresses = [\"{}\"]\nhttp_port = {}", http.ip(), http.port())),
         ("https_port = 8443", format!("https_port = {}", https.port())),
         ("publish_service = \"evenkeel/evenkeel\"", "publish = [\"192.0.2.7\"]".to_owned()),
