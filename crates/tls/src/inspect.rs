@@ -10,6 +10,7 @@ use evenkeel_config::plan::Pem;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
 use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -46,6 +47,12 @@ impl Facts {
     pub fn is_self_signed(&self) -> bool {
         self.subject == self.issuer
     }
+}
+
+/// DNS names and addresses of the first certificate of a text in PEM, in lower case.
+pub fn names_pem(pem: &[u8]) -> Vec<String> {
+    let first = CertificateDer::pem_slice_iter(pem).next().and_then(Result::ok);
+    first.and_then(|der| facts(&der)).map(|facts| facts.names).unwrap_or_default()
 }
 
 /// Reads the facts of a certificate in DER; `None` if it cannot be parsed.

@@ -155,8 +155,10 @@ fn config(server: &Server, http: SocketAddr, https: SocketAddr) -> String {
     context["contexts"][0]["context"]["namespace"] = "evenkeel".into();
     std::fs::write(&kubeconfig, context.to_string()).expect("it can be written");
     let socket = server.folder.join("admin.sock");
+    let discovery =
+        format!("[discovery.kubernetes]\nkubeconfig = \"{}\"\n\n[provider.kubernetes]\n", kubeconfig.display());
     let changed = [
-        ("scope = \"cluster\"", format!("scope = \"cluster\"\nkubeconfig = \"{}\"", kubeconfig.display())),
+        ("[provider.kubernetes]\n", discovery),
         ("http_port = 8080", format!("addresses = [\"{}\"]\nhttp_port = {}", http.ip(), http.port())),
         ("https_port = 8443", format!("https_port = {}", https.port())),
         ("publish_service = \"evenkeel/evenkeel\"", "publish = [\"192.0.2.7\"]".to_owned()),
@@ -238,4 +240,17 @@ async fn ingresses_are_served_and_get_their_statuses_and_events() {
     }
     evenkeel.check().expect("it runs");
     seen(&client, events, |events| of(events) == 1).await;
+
+    // The next one need not wait until the Lease runs out.
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/evenkeel/leases";
+    let holder = |leases: &Value| leases["items"][0]["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+    assert_ne!(holder(&get(&client, leases).await), "");
+    let pid = evenkeel.pid().expect("it runs").to_string();
+    assert!(Command::new("kill").arg(pid).status().expect("it is installed").success());
+    let until = Instant::now() + Duration::from_secs(10);
+    while evenkeel.check().is_ok() {
+        assert!(Instant::now() < until, "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(holder(&get(&client, leases).await), "", "{}", evenkeel.log_end());
 }

@@ -173,10 +173,8 @@ fn config(objects: &[Value], server: &Server) -> String {
     let map = objects.iter().find(|object| object["kind"] == "ConfigMap").expect("there is one");
     let text = map["data"]["evenkeel.toml"].as_str().expect("a text");
     let kubeconfig = server.kubeconfig(EVENKEEL).display().to_string();
-    let changed = [
-        ("[discovery.kubernetes]\n", format!("[discovery.kubernetes]\nkubeconfig = \"{kubeconfig}\"\n")),
-        ("/run/evenkeel", server.folder.display().to_string()),
-    ];
+    let discovery = format!("[discovery.kubernetes]\nkubeconfig = \"{kubeconfig}\"\n\n[provider.kubernetes]\n");
+    let changed = [("[provider.kubernetes]\n", discovery), ("/run/evenkeel", server.folder.display().to_string())];
     changed.into_iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}: {text}");
         text.replacen(from, &to, 1)

@@ -14,7 +14,7 @@ mod translate;
 mod translation;
 mod world;
 
-use super::parts::{Contribution, Part, Refusal};
+use super::parts::{Contribution, Part};
 use crate::backoff::until;
 use crate::cluster::{self, Identity};
 use evenkeel_balance::EndpointId;
@@ -24,6 +24,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use statuses::events::{self, Due, Event, Posted};
 use statuses::leader::{Leader, RENEW};
+use statuses::refusals::Refusals;
 use statuses::status::Statuses;
 use statuses::writer::{self, Change};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +83,7 @@ pub async fn run(provider: KubernetesProvider, server: KubernetesServer, contrib
         number: 0,
         statuses: Statuses::new(),
         events: Vec::new(),
-        refused: Vec::new(),
+        refused: Refusals::default(),
         wanted,
     };
     let mut settled = session.contribution.settled();
@@ -105,8 +106,7 @@ pub async fn run(provider: KubernetesProvider, server: KubernetesServer, contrib
                 }
                 let now = settled.borrow_and_update().clone();
                 if now.number >= session.number && session.number > 0 {
-                    if now.refused != session.refused {
-                        session.refused = now.refused;
+                    if session.refused.update(now.refused) {
                         session.translate();
                     }
                     session.want();
@@ -134,7 +134,7 @@ struct Session {
     statuses: Statuses,
     events: Vec<Event>,
     /// Pieces that are not in use.
-    refused: Vec<Refusal>,
+    refused: Refusals,
     wanted: latest::Sender<Outgoing>,
 }
 
@@ -184,7 +184,7 @@ impl Session {
     /// Translates what is known, puts what differs, and has statuses written once it is in use.
     fn translate(&mut self) {
         let Translation { part, statuses, events } =
-            translate(&self.world, &self.provider, &mut self.addresses, own_address(), &self.refused);
+            translate(&self.world, &self.provider, &mut self.addresses, own_address(), self.refused.all());
         self.statuses = statuses;
         self.events = events;
         if self.part.as_ref() == Some(&part) {
@@ -224,7 +224,7 @@ impl Session {
 async fn write(provider: KubernetesProvider, server: KubernetesServer, mut wanted: latest::Receiver<Outgoing>) {
     let lease = format!("evenkeel-{:08x}", EndpointId::of(&provider.controller).0 as u32);
     let process = format!("{}-{}", rustix::system::uname().nodename().to_string_lossy(), std::process::id());
-    let mut leader = Leader::new(lease, process.clone());
+    let mut leader = Leader::new(lease, process.clone(), server.clone());
     let mut posted = Posted::default();
     let mut renew = interval(RENEW);
     renew.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -29,7 +29,8 @@ pub fn translate(
     let mut routes = Ordered::default();
     let shown = Shown { published: published(world, provider), own };
     if provider.gateways {
-        gateway::translate(world, provider, addresses, &shown, refused, (&mut backends, &mut routes), &mut translation);
+        let places = (addresses, &*ingress::taken(world, provider), &shown);
+        gateway::translate(world, provider, places, refused, (&mut backends, &mut routes), &mut translation);
     }
     if provider.ingresses {
         ingress::translate(world, provider, &shown, refused, (&mut backends, &mut routes), &mut translation);
@@ -45,14 +46,16 @@ pub fn translate(
     translation
 }
 
-/// Addresses and host names for statuses: those of the load balancer in front, else those that are set. None if the
+/// Addresses and host names for statuses: those of the load balancer in front, else those that are set. `None` if the
 /// addresses that are listened at are to be shown.
-fn published(world: &World, provider: &KubernetesProvider) -> Vec<Arc<str>> {
+fn published(world: &World, provider: &KubernetesProvider) -> Option<Vec<Arc<str>>> {
+    let set = || provider.publish.clone();
     let service = provider.publish_service.as_ref().and_then(|text| text.split_once('/'));
-    let Some((namespace, name)) = service else { return provider.publish.clone() };
+    let Some((namespace, name)) = service else { return Some(set()).filter(|set| !set.is_empty()) };
     let service = world.services.get(&Key::new(namespace, name));
     let points = service.and_then(|service| service.status["loadBalancer"]["ingress"].as_array());
     let point = |point: &Value| point["ip"].as_str().or(point["hostname"].as_str()).map(Arc::from);
     let points: Vec<Arc<str>> = points.into_iter().flatten().filter_map(point).collect();
-    if points.is_empty() { provider.publish.clone() } else { points }
+    // That of a replica would lead past the load balancer, and go with it.
+    Some(if points.is_empty() { set() } else { points })
 }

@@ -3,7 +3,7 @@
 use super::statuses::events::Event;
 use super::statuses::status::Statuses;
 use crate::providers::parts::Part;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// A part of the plan, with statuses of the objects that it is made from, and events about them.
@@ -14,11 +14,21 @@ pub struct Translation {
     pub events: Vec<Event>,
 }
 
+/// Address and port at which Ingresses are served.
+#[derive(Debug)]
+pub struct Taken<'w> {
+    pub addr: SocketAddr,
+    pub is_tls: bool,
+    /// Age of the oldest one, see [`Meta::age`](super::world::objects::Meta::age).
+    pub since: (&'w str, &'w str, &'w str),
+}
+
 /// Addresses that statuses show.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Addresses and host names under which clients reach this process; empty = those that it listens at.
-    pub published: Vec<Arc<str>>,
+    /// Addresses and host names under which clients reach this process, of which the load balancer may have none yet; `None` =
+    /// those that it listens at.
+    pub published: Option<Vec<Arc<str>>>,
     /// Address of this machine, for listeners at all of its addresses.
     pub own: Option<IpAddr>,
 }

@@ -4,6 +4,12 @@ use crate::providers::kubernetes::world::objects::{GatewaySpec, Key, Object};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+/// True if a socket at one address gets what comes to the other one, too: `::` includes all, and `0.0.0.0` those of IPv4.
+pub fn overlap(a: IpAddr, b: IpAddr) -> bool {
+    let takes = |wide: IpAddr, narrow: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
+    a == b || takes(a, b) || takes(b, a)
+}
+
 /// Addresses to listen on, and which Gateway has which.
 #[derive(Clone, Debug)]
 pub struct Addresses {
@@ -41,12 +47,17 @@ impl Addresses {
                 return Err(format!("addresses of type {kind} are not supported"));
             }
             let Some(value) = address.value.as_deref().filter(|value| !value.is_empty()) else { continue };
-            let is_ours = |ip: &IpAddr| self.all.contains(ip) || self.all.iter().any(IpAddr::is_unspecified);
-            match value.parse::<IpAddr>().ok().filter(is_ours) {
+            // Others could take a port from all Gateways at an address that includes them.
+            match value.parse::<IpAddr>().ok().filter(|ip| self.all.contains(ip)) {
                 Some(ip) => wanted.push(ip),
                 None => unusable = Some(format!("{value} is not one of `addresses` of [provider.kubernetes]")),
             }
         }
+        // An address that another one includes would be bound twice.
+        let wide: Vec<IpAddr> = wanted.iter().filter(|ip| ip.is_unspecified()).copied().collect();
+        wanted.retain(|ip| {
+            !wide.iter().any(|wide| wide != ip && overlap(*wide, *ip) && (wide.is_ipv6() || ip.is_ipv4()))
+        });
         if wanted.is_empty() && unusable.is_none() {
             wanted = vec![self.free(key, gateway)];
         }

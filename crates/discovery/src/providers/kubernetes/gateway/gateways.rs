@@ -6,6 +6,7 @@ use crate::providers::kubernetes::services::Fault;
 use crate::providers::kubernetes::services::certificates::{Pair, Unusable, authorities, pair};
 use crate::providers::kubernetes::services::grants::From;
 use crate::providers::kubernetes::statuses::status::{Condition, ListenerStatus, Says, Statuses, Wanted};
+use crate::providers::kubernetes::translation::{Shown, Taken};
 use crate::providers::kubernetes::world::objects::{
     AllowedRoutes, GATEWAY_GROUP, GatewayListener, GatewaySpec, Key, ListenerSetSpec, Object, Selector, Validation,
 };
@@ -13,6 +14,12 @@ use crate::providers::kubernetes::world::store::{Kind, World};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+const NOT_ACCEPTED: &str = "the Gateway is not accepted";
+
+/// Message of a Gateway that is served and has no address to show.
+const UNPUBLISHED: &str = "the Service that `publish_service` names has no address yet; without a load balancer, set \
+    `publish` of [provider.kubernetes]";
 
 /// All Gateways of this controller.
 #[derive(Debug, Default)]
@@ -26,11 +33,11 @@ pub struct Gateways<'w> {
 #[derive(Debug)]
 pub struct Gateway<'w> {
     pub key: Key,
-    object: &'w Object<GatewaySpec>,
+    pub(super) object: &'w Object<GatewaySpec>,
     /// Addresses at which its listeners are served; none if it cannot be.
     pub addresses: Vec<IpAddr>,
     accepted: Result<(), Fault>,
-    /// Fault of the addresses that were asked for.
+    /// Fault of the addresses that were asked for. Others of them are served.
     address_fault: Option<Fault>,
     /// Certificate that endpoints get to see.
     pub client_certificate: Option<Pair>,
@@ -67,9 +74,9 @@ pub struct Listener<'w> {
     pub protocol: Option<Protocol>,
     /// Kinds of Routes that it takes.
     pub kinds: Vec<Kind>,
-    accepted: Result<(), Fault>,
+    pub(super) accepted: Result<(), Fault>,
     resolved: Result<(), Fault>,
-    conflict: Option<Fault>,
+    pub(super) conflict: Option<Fault>,
     /// True if it lacks what it refers to.
     is_broken: bool,
     pub certificates: Vec<Pair>,
@@ -109,7 +116,7 @@ impl Protocol {
     }
 
     /// True if sessions carry a host name, by which several listeners can share a port.
-    fn has_hosts(self) -> bool {
+    pub fn has_hosts(self) -> bool {
         !matches!(self, Protocol::Tcp | Protocol::Udp)
     }
 
@@ -120,7 +127,7 @@ impl Protocol {
 
 impl<'w> Gateways<'w> {
     /// Finds the Gateways of these classes.
-    pub fn find(world: &'w World, classes: &[&str], addresses: &mut Addresses) -> Gateways<'w> {
+    pub fn find(world: &'w World, classes: &[&str], addresses: &mut Addresses, taken: &[Taken<'_>]) -> Gateways<'w> {
         let mut objects: Vec<&Object<GatewaySpec>> = world
             .gateways
             .values()
@@ -139,7 +146,9 @@ impl<'w> Gateways<'w> {
             found.all.push(gateway);
         }
         found.add_sets(world);
-        found.find_conflicts();
+        let Gateways { all, listeners, .. } = &mut found;
+        listeners.iter_mut().for_each(|listener| listener.refused = all[listener.gateway].unserved());
+        found.divide_ports(world, taken);
         found
     }
 
@@ -166,63 +175,16 @@ impl<'w> Gateways<'w> {
         }
     }
 
-    /// Finds listeners that cannot share their port with one before them: those of the same Gateway, and those of others
-    /// at the same address.
-    fn find_conflicts(&mut self) {
-        for at in 0..self.listeners.len() {
-            let Some((fault, other)) = self.conflict(at) else { continue };
-            if self.listeners[other].gateway != self.listeners[at].gateway {
-                // An address that another Gateway has is none of the listener's faults.
-                self.listeners[at].accepted = Err(("PortUnavailable", fault.1));
-                continue;
-            }
-            if self.listeners[other].owner == self.listeners[at].owner {
-                // Neither of two that one object has is preferred.
-                let listener = &self.listeners[at];
-                let message = format!("listener {} has the same port {}", listener.spec.name, listener.spec.port);
-                self.listeners[other].conflict = Some((fault.0, message));
-            }
-            self.listeners[at].conflict = Some(fault);
-        }
-    }
-
-    /// Conflict of a listener with one before it, and the index of that.
-    fn conflict(&self, at: usize) -> Option<(Fault, usize)> {
-        let listener = &self.listeners[at];
-        let protocol = listener.protocol?;
-        for (index, other) in self.listeners[..at].iter().enumerate() {
-            let Some(theirs) = other.protocol else { continue };
-            let is_own = other.gateway == listener.gateway;
-            let shares = is_own || {
-                let addresses = &self.all[listener.gateway].addresses;
-                self.all[other.gateway].addresses.iter().any(|addr| addresses.contains(addr))
-            };
-            let same_transport = (theirs == Protocol::Udp) == (protocol == Protocol::Udp);
-            if !shares || other.spec.port != listener.spec.port || !other.is_valid() || !same_transport {
-                continue;
-            }
-            let owner = format!("listener {} of {} {}", other.spec.name, other.owner.0.name(), other.owner.1);
-            if theirs != protocol {
-                let message = format!("{owner} has port {} for another protocol", listener.spec.port);
-                return Some((("ProtocolConflict", message), index));
-            }
-            // Gateways that share an address may have the same hosts: their Routes are served together.
-            if !protocol.has_hosts() || is_own && other.host() == listener.host() {
-                let message = format!("{owner} has the same host on port {}", listener.spec.port);
-                return Some((("HostnameConflict", message), index));
-            }
-        }
-        None
-    }
-
-    /// Statuses of Gateways and ListenerSets. `published`: addresses that are shown instead of those that are listened at.
-    pub fn statuses(&self, published: &[Arc<str>], fallback: Option<IpAddr>, statuses: &mut Statuses) {
+    /// Statuses of Gateways and ListenerSets.
+    pub fn statuses(&self, shown: &Shown, statuses: &mut Statuses) {
         for (index, gateway) in self.all.iter().enumerate() {
             let owner = (Kind::Gateway, gateway.key.clone());
             let own: Vec<&Listener<'_>> = self.listeners.iter().filter(|listener| listener.owner == owner).collect();
             let usable =
                 self.listeners.iter().filter(|listener| listener.gateway == index && listener.is_usable()).count();
-            let is_valid = own.iter().all(|listener| listener.accepted.is_ok() && listener.conflict.is_none());
+            let is_bound = !gateway.addresses.is_empty();
+            let is_valid = own.iter().all(|listener| listener.is_valid() && (listener.refused.is_none() || !is_bound));
+            let addresses = gateway.shown(shown);
             let mut conditions = Vec::new();
             conditions.push(match &gateway.accepted {
                 Err((reason, message)) => Condition::no("Accepted", reason, message.clone()),
@@ -233,9 +195,15 @@ impl<'w> Gateways<'w> {
                 Ok(()) => Condition::yes("Accepted", "Accepted"),
             });
             conditions.push(match (&gateway.accepted, &gateway.address_fault) {
-                (Err(_), _) => Condition::no("Programmed", "Invalid", "the Gateway is not accepted"),
+                (Err(_), _) => Condition::no("Programmed", "Invalid", NOT_ACCEPTED),
                 (_, Some((reason, message))) => Condition::no("Programmed", reason, message.clone()),
-                _ if usable == 0 => Condition::no("Programmed", "Invalid", "no listener can be served"),
+                _ if usable == 0 => {
+                    let why = own.iter().find_map(|listener| listener.refused.as_deref());
+                    Condition::no("Programmed", "Invalid", why.unwrap_or("no listener can be served"))
+                }
+                _ if addresses.is_empty() && shown.published.is_some() => {
+                    Condition::no("Programmed", "AddressNotAssigned", UNPUBLISHED)
+                }
                 _ => Condition::yes("Programmed", "Programmed"),
             });
             conditions.push(match &gateway.client_certificate_fault {
@@ -253,15 +221,6 @@ impl<'w> Gateways<'w> {
             } else if said {
                 conditions.push(Condition::no(of, reason, ""));
             }
-            let is_specific = |addr: &&IpAddr| !addr.is_unspecified();
-            let addresses: Vec<String> = match published.is_empty() {
-                false => published.iter().map(ToString::to_string).collect(),
-                true if gateway.addresses.iter().all(IpAddr::is_unspecified) => {
-                    fallback.iter().map(ToString::to_string).collect()
-                }
-                true => gateway.addresses.iter().filter(is_specific).map(ToString::to_string).collect(),
-            };
-            let addresses = if gateway.addresses.is_empty() { Vec::new() } else { addresses };
             let listeners = own.iter().map(|listener| listener.status()).collect();
             let sets = self.sets.iter().filter(|set| set.gateway == index && self.accepts(set)).count();
             let says = Says::Gateway { addresses, conditions, listeners, sets };
@@ -276,7 +235,7 @@ impl<'w> Gateways<'w> {
             };
             let conditions = match &set.accepted {
                 Err((reason, message)) => both(reason, message),
-                Ok(()) if gateway.accepted.is_err() => both("ParentNotAccepted", "the Gateway is not accepted"),
+                Ok(()) if gateway.accepted.is_err() => both("ParentNotAccepted", NOT_ACCEPTED),
                 Ok(()) if !self.accepts(set) => both("ListenersNotValid", "no listener is valid"),
                 Ok(()) => {
                     let valid = own.clone().all(|listener| listener.is_usable());
@@ -350,6 +309,28 @@ impl<'w> Gateway<'w> {
 
     pub fn is_accepted(&self) -> bool {
         self.accepted.is_ok()
+    }
+
+    /// Reason for which none of its listeners is served.
+    fn unserved(&self) -> Option<String> {
+        match (&self.accepted, &self.address_fault) {
+            (Err(_), _) => Some(NOT_ACCEPTED.to_owned()),
+            (Ok(()), Some((_, why))) if self.addresses.is_empty() => Some(why.clone()),
+            _ => None,
+        }
+    }
+
+    /// Addresses that its status shows.
+    fn shown(&self, shown: &Shown) -> Vec<String> {
+        let is_specific = |addr: &&IpAddr| !addr.is_unspecified();
+        match &shown.published {
+            _ if self.addresses.is_empty() => Vec::new(),
+            Some(published) => published.iter().map(ToString::to_string).collect(),
+            None if self.addresses.iter().all(IpAddr::is_unspecified) => {
+                shown.own.iter().map(ToString::to_string).collect()
+            }
+            None => self.addresses.iter().filter(is_specific).map(ToString::to_string).collect(),
+        }
     }
 }
 
@@ -485,7 +466,10 @@ impl<'w> Listener<'w> {
             (Some((reason, message)), _) => Condition::no("Programmed", reason, message.clone()),
             (None, Some(why)) => Condition::no("Programmed", "Invalid", why.clone()),
             _ if self.is_usable() => Condition::yes("Programmed", "Programmed"),
-            _ => Condition::no("Programmed", "Invalid", "see the other conditions"),
+            _ => {
+                let why = self.accepted.as_ref().err().or(self.resolved.as_ref().err());
+                Condition::no("Programmed", "Invalid", why.map(|(_, why)| why.clone()).unwrap_or_default())
+            }
         };
         let resolved = fault("ResolvedRefs", &self.resolved, "ResolvedRefs");
         ListenerStatus {

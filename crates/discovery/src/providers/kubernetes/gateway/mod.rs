@@ -1,12 +1,14 @@
 //! Gateways and their Routes. Read the files in this order:
 //!
 //! 1. [`classes`] finds the classes of this controller, and [`gateways`] their Gateways with [`addresses`] and listeners.
+//!    Objects that ask for the same port have [`conflicts`].
 //! 2. [`ports`]: addresses and ports that listeners share. [`attach`] has the listeners of a Route.
 //! 3. [`rules`] with [`filters`], and [`streams`], make routes. [`hosts`] compares host names.
 
 pub mod addresses;
 mod attach;
 pub mod classes;
+mod conflicts;
 pub mod filters;
 mod gateways;
 mod hosts;
@@ -19,17 +21,17 @@ mod tests;
 use super::services::Fault;
 use super::services::backends::Backends;
 use super::services::ordered::Ordered;
-use super::statuses::status::{Condition, Parent, Says, Wanted};
-use super::translation::{Shown, Translation};
+use super::statuses::status::{Condition, PARTIALLY_INVALID, Parent, Says, Wanted};
+use super::translation::{Shown, Taken, Translation};
 use super::world::objects::{Key, Object, RouteSpec};
 use super::world::store::{Kind, ROUTES, World};
 use crate::providers::parts::Refusal;
 use addresses::Addresses;
 use attach::{Attachment, attach};
 use evenkeel_config::plan::KubernetesProvider;
-use gateways::{Gateways, Listener};
-use ports::{Port, Ports};
-use rules::{Made, Rules};
+use gateways::Gateways;
+use ports::Ports;
+use rules::{Dropped, Made, Rules};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -37,14 +39,13 @@ use std::sync::Arc;
 pub fn translate(
     world: &World,
     provider: &KubernetesProvider,
-    addresses: &mut Addresses,
-    shown: &Shown,
+    (addresses, taken, shown): (&mut Addresses, &[Taken<'_>], &Shown),
     refused: &[Refusal],
     (backends, routes): (&mut Backends<'_>, &mut Ordered),
     to: &mut Translation,
 ) {
     let classes = classes::accepted(world, &provider.controller, &mut to.statuses);
-    let mut gateways = Gateways::find(world, &classes, addresses);
+    let mut gateways = Gateways::find(world, &classes, addresses, taken);
     let ports = Ports::of(&gateways);
     for kind in ROUTES {
         let mut objects: Vec<&Arc<Object<RouteSpec>>> = world.routes_of(kind).collect();
@@ -56,19 +57,17 @@ pub fn translate(
     for port in ports.all() {
         let has_routes = routes.all.iter().any(|piece| piece.value.listeners.contains(&port.name));
         let Some(piece) = port.listener(&gateways, has_routes) else { continue };
-        refuse(refused, &piece.of, port, &mut gateways.listeners);
+        if let Some(refusal) = refusal(refused, &piece.of) {
+            port.listeners().iter().for_each(|index| gateways.listeners[*index].refused = Some(refusal.why.clone()));
+        }
         to.part.listeners.push(piece);
         to.part.routes.extend(port.ends(&gateways));
     }
-    gateways.statuses(&shown.published, shown.own, &mut to.statuses);
+    gateways.statuses(shown, &mut to.statuses);
 }
 
-/// Notes that the machine does not allow the listeners of a port.
-fn refuse(refused: &[Refusal], of: &Arc<str>, port: &Port, listeners: &mut [Listener<'_>]) {
-    let Some(refusal) = refused.iter().find(|refusal| refusal.of == *of) else { return };
-    for index in port.listeners() {
-        listeners[*index].refused = Some(refusal.why.clone());
-    }
+fn refusal<'r>(refused: &'r [Refusal], of: &str) -> Option<&'r Refusal> {
+    refused.iter().find(|refusal| *refusal.of == *of)
 }
 
 fn one_route(
@@ -91,7 +90,9 @@ fn one_route(
     let all: Vec<(usize, Vec<Option<String>>)> =
         attachments.iter().flat_map(|attachment| attachment.listeners.iter().cloned()).collect();
     let mut wrong = Wrong::default();
-    for port in ports.all().filter(|port| port.listeners().iter().any(|listener| attached.contains(listener))) {
+    let here = || ports.all().filter(|port| port.listeners().iter().any(|listener| attached.contains(listener)));
+    let before = routes.all.len();
+    for port in here() {
         let hosts = port.hosts(&all, gateways);
         let here: BTreeSet<usize> =
             port.listeners().iter().filter(|l| attached.contains(l)).map(|l| gateways.listeners[*l].gateway).collect();
@@ -107,9 +108,9 @@ fn one_route(
                 certificate,
                 gateways: &keys,
             };
-            let Made { routes: made, unresolved, unsupported } = rules.make(backends);
+            let Made { routes: made, unresolved, dropped } = rules.make(backends);
             made.into_iter().for_each(|one| routes.add(&of, one));
-            wrong.note(unresolved, unsupported);
+            wrong.note(unresolved, dropped);
         } else {
             let streams::Made { action, unresolved } = streams::action(kind, route, &keys, backends);
             wrong.note(unresolved, None);
@@ -119,13 +120,16 @@ fn one_route(
             }
         }
     }
-    let is_served = ports.all().any(|port| port.listeners().iter().any(|listener| attached.contains(listener)));
-    if !attachments.is_empty() && !is_served {
+    if !attachments.is_empty() && here().next().is_none() {
         // Its references are looked at even if no port serves it.
         wrong.note(backends.forgetting(|backends| unresolved(kind, route, backends)), None);
     }
-    let refusal = refused.iter().find(|refusal| refusal.of == of).map(|refusal| refusal.why.clone());
-    wrong.unsupported = wrong.unsupported.or(refusal);
+    // Without a listener that is served, it is not the Route that is at fault.
+    let is_listened = here().any(|port| refusal(refused, &port.of(gateways)).is_none());
+    if let Some(refusal) = refusal(refused, &of).filter(|_| is_listened) {
+        let are_all = routes.all.len() - before < 2;
+        wrong.dropped.get_or_insert(Dropped { rules: Vec::new(), why: refusal.why.clone(), are_all });
+    }
     let parents: Vec<Parent> = attachments.iter().map(|attachment| wrong.parent(attachment)).collect();
     if !parents.is_empty() || !route.status.is_null() {
         let says = Says::Parents(parents);
@@ -146,34 +150,32 @@ fn unresolved(kind: Kind, route: &Object<RouteSpec>, backends: &mut Backends<'_>
 #[derive(Default)]
 struct Wrong {
     unresolved: Option<Fault>,
-    unsupported: Option<String>,
+    dropped: Option<Dropped>,
 }
 
 impl Wrong {
-    fn note(&mut self, unresolved: Option<Fault>, unsupported: Option<String>) {
+    fn note(&mut self, unresolved: Option<Fault>, dropped: Option<Dropped>) {
         self.unresolved = self.unresolved.take().or(unresolved);
-        self.unsupported = self.unsupported.take().or(unsupported);
+        self.dropped = self.dropped.take().or(dropped);
     }
 
     fn parent(&self, attachment: &Attachment) -> Parent {
         let mut conditions = vec![
-            match (&attachment.fault, &self.unsupported) {
+            match (&attachment.fault, &self.dropped) {
                 (Some((reason, message)), _) => Condition::no("Accepted", reason, message.clone()),
-                (None, Some(why)) => Condition::no("Accepted", "UnsupportedValue", why.clone()),
-                (None, None) => Condition::yes("Accepted", "Accepted"),
+                (None, Some(dropped)) if dropped.are_all => {
+                    Condition::no("Accepted", "UnsupportedValue", dropped.why.clone())
+                }
+                (None, _) => Condition::yes("Accepted", "Accepted"),
             },
             match &self.unresolved {
                 Some((reason, message)) => Condition::no("ResolvedRefs", reason, message.clone()),
                 None => Condition::yes("ResolvedRefs", "ResolvedRefs"),
             },
         ];
-        if let (None, Some(why)) = (&attachment.fault, &self.unsupported) {
-            conditions.push(Condition {
-                of: "PartiallyInvalid",
-                holds: true,
-                reason: "UnsupportedValue",
-                message: why.clone(),
-            });
+        if let (None, Some(dropped)) = (&attachment.fault, self.dropped.as_ref().filter(|dropped| !dropped.are_all)) {
+            let (of, reason) = (PARTIALLY_INVALID, "UnsupportedValue");
+            conditions.push(Condition { of, holds: true, reason, message: dropped.message() });
         }
         Parent { to: attachment.parent.clone(), conditions }
     }

@@ -137,8 +137,18 @@ impl Port {
         hosts
     }
 
-    /// Gateways and ListenerSets that it is made from.
-    fn of(&self, gateways: &Gateways<'_>) -> Arc<str> {
+    /// Gateways and ListenerSets that it is made from, with the port: each of theirs may be refused alone.
+    pub fn of(&self, gateways: &Gateways<'_>) -> Arc<str> {
+        let (ip, port) = (self.addr.ip(), self.addr.port());
+        let transport = if self.protocol == Protocol::Udp { "UDP " } else { "" };
+        let at = match ip.is_unspecified() {
+            true => format!("{transport}port {port}"),
+            false => format!("{transport}{}", self.addr),
+        };
+        format!("{} at {at}", self.owners(gateways)).into()
+    }
+
+    fn owners(&self, gateways: &Gateways<'_>) -> String {
         let mut owners: Vec<String> = Vec::new();
         for index in &self.listeners {
             let (kind, key) = &gateways.listeners[*index].owner;
@@ -147,7 +157,7 @@ impl Port {
                 owners.push(owner);
             }
         }
-        owners.join(", ").into()
+        owners.join(", ")
     }
 
     /// Routes that answer 404 for hosts of a listener that none of its Routes matches: those of less specific listeners
@@ -159,7 +169,8 @@ impl Port {
         if !self.protocol.is_http() || !has_others {
             return Vec::new();
         }
-        let of = self.of(gateways);
+        // Not that of the listener, which is served without such a route, too.
+        let of: Arc<str> = self.owners(gateways).into();
         let route = |host: &str| {
             let matching = Match { hosts: vec![pattern(host)?], ..Match::default() };
             let action = Action::Respond(Respond { status: 404, ..Respond::default() });

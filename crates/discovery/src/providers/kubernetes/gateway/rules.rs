@@ -12,7 +12,7 @@ use crate::providers::kubernetes::world::objects::{
 };
 use crate::providers::kubernetes::world::store::Kind;
 use evenkeel_config::plan::{
-    Action, Criteria, Expected, Match, Mirror, PathPattern, Pool, Respond, Route, RouteTimeouts, Split,
+    Action, Criteria, Expected, Match, Mirror, PathPattern, Pool, Respond, Route, RouteTimeouts, Split, compile_regex,
 };
 use evenkeel_config::tables::duration_ns;
 use std::sync::Arc;
@@ -39,8 +39,26 @@ pub struct Made {
     pub routes: Vec<Route>,
     /// Fault of a reference. Its share of requests is answered with 500.
     pub unresolved: Option<Fault>,
-    /// Reason for which a rule is not kept. Its requests are answered with 500.
-    pub unsupported: Option<String>,
+    pub dropped: Option<Dropped>,
+}
+
+/// Rules of a Route that are not kept. Their requests are answered with 500, unless it is not known which those are.
+pub struct Dropped {
+    /// Names, or numbers from 0 on; empty if they are not known.
+    pub rules: Vec<String>,
+    /// Reason for the first one.
+    pub why: String,
+    pub are_all: bool,
+}
+
+impl Dropped {
+    /// Message of the condition, in the words of the Gateway API.
+    pub fn message(&self) -> String {
+        match self.rules.is_empty() {
+            true => format!("Dropped Rule: {}", self.why),
+            false => format!("Dropped Rule {}: {}", self.rules.join(", "), self.why),
+        }
+    }
 }
 
 impl Rules<'_> {
@@ -48,17 +66,34 @@ impl Rules<'_> {
     pub fn make(&self, backends: &mut Backends<'_>) -> Made {
         let mut made = Made::default();
         let rules = &self.route.spec.rules;
+        let mut wrong: Vec<(String, String)> = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
             let any = [RouteMatch::default()];
             let matches = if rule.matches.is_empty() { &any[..] } else { &rule.matches };
-            for (at, matching) in matches.iter().enumerate() {
-                let number = index.to_string();
+            let number = index.to_string();
+            let shown = rule.name.as_ref().unwrap_or(&number);
+            let matchings = match matches.iter().map(|one| self.matching(one)).collect::<Result<Vec<_>, _>>() {
+                Ok(all) => all,
+                // Which requests it is about is not known.
+                Err(why) => {
+                    wrong.push((shown.clone(), why));
+                    continue;
+                }
+            };
+            for (at, matching) in matchings.into_iter().enumerate() {
                 let of_rule = rule.name.as_deref().or((rules.len() > 1).then_some(&*number));
                 let of_match = (matches.len() > 1).then_some(at);
                 let prefix = if self.kind == Kind::GrpcRoute { "grpc:" } else { "" };
                 let name = name_of(prefix, &self.route.metadata.key().to_string(), of_rule, of_match);
-                self.make_one(name, rule, matching, backends, &mut made);
+                let kept = self.make_one(name, rule, matching, backends, &mut made);
+                if let Some(why) = kept.err().filter(|_| at == 0) {
+                    wrong.push((shown.clone(), why));
+                }
             }
+        }
+        if let Some((_, why)) = wrong.first() {
+            let (why, are_all) = (why.clone(), wrong.len() == rules.len());
+            made.dropped = Some(Dropped { rules: wrong.into_iter().map(|(rule, _)| rule).collect(), why, are_all });
         }
         made
     }
@@ -67,23 +102,15 @@ impl Rules<'_> {
         &self,
         name: Arc<str>,
         rule: &RouteRule,
-        matching: &RouteMatch,
+        (path, criteria): (PathPattern, Criteria),
         backends: &mut Backends<'_>,
         made: &mut Made,
-    ) {
-        let (path, criteria) = match self.matching(matching) {
-            Ok(both) => both,
-            Err(why) => {
-                // Which requests it is about is not known.
-                made.unsupported.get_or_insert(why);
-                return;
-            }
-        };
+    ) -> Result<(), String> {
         let refused = || Action::Respond(Respond { status: INVALID_STATUS, ..Respond::default() });
         let mut route =
             Route { name, listeners: vec![self.listener.clone()], action: refused(), ..Route::to(&Pool::default()) };
-        if let Err(why) = self.fill(rule, backends, &mut route, made) {
-            made.unsupported.get_or_insert(why);
+        let filled = self.fill(rule, backends, &mut route, made);
+        if filled.is_err() {
             route = Route {
                 name: route.name,
                 listeners: route.listeners,
@@ -100,6 +127,7 @@ impl Rules<'_> {
         if !specific.is_empty() {
             made.routes.push(Route { matching: with(specific), ..route });
         }
+        filled
     }
 
     /// Puts filters, timeouts, retries and references of a rule into a route.
@@ -214,6 +242,11 @@ impl Rules<'_> {
     }
 }
 
+fn regex(text: &str) -> Result<Arc<str>, String> {
+    compile_regex(text).map_err(|why| format!("\"{text}\" is not a regular expression: {why}"))?;
+    Ok(text.into())
+}
+
 /// Text of a path in which braces stand for themselves.
 pub fn plain(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
@@ -225,7 +258,7 @@ fn path(from: &ValueMatch, criteria: &mut Criteria) -> Result<PathPattern, Strin
         "Exact" => PathPattern::Pattern(plain(value)),
         "PathPrefix" => prefix(value),
         "RegularExpression" => {
-            criteria.regex = Some(value.into());
+            criteria.regex = Some(regex(value)?);
             PathPattern::Any
         }
         other => return Err(format!("a match of the path of type {other} is not supported")),
@@ -252,7 +285,7 @@ fn grpc(from: &GrpcMethod, criteria: &mut Criteria) -> Result<PathPattern, Strin
         }),
         "RegularExpression" => {
             let part = |part: Option<String>| part.unwrap_or_else(|| "[^/]+".to_owned());
-            criteria.regex = Some(format!("/(?:{})/(?:{})", part(service), part(method)).into());
+            criteria.regex = Some(regex(&format!("/(?:{})/(?:{})", part(service), part(method)))?);
             Ok(PathPattern::Any)
         }
         other => Err(format!("a match of the method of type {other} is not supported")),
@@ -270,7 +303,7 @@ fn expected(from: &[ValueMatch], ignores_case: bool) -> Result<Vec<(Arc<str>, Ex
         let value: Arc<str> = one.value.as_deref().unwrap_or_default().into();
         let expected = match one.kind.as_deref().unwrap_or("Exact") {
             "Exact" => Expected { equal: vec![value], ..Expected::default() },
-            "RegularExpression" => Expected { regex: Some(value), ..Expected::default() },
+            "RegularExpression" => Expected { regex: Some(regex(&value)?), ..Expected::default() },
             other => return Err(format!("a match of type {other} is not supported")),
         };
         all.push((name.into(), expected));

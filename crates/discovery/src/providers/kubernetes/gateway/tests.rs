@@ -1,5 +1,8 @@
 //! Tests of the translation: manifests in, a plan and statuses out.
 
+mod refusals;
+mod sharing;
+
 use super::*;
 use crate::providers::kubernetes::translate::translate;
 use crate::providers::kubernetes::world::store::Change;
@@ -54,7 +57,7 @@ fn faults(translation: &Translation) -> Vec<String> {
     let mut all = Vec::new();
     for ((kind, key), wanted) in &translation.statuses {
         let mut add = |of: &str, conditions: &[Condition]| {
-            let wrong = conditions.iter().filter(|one| one.holds == (one.of == "Conflicted"));
+            let wrong = conditions.iter().filter(|one| one.is_fault());
             all.extend(wrong.map(|one| format!("{} {}{of}: {} {}", kind.name(), key.name, one.of, one.reason)));
         };
         match &wanted.says {
@@ -245,11 +248,11 @@ spec:
 }
 
 #[test]
-fn what_is_not_known_of_a_rule_makes_it_answer_500_and_its_route_say_so() {
+fn what_is_not_known_of_a_rule_makes_it_answer_500_and_its_route_says_so() {
     let (translation, plan) = translated(&with_routes(&["rules:
 - { matches: [{ path: { value: /a } }], filters: [{ type: ExternalAuth }], backendRefs: [{ name: web, port: 80 }] }
 - { matches: [{ path: { value: /b } }], backendRefs: [{ name: web, port: 80 }] }"]));
-    assert_eq!(faults(&translation), ["HTTPRoute route-0 at web: Accepted UnsupportedValue"]);
+    assert_eq!(faults(&translation), ["HTTPRoute route-0 at web: PartiallyInvalid UnsupportedValue"]);
     let shown: Vec<String> = plan.routes.iter().map(|route| route.action.to_string()).collect();
     assert_eq!(shown, ["respond 500", "infra.web.80"]);
 }

@@ -16,7 +16,7 @@ const SNIPPETS: [&str; 5] =
     ["configuration-snippet", "server-snippet", "stream-snippet", "auth-snippet", "modsecurity-snippet"];
 
 /// Annotations whose effect is always there, or that have nothing to do here, with the reason.
-const WITHOUT_EFFECT: [(&str, &str); 9] = [
+const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("proxy-buffering", "bodies are passed on as they arrive"),
     ("proxy-buffer-size", "bodies are passed on as they arrive"),
     ("proxy-buffers-number", "bodies are passed on as they arrive"),
@@ -26,6 +26,7 @@ const WITHOUT_EFFECT: [(&str, &str); 9] = [
     ("custom-http-errors", "error pages belong into the configuration file: error_pages"),
     ("auth-signin", "the answer of the service of auth-url goes to the client: let it redirect"),
     ("auth-cache-key", "each request is decided about"),
+    ("enable-global-auth", "no service decides about all Ingresses"),
 ];
 
 /// Annotations of an Ingress. Unread ones are named in events.
@@ -33,6 +34,8 @@ pub struct Annotations<'w> {
     all: BTreeMap<&'w str, &'w str>,
     read: BTreeSet<&'w str>,
     key: Key,
+    /// Fate of requests that cannot be served as wanted, for events.
+    pub effect: &'static str,
     /// Events about values that are not kept.
     pub events: Vec<Event>,
 }
@@ -40,7 +43,12 @@ pub struct Annotations<'w> {
 impl<'w> Annotations<'w> {
     pub fn new(of: &'w BTreeMap<String, String>, key: Key) -> Annotations<'w> {
         let all = of.iter().filter_map(|(name, value)| Some((name.strip_prefix(PREFIX)?, value.trim()))).collect();
-        Annotations { all, read: BTreeSet::new(), key, events: Vec::new() }
+        let all: BTreeMap<_, _> = all;
+        let effect = match all.get("canary") {
+            Some(&"true") => "this canary gets no requests",
+            _ => "its requests are answered with 503",
+        };
+        Annotations { all, read: BTreeSet::new(), key, effect, events: Vec::new() }
     }
 
     /// Returns the value of an annotation, if there is one.
@@ -96,10 +104,10 @@ impl<'w> Annotations<'w> {
         self.events.push(Event::warning(Kind::Ingress, &self.key, IGNORED, format!("{PREFIX}{name}: {why}")));
     }
 
-    /// Names an annotation for which requests are answered with 503, and returns the reason.
+    /// Names an annotation for which no request is let through, and returns the reason.
     pub fn refuse(&mut self, name: &str, why: &str) -> String {
         let why = format!("{PREFIX}{name}: {why}");
-        let message = format!("{why}; its requests are answered with 503");
+        let message = format!("{why}; {}", self.effect);
         self.events.push(Event::warning(Kind::Ingress, &self.key, REFUSED, message));
         why
     }
@@ -109,9 +117,19 @@ impl<'w> Annotations<'w> {
         self.events.push(Event::warning(Kind::Ingress, &self.key, reason, message));
     }
 
-    /// Returns the annotations that were not read and whose names begin with `prefix`.
-    pub fn left(&self, prefix: &str) -> Vec<&'w str> {
-        self.all.keys().filter(|name| name.starts_with(prefix) && !self.read.contains(*name)).copied().collect()
+    /// Returns the annotations that were not read.
+    pub fn left(&self) -> Vec<&'w str> {
+        self.all.keys().filter(|name| !self.read.contains(*name)).copied().collect()
+    }
+
+    /// True if an annotation has this value. It does not count as read.
+    pub fn has(&self, name: &str, value: &str) -> bool {
+        self.all.get(name).is_some_and(|there| *there == value)
+    }
+
+    /// Returns the first of these annotations that has a value, and marks it as known.
+    pub fn first_of(&mut self, names: &[&'static str]) -> Option<&'static str> {
+        names.iter().find(|name| self.text(name).is_some()).copied()
     }
 
     /// Marks an annotation as known.
@@ -121,7 +139,7 @@ impl<'w> Annotations<'w> {
 
     /// Names the annotations that were not read, and returns all events.
     pub fn finish(mut self) -> Vec<Event> {
-        for name in self.left("") {
+        for name in self.left() {
             if SNIPPETS.contains(&name) {
                 let message = format!("{PREFIX}{name}: text for NGINX is never executed");
                 self.events.push(Event::warning(Kind::Ingress, &self.key, REFUSED, message));

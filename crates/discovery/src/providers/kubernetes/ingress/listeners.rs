@@ -4,14 +4,18 @@ use super::site::Site;
 use crate::providers::kubernetes::services::certificates::{Pair, pair};
 use crate::providers::kubernetes::services::grants::From;
 use crate::providers::kubernetes::statuses::events::REFUSED;
-use crate::providers::kubernetes::world::objects::Reference;
+use crate::providers::kubernetes::world::objects::{Key, Reference};
 use crate::providers::kubernetes::world::store::World;
 use crate::providers::parts::{Part, Piece, Refusal};
 use evenkeel_config::plan::{Certificate, KubernetesProvider, Listener, ListenerTls, Mode, Pem};
+use evenkeel_tls::inspect::names_pem;
 use evenkeel_tls::pair::self_signed_pem;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+
+/// Reason of events about hosts without a certificate.
+const UNCOVERED: &str = "CertificateUnavailable";
 
 pub const GROUP: &str = "networking.k8s.io";
 
@@ -76,11 +80,14 @@ impl Listeners {
                 }
                 let Some(name) = tls.secret_name.as_ref().filter(|name| !name.is_empty()) else { continue };
                 match secret(world, &namespace, name) {
-                    Ok(pair) if own.contains(&pair) => {}
-                    Ok(pair) => own.push(pair),
+                    Ok(pair) => {
+                        if !own.contains(&pair) {
+                            own.push(pair);
+                        }
+                    }
                     Err(why) => {
                         let message = format!("TLS: {why}; the default certificate is shown");
-                        site.annotations.event("CertificateUnavailable", message);
+                        site.annotations.event(UNCOVERED, message);
                     }
                 }
             }
@@ -92,6 +99,8 @@ impl Listeners {
                 Err(why) => tracing::warn!(why, "kubernetes: `default_certificate` cannot be used"),
             }
         }
+        let names = first.iter().chain(&own).flat_map(|pair| names_pem(pair.cert.as_bytes())).collect();
+        sites.iter_mut().for_each(|site| name_uncovered(site, world, &names));
         if self.hosts.is_empty() && provider.default_certificate.is_none() {
             return Vec::new();
         }
@@ -103,6 +112,31 @@ impl Listeners {
             ..Certificate::default()
         })
         .collect()
+    }
+}
+
+/// Adds an event for the first host of each Secret of an Ingress that no certificate is for. `names`: those of all certificates.
+fn name_uncovered(site: &mut Site<'_>, world: &World, names: &HashSet<String>) {
+    for tls in &site.object.spec.tls {
+        let name = tls.secret_name.as_deref().unwrap_or_default();
+        // One that cannot be read has an event of its own.
+        if !world.secrets.contains_key(&Key::new(&site.key.namespace, name)) {
+            continue;
+        }
+        let hosts = match tls.hosts.is_empty() {
+            true => site.hosts().into_iter().flatten().collect(),
+            false => tls.hosts.iter().map(|host| host.to_ascii_lowercase()).collect::<Vec<_>>(),
+        };
+        let wildcard = |host: &str| host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+        let is_uncovered =
+            |host: &&String| !names.contains(*host) && !wildcard(host).is_some_and(|name| names.contains(&name));
+        if let Some(host) = hosts.iter().find(is_uncovered) {
+            let message = format!(
+                "TLS: the certificate of Secret {}/{name} is not for {host}; the default certificate is shown",
+                site.key.namespace
+            );
+            site.annotations.event(UNCOVERED, message);
+        }
     }
 }
 
@@ -135,9 +169,10 @@ fn add_one(
     sites: &mut [Site<'_>],
     part: &mut Part,
 ) -> Option<Arc<str>> {
+    let is_tls = certificates.is_some();
     let fits = |listener: &Listener| {
         let is_open = listener.tls.as_ref().is_none_or(|tls| tls.client_auth.is_none());
-        listener.mode == Mode::Http && listener.tls.is_some() == certificates.is_some() && is_open
+        listener.mode == Mode::Http && listener.tls.is_some() == is_tls && is_open
     };
     let there = part.listeners.iter_mut().find(|piece| piece.value.bind.contains(&addr) && fits(&piece.value));
     let (of, name) = match there {
@@ -159,8 +194,10 @@ fn add_one(
         }
     };
     let Some(refusal) = refused.iter().find(|refusal| refusal.of == of) else { return Some(name) };
-    for site in sites {
-        site.annotations.event(REFUSED, format!("port {} is not served: {}", addr.port(), refusal.why));
+    let concerned = sites.iter_mut().filter(|site| !is_tls || !site.object.spec.tls.is_empty());
+    let effect = if is_tls { ", and requests are not redirected to it" } else { "" };
+    for site in concerned {
+        site.annotations.event(REFUSED, format!("port {} is not served{effect}: {}", addr.port(), refusal.why));
     }
     None
 }

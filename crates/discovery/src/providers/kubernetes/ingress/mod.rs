@@ -18,18 +18,19 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-use super::translation::{Shown, Translation};
+use super::translation::{Shown, Taken, Translation};
 use crate::providers::kubernetes::services::backends::Backends;
 use crate::providers::kubernetes::services::ordered::Ordered;
 use crate::providers::kubernetes::statuses::events::REFUSED;
 use crate::providers::kubernetes::statuses::status::{Says, Wanted};
+use crate::providers::kubernetes::world::objects::{IngressSpec, Object};
 use crate::providers::kubernetes::world::store::{Kind, World};
 use crate::providers::parts::Refusal;
 use evenkeel_config::plan::KubernetesProvider;
 use listeners::Listeners;
 use rules::Rules;
 use site::Site;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Translates the Ingresses of this controller.
 pub fn translate(
@@ -50,7 +51,7 @@ pub fn translate(
             site.annotations.event(REFUSED, refusal.why.clone());
         }
         // A load balancer in front has ports of its own.
-        let ports = if shown.published.is_empty() { listeners.ports.clone() } else { Vec::new() };
+        let ports = if shown.published.is_none() { listeners.ports.clone() } else { Vec::new() };
         let says = Says::Ingress { points: points.clone(), ports };
         let wanted = Wanted { generation: site.object.metadata.generation, says };
         to.statuses.insert((Kind::Ingress, site.key.clone()), wanted);
@@ -58,10 +59,25 @@ pub fn translate(
     }
 }
 
+/// Returns the ports that Ingresses have. Younger Gateways do not get them for anything else.
+pub fn taken<'w>(world: &'w World, provider: &KubernetesProvider) -> Vec<Taken<'w>> {
+    let Some(ip) = provider.addresses.first().filter(|_| provider.ingresses) else { return Vec::new() };
+    let served = classes::served(world, provider);
+    let with_tls = served.iter().find(|one| !one.spec.tls.is_empty() || provider.default_certificate.is_some());
+    let taken = |port, is_tls, oldest: &&'w Object<IngressSpec>| Taken {
+        addr: SocketAddr::new(*ip, port),
+        is_tls,
+        since: oldest.metadata.age(),
+    };
+    let http = served.first().map(|oldest| taken(provider.http_port, false, oldest));
+    let https = with_tls.map(|oldest| taken(provider.https_port, true, oldest));
+    http.into_iter().chain(https).collect()
+}
+
 /// Addresses and host names for statuses.
 fn points(provider: &KubernetesProvider, shown: &Shown) -> Vec<String> {
-    if !shown.published.is_empty() {
-        return shown.published.iter().map(ToString::to_string).collect();
+    if let Some(published) = &shown.published {
+        return published.iter().map(ToString::to_string).collect();
     }
     let own = provider.addresses.first().filter(|ip| !IpAddr::is_unspecified(ip)).copied().or(shown.own);
     own.iter().map(ToString::to_string).collect()

@@ -13,8 +13,12 @@ use evenkeel_config::user_list;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Annotations that begin with `auth-` and do not say who is let in.
-const HARMLESS: [&str; 15] = [
+/// Annotations about passwords. One of them without `auth-type` is a protection that was meant.
+const OF_PASSWORDS: [&str; 3] = ["auth-secret", "auth-secret-type", "auth-realm"];
+
+/// Annotations about a service that decides, which change nothing about who is let in. One of them without `auth-url` is a
+/// protection that was meant.
+const OF_SERVICE: [&str; 14] = [
     "auth-always-set-cookie",
     "auth-cache-duration",
     "auth-cache-key",
@@ -24,13 +28,15 @@ const HARMLESS: [&str; 15] = [
     "auth-keepalive-timeout",
     "auth-proxy-set-headers",
     "auth-request-redirect",
+    "auth-method",
+    "auth-response-headers",
     "auth-signin",
     "auth-signin-redirect-param",
     "auth-snippet",
-    "auth-tls-error-page",
-    "auth-tls-pass-certificate-to-upstream",
-    "auth-tls-verify-depth",
 ];
+
+/// Parts of names of annotations that are about who is let in, also of those that are not known or mistyped.
+const PROTECTING: [&str; 6] = ["auth", "allowlist", "blacklist", "denylist", "source-range", "whitelist"];
 
 /// Puts the protection of an Ingress into a route. Returns the first reason for which it has to be closed, if there is one.
 pub fn put(
@@ -46,7 +52,11 @@ pub fn put(
     let why = forward_auth(annotations, backends, of, route);
     closed = closed.or(why);
     // An unknown annotation might keep clients out.
-    for name in annotations.left("auth-").into_iter().filter(|name| !HARMLESS.contains(name)) {
+    for name in annotations.left().into_iter().filter(|name| PROTECTING.iter().any(|part| name.contains(part))) {
+        let is_off = name == "enable-global-auth" && annotations.has(name, "false");
+        if OF_SERVICE.contains(&name) || is_off {
+            continue;
+        }
         annotations.skip(name);
         let why = annotations.refuse(name, "this protection is not kept");
         closed = closed.or(Some(why));
@@ -62,7 +72,12 @@ pub fn put(
 fn networks(annotations: &mut Annotations<'_>, names: &[&str], closed: &mut Option<String>) -> Vec<Cidr> {
     let mut all = Vec::new();
     for name in names {
-        for text in annotations.list(name).unwrap_or_default() {
+        let Some(list) = annotations.list(name) else { continue };
+        if list.is_empty() {
+            let why = annotations.refuse(name, "it has no network");
+            closed.get_or_insert(why);
+        }
+        for text in list {
             match network(text) {
                 Some(network) => all.push(network),
                 None => {
@@ -108,7 +123,11 @@ fn basic_auth(annotations: &mut Annotations<'_>, namespace: &str, world: &World,
     let secret = annotations.text("auth-secret");
     let kind = annotations.text("auth-secret-type").unwrap_or("auth-file");
     let realm = annotations.text("auth-realm").unwrap_or("Authentication Required");
-    match annotations.text("auth-type")? {
+    let Some(of) = annotations.text("auth-type") else {
+        let name = annotations.first_of(&OF_PASSWORDS)?;
+        return Some(annotations.refuse(name, "there is no auth-type, which says how clients prove who they are"));
+    };
+    match of {
         "basic" => {}
         other => return Some(annotations.refuse("auth-type", &format!("\"{other}\" is not supported, basic is"))),
     }
@@ -161,7 +180,10 @@ fn forward_auth(
 ) -> Option<String> {
     let copied = annotations.list("auth-response-headers").unwrap_or_default();
     let method = annotations.text("auth-method").unwrap_or("GET");
-    let url = annotations.text("auth-url")?;
+    let Some(url) = annotations.text("auth-url") else {
+        let name = annotations.first_of(&OF_SERVICE)?;
+        return Some(annotations.refuse(name, "there is no auth-url, the service that decides"));
+    };
     if method != "GET" {
         annotations.ignore("auth-method", "the service is asked with GET");
     }

@@ -127,7 +127,9 @@ impl Rules<'_, '_> {
     fn pool(&mut self, site: &mut Site<'_>, backend: &IngressBackend) -> Option<Arc<str>> {
         let Some(service) = &backend.service else {
             let what = backend.resource.as_ref().and_then(|resource| resource["kind"].as_str()).unwrap_or("nothing");
-            site.annotations.event(UNAVAILABLE, format!("requests can be sent to a Service, not to {what}"));
+            let effect = site.annotations.effect;
+            let message = format!("requests can be sent to a Service, not to {what}: {effect}");
+            site.annotations.event(UNAVAILABLE, message);
             return None;
         };
         let key = Key::new(&site.key.namespace, &service.name);
@@ -141,7 +143,8 @@ impl Rules<'_, '_> {
         match self.backends.of_port(&key, is_it, &shown, &site.variant, &[]) {
             Ok(pool) => Some(pool),
             Err((_, why)) => {
-                site.annotations.event(UNAVAILABLE, format!("{why}: its requests are answered with 503"));
+                let effect = site.annotations.effect;
+                site.annotations.event(UNAVAILABLE, format!("{why}: {effect}"));
                 None
             }
         }

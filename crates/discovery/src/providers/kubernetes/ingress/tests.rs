@@ -1,5 +1,7 @@
 //! Ingresses as objects of a cluster, and the routes that they become, written as lines.
 
+mod faults;
+
 use crate::providers::kubernetes::gateway::addresses::Addresses;
 use crate::providers::kubernetes::statuses::status::Says;
 use crate::providers::kubernetes::translate::translate;
@@ -313,22 +315,6 @@ fn hosts_with_tls_are_redirected_to_it() {
 }
 
 #[test]
-fn a_missing_certificate_is_named_and_the_default_one_is_shown() {
-    let (cert, text) = certificate();
-    let mut world = world(vec![tls("web", json!({}), &["a.example"])]);
-    let translation = translated(&world);
-    names(&translation, "CertificateUnavailable: TLS: Secret shop/cert does not exist");
-    assert_eq!(translation.part.listeners[1].value.tls.as_ref().map(|tls| tls.certificates.len()), Some(1));
-    let mut other = cert.clone();
-    other["metadata"]["name"] = "default".into();
-    world.apply(Kind::Secret, Change::All(vec![other]));
-    let provider = KubernetesProvider { default_certificate: Some("shop/default".into()), ..provider() };
-    let translation = with(&world, &provider, &[]);
-    let tls = translation.part.listeners[1].value.tls.as_ref().expect("it has TLS");
-    assert!(format!("{:?}", tls.certificates[0].cert).contains(text.lines().nth(1).expect("PEM")));
-}
-
-#[test]
 fn challenges_of_an_authority_are_not_redirected() {
     let solver = ingress(
         "solver",
@@ -357,16 +343,6 @@ fn a_gateway_at_the_same_port_shares_its_listener() {
 }
 
 #[test]
-fn a_listener_that_is_refused_is_named_and_its_routes_are_left_out() {
-    let world = world(vec![tls("web", json!({ "ssl-redirect": "false" }), &["a.example"])]);
-    let refused = [Refusal { of: "Ingresses at port 80".into(), why: "the address is in use".into() }];
-    let translation = with(&world, &provider(), &refused);
-    assert_eq!(lines(&translation), ["443 a.example/* > shop.web.80"]);
-    assert_eq!(translation.part.listeners.len(), 2, "it is tried again");
-    names(&translation, "Refused: port 80 is not served: the address is in use");
-}
-
-#[test]
 fn statuses_have_the_addresses_of_the_load_balancer_in_front() {
     let mut world = world(vec![simple(json!({}))]);
     let points = |world: &World, provider: &KubernetesProvider| {
@@ -381,6 +357,8 @@ fn statuses_have_the_addresses_of_the_load_balancer_in_front() {
     assert_eq!(points(&world, &published), ["lb.example"]);
     let by_service = KubernetesProvider { publish_service: Some("shop/front".into()), ..published };
     assert_eq!(points(&world, &by_service), ["lb.example"], "it has no address yet");
+    let by_service_alone = KubernetesProvider { publish: Vec::new(), ..by_service.clone() };
+    assert_eq!(points(&world, &by_service_alone), [""; 0], "none is better than that of a pod");
     let front = json!({
         "metadata": { "namespace": "shop", "name": "front" },
         "status": { "loadBalancer": { "ingress": [{ "ip": "192.0.2.7" }, { "hostname": "front.example" }] } },
@@ -474,66 +452,6 @@ fn users_and_services_that_decide_are_kept() {
     assert_eq!(auth.copy_headers.len(), 2);
     let (route, _) = route_with(json!({ "auth-url": "https://auth.example:8443/check" }));
     assert_eq!(&*route.forward_auth.expect("it is set").pool, "https.auth.example.8443");
-}
-
-#[test]
-fn protection_that_cannot_be_kept_closes_the_ingress() {
-    let weak = json!({ "auth": STANDARD.encode("ann:$apr1$abc$def") });
-    for (annotations, why) in [
-        (json!({ "auth-type": "basic" }), "no auth-secret"),
-        (json!({ "auth-type": "digest", "auth-secret": "weak" }), "auth-type: \"digest\" is not supported"),
-        (json!({ "auth-type": "basic", "auth-secret": "none" }), "Secret shop/none does not exist"),
-        (json!({ "auth-type": "basic", "auth-secret": "other/users" }), "another namespace"),
-        (json!({ "auth-type": "basic", "auth-secret": "weak" }), "MD5 is a hash that is guessed"),
-        (json!({ "auth-url": "https://$host/oauth2/auth" }), "variables are not supported"),
-        (json!({ "auth-url": "http://none.shop.svc/" }), "Service shop/none does not exist"),
-        (json!({ "auth-url": "auth" }), "is not a URL"),
-        (json!({ "auth-tls-secret": "shop/ca" }), "auth-tls-secret: this protection is not kept"),
-        (json!({ "whitelist-source-range": "10.0.0.0/8,office" }), "\"office\" is not a network"),
-        (json!({ "denylist-source-range": "10.0.0.0/33" }), "\"10.0.0.0/33\" is not a network"),
-        (json!({ "whitelist-source-range": "10.1.0.0/16", "denylist-source-range": "10.0.0.0/8" }), "are denied, too"),
-        (json!({ "ssl-passthrough": "true" }), "ssl-passthrough"),
-        (json!({ "backend-protocol": "FCGI" }), "FCGI is not supported"),
-        (json!({ "rewrite-target": "/$1/$2" }), "rewrite-target: \"/$1/$2\" cannot be kept"),
-        (json!({ "permanent-redirect": "https://$host/" }), "permanent-redirect"),
-    ] {
-        let mut world = world(vec![simple(annotations.clone())]);
-        world.apply(Kind::Secret, Change::All(vec![secret("weak", weak.clone())]));
-        let translation = translated(&world);
-        assert_eq!(lines(&translation), ["80 a.example/* > respond 503"], "{annotations}");
-        names(&translation, why);
-        assert!(events(&translation).iter().any(|event| event.starts_with("Refused: ")), "{annotations}");
-    }
-}
-
-#[test]
-fn what_is_not_kept_is_named_and_the_ingress_is_served_without_it() {
-    for (name, value, event) in [
-        (
-            "configuration-snippet",
-            "deny all;",
-            "Refused: nginx.ingress.kubernetes.io/configuration-snippet: text for NGINX",
-        ),
-        ("server-snippet", "x", "Refused: nginx.ingress.kubernetes.io/server-snippet"),
-        ("custom-http-errors", "404,503", "Ignored: nginx.ingress.kubernetes.io/custom-http-errors: error pages"),
-        ("proxy-buffer-size", "8k", "Ignored: nginx.ingress.kubernetes.io/proxy-buffer-size: bodies are passed on"),
-        ("auth-signin", "https://x", "Ignored: nginx.ingress.kubernetes.io/auth-signin: the answer"),
-        ("no-such-thing", "x", "Ignored: nginx.ingress.kubernetes.io/no-such-thing: it is not kept"),
-        ("proxy-body-size", "big", "Ignored: nginx.ingress.kubernetes.io/proxy-body-size: \"big\" is not a size"),
-        ("proxy-read-timeout", "0", "Ignored: nginx.ingress.kubernetes.io/proxy-read-timeout: \"0\" is not a time"),
-        ("limit-rps", "0", "Ignored: nginx.ingress.kubernetes.io/limit-rps: \"0\" is not a number from 1 on"),
-        ("ssl-redirect", "yes", "Ignored: nginx.ingress.kubernetes.io/ssl-redirect: \"yes\" is not true or false"),
-        ("load-balance", "least_conn", "Ignored: nginx.ingress.kubernetes.io/load-balance: \"least_conn\""),
-        ("upstream-hash-by", "$host", "Ignored: nginx.ingress.kubernetes.io/upstream-hash-by: \"$host\""),
-    ] {
-        let translation = translated(&world(vec![simple(json!({ name: value }))]));
-        assert_eq!(lines(&translation), ["80 a.example/* > shop.web.80"], "{name}");
-        let all = events(&translation);
-        assert!(all.len() == 1 && all[0].starts_with(event), "{name}: {all:?}");
-    }
-    let mut other = simple(json!({}));
-    other["metadata"]["annotations"]["cert-manager.io/cluster-issuer"] = "x".into();
-    assert_eq!(events(&translated(&world(vec![other]))), [""; 0], "annotations of others are theirs");
 }
 
 #[test]

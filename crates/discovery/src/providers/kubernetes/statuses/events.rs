@@ -54,13 +54,13 @@ impl Event {
     }
 }
 
-/// Events about conditions that do not hold.
+/// Events about conditions that report a fault.
 pub fn of_statuses(statuses: &Statuses) -> Vec<Event> {
     let mut events = Vec::new();
     for ((kind, key), wanted) in statuses {
         let mut texts = BTreeSet::new();
         let mut add = |prefix: &str, conditions: &[Condition]| {
-            for condition in conditions.iter().filter(|one| !one.holds && !one.message.is_empty()) {
+            for condition in conditions.iter().filter(|one| one.is_fault() && !one.message.is_empty()) {
                 let message = format!("{prefix}{}", condition.message);
                 // Conditions repeat the fault of others.
                 if texts.insert(message.clone()) {
@@ -73,10 +73,7 @@ pub fn of_statuses(statuses: &Statuses) -> Vec<Event> {
             Says::Gateway { conditions, listeners, .. } | Says::ListenerSet { conditions, listeners } => {
                 add("", conditions);
                 for listener in listeners {
-                    // Without a conflict, this condition does not hold either.
-                    let faults: Vec<Condition> =
-                        listener.conditions.iter().filter(|one| one.of != "Conflicted").cloned().collect();
-                    add(&format!("listener {}: ", listener.name), &faults);
+                    add(&format!("listener {}: ", listener.name), &listener.conditions);
                 }
             }
             Says::Parents(parents) | Says::Ancestors(parents) => {

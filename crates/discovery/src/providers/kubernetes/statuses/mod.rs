@@ -1,7 +1,8 @@
 //! Answers to the authors of objects: the [`status`] of each object and [`events`] about it, written by the [`writer`] in the
-//! process that leads ([`leader`]).
+//! process that leads ([`leader`]). To the operator, the log names [`refusals`].
 
 pub mod events;
 pub mod leader;
+pub mod refusals;
 pub mod status;
 pub mod writer;

@@ -6,6 +6,12 @@ use crate::providers::kubernetes::world::store::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
+/// Condition of Routes of which some rules are not kept. It is there only if it holds (Gateway API, `RouteStatus`).
+pub const PARTIALLY_INVALID: &str = "PartiallyInvalid";
+
+/// Conditions that are faults if they hold.
+const FAULTS: [&str; 3] = ["Conflicted", "InsecureFrontendValidationMode", PARTIALLY_INVALID];
+
 /// Condition of an object, a listener, or a Route at one of its parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
@@ -23,6 +29,11 @@ impl Condition {
 
     pub fn no(of: &'static str, reason: &'static str, message: impl Into<String>) -> Condition {
         Condition { of, holds: false, reason, message: message.into() }
+    }
+
+    /// True if it reports a fault: most conditions do if they do not hold, and some if they hold.
+    pub fn is_fault(&self) -> bool {
+        self.holds == FAULTS.contains(&self.of)
     }
 }
 
@@ -163,12 +174,15 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The conditions of `now`, in which each of `wanted` replaces the one of its type. Those of other types stay.
+    /// The conditions of `now`, in which each of `wanted` replaces the one of its type. Those of other types stay, but for one
+    /// that is there only if it holds.
     fn conditions(&self, wanted: &[Condition], now: &Value) -> Value {
         let there = now["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let of = |one: &Value| wanted.iter().find(|wanted| one["type"] == wanted.of);
+        let stays = |one: &&Value| one["type"] != PARTIALLY_INVALID || of(one).is_some();
         let mut all: Vec<Value> = there
             .iter()
+            .filter(stays)
             .map(|one| of(one).map_or_else(|| one.clone(), |wanted| self.condition(wanted, Some(one))))
             .collect();
         let new = wanted.iter().filter(|wanted| !there.iter().any(|one| one["type"] == wanted.of));
@@ -275,6 +289,12 @@ mod tests {
         let changed = changed.over(&with_foreign, CONTROLLER, "later").expect("it differs");
         assert_eq!(changed["parents"][1]["conditions"][1], foreign);
         assert_eq!(changed["parents"][1]["conditions"][0]["lastTransitionTime"], "later");
+        let partly = Condition { of: PARTIALLY_INVALID, ..Condition::yes("", "UnsupportedValue") };
+        let partly = parents(vec![Condition::yes("Accepted", "Accepted"), partly]);
+        let partly = partly.over(&first, CONTROLLER, "later").expect("it differs");
+        assert_eq!(partly["parents"][1]["conditions"].as_array().map(Vec::len), Some(2));
+        let whole = wanted.over(&partly, CONTROLLER, "later").expect("it differs");
+        assert_eq!(whole["parents"][1]["conditions"].as_array().map(Vec::len), Some(1));
         let gone = Wanted { generation: 3, says: Says::Parents(Vec::new()) };
         assert_eq!(gone.over(&first, CONTROLLER, "later").expect("it differs")["parents"], json!([other]));
         assert_eq!(gone.over(&Value::Null, CONTROLLER, "later"), None);
