@@ -1,18 +1,34 @@
 //! Reasons why a request was not answered. See [`Fault`].
 
+use std::io::{self, ErrorKind};
+
 /// Error in words for operators.
 pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// Error with its causes, which those of hyper leave out. A cause that the text before it has already is not repeated.
+/// Error with its causes, which those of hyper leave out. A cause that the text before it has already is not repeated. A
+/// connection that the server has closed is called that, whatever was being read or written.
 pub fn reason(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes = || std::iter::successors(Some(error), |error| error.source());
+    if causes().any(is_close) {
+        return "the server closed the connection".to_owned();
+    }
     let mut texts: Vec<String> = Vec::new();
-    for text in causes.map(ToString::to_string) {
+    for text in causes().map(ToString::to_string) {
         if texts.last().is_none_or(|last| !last.contains(&text)) {
             texts.push(text);
         }
     }
     texts.join(": ")
+}
+
+/// True for the end of a connection that the other side has closed or reset.
+fn is_close(error: &(dyn std::error::Error + 'static)) -> bool {
+    let by_kind = |error: &io::Error| {
+        use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        matches!(error.kind(), ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof)
+    };
+    error.downcast_ref().is_some_and(by_kind)
+        || error.downcast_ref().is_some_and(|error: &hyper::Error| error.is_incomplete_message() || error.is_closed())
 }
 
 #[cfg(test)]
