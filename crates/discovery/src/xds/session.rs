@@ -241,7 +241,7 @@ impl<'a, P: Protocol> Session<'a, P> {
         }
         if self.confirm_at <= now {
             self.confirm_at = now + self.confirm_every;
-            self.topics.update_all(|seen| seen.confirmed += u64::from(seen.trouble.is_none()));
+            self.topics.confirm_all();
         }
         Ok(())
     }

@@ -120,6 +120,17 @@ impl Topics {
         });
     }
 
+    /// Confirms all clusters that are not in trouble. For the others nothing has changed.
+    pub fn confirm_all(&self) {
+        for topic in lock(&self.by_cluster).values() {
+            topic.send_if_modified(|seen| {
+                let is_good = seen.trouble.is_none();
+                seen.confirmed += u64::from(is_good);
+                is_good
+            });
+        }
+    }
+
     pub fn fail(&self, cluster: &str, why: String) {
         self.update(cluster, |seen| seen.trouble = Some(why));
     }
