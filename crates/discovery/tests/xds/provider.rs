@@ -195,7 +195,9 @@ async fn a_resource_that_cannot_be_kept_is_refused_by_name_and_the_last_one_stay
         };
         control.sees(refused("Listener", &["guarded: filter_chains[0]", "http_filters", "\"auth\""])).await;
         control.sees(refused("Cluster", &["api: lb_policy"])).await;
-        control.sees(refused("RouteConfiguration", &["main: not kept", "routes.route.internal_redirect_policy"])).await;
+        control
+            .sees(refused("RouteConfiguration", &["main: not supported here", "routes.route.internal_redirect_policy"]))
+            .await;
         edge.take().await;
         assert_eq!(edge.plan.to_toml(), before, "{form}");
         control.serve("3", &first_state());
