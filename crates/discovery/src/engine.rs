@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time after which the list is asked for again without an event: a connection may have died unseen.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The same, while the health of containers changes without an event. Podman 4.3 has none for it.
+/// Shorter time for lists with containers whose health changes without an event, as with Podman 4.3.
 const AGAIN_FOR_HEALTH: Duration = Duration::from_secs(5);
 
 /// Field of Podman's answers. Its lists lack ports and health, which Docker's have.

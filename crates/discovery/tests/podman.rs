@@ -4,14 +4,18 @@ use evenkeel_config::plan::Endpoint;
 use evenkeel_discovery::Discovery;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Storage and API of a Podman of the test's own.
 struct Podman {
     folder: PathBuf,
     service: Option<Child>,
+    /// Storages share locks and networks: the end of one stops containers of another.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Podman {
     /// Returns `None` where it cannot run.
@@ -23,9 +27,8 @@ impl Podman {
             evenkeel_peers::skip("containers need root here");
             return None;
         }
-        static STARTED: AtomicUsize = AtomicUsize::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("evenkeel-podman-{}-{number}", std::process::id()));
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = std::env::temp_dir().join(format!("evenkeel-podman-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let root = folder.join("root");
         std::fs::create_dir_all(root.join("bin")).expect("a folder");
@@ -35,7 +38,7 @@ impl Podman {
         let image = folder.join("image.tar");
         let packed = Command::new("tar").args(["-C", &root.display().to_string(), "-cf"]).arg(&image).arg(".").status();
         assert!(packed.expect("tar runs").success());
-        let mut podman = Podman { folder, service: None };
+        let mut podman = Podman { folder, service: None, _alone: alone };
         podman.run(&["import", "-q", &image.display().to_string(), "endpoint:1"]);
         podman.run(&["import", "-q", "-c", "EXPOSE 80", &image.display().to_string(), "exposing:1"]);
         podman.serve();
@@ -101,6 +104,22 @@ impl Podman {
         arguments.extend(options);
         arguments.extend([image, "/bin/busybox", "sleep", "1000"]);
         self.try_run(&arguments)
+    }
+
+    /// Runs the health check of a container until it has a result. Without systemd, nothing else runs it.
+    fn check_until(&self, name: &str, wanted: &str) {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let run = self.try_run(&["healthcheck", "run", name]);
+            let mut inspect = self.command();
+            inspect.args(["inspect", "--format", "{{.State.Health.Status}}", name]);
+            let output = inspect.output().expect("podman runs");
+            let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if found == wanted {
+                return;
+            }
+            assert!(Instant::now() < until, "{found:?}, not {wanted:?}: {run:?}");
+        }
     }
 
     /// Follows the containers of the pool.
@@ -189,11 +208,10 @@ async fn a_container_counts_while_its_health_check_passes() {
     podman.start_container("b", &["evenkeel.port=18082"]);
     let mut discovery = podman.follow().await;
     becomes(&mut discovery, &["b 127.0.0.1:18082 1"]).await;
-    // Without systemd, nothing else runs the check.
     podman.run(&["exec", "a", "/bin/busybox", "touch", "/tmp/ok"]);
-    podman.run(&["healthcheck", "run", "a"]);
+    podman.check_until("a", "healthy");
     becomes(&mut discovery, &["a 127.0.0.1:18081 1", "b 127.0.0.1:18082 1"]).await;
     podman.run(&["exec", "a", "/bin/busybox", "rm", "/tmp/ok"]);
-    podman.try_run(&["healthcheck", "run", "a"]).expect_err("it fails");
+    podman.check_until("a", "unhealthy");
     becomes(&mut discovery, &["b 127.0.0.1:18082 1"]).await;
 }
