@@ -67,6 +67,7 @@ pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
 pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
+pub use nearest::nearest;
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};

@@ -99,12 +99,14 @@ fn key(namespace: &str, name: &str) -> Key {
     (namespace.into(), name.into())
 }
 
-/// Returns a client with the credentials as they are now.
+/// Returns a client with the credentials as they are now, and the URL that it asks.
 ///
 /// # Errors
 /// If they cannot be read.
-pub async fn connect(server: &KubernetesServer) -> Result<Client, Fault> {
-    Ok(ClientBuilder::try_from(config(server).await?)?.build())
+pub async fn connect(server: &KubernetesServer) -> Result<(Client, String), Fault> {
+    let config = config(server).await?;
+    let url = config.cluster_url.to_string();
+    Ok((ClientBuilder::try_from(config)?.build(), url))
 }
 
 /// Identity of a cluster, as far as it may be known: that of its namespace `kube-system`. A store that has lost everything makes
@@ -113,11 +115,11 @@ pub async fn connect(server: &KubernetesServer) -> Result<Client, Fault> {
 pub struct Identity(Arc<Mutex<Option<String>>>);
 
 impl Identity {
-    /// Checks that an API server belongs to the cluster of before.
+    /// Checks that the API server at a URL belongs to the cluster of before.
     ///
     /// # Errors
     /// If it is that of another cluster, or it does not answer.
-    pub async fn check(&self, client: &Client) -> Result<(), String> {
+    pub async fn check(&self, client: &Client, url: &str) -> Result<(), String> {
         let request =
             hyper::Request::get("/api/v1/namespaces/kube-system").body(Vec::new()).map_err(|e| e.to_string())?;
         let found = match client.request::<Value>(request).await {
@@ -126,7 +128,7 @@ impl Identity {
             Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => None,
             // A new cluster makes it after its start.
             Err(kube::Error::Api(status)) if status.code == 404 => Some(String::new()),
-            Err(error) => return Err(reason(&error)),
+            Err(error) => return Err(format!("{url}: {}", reason(&error))),
         };
         let Some(found) = found else { return Ok(()) };
         let mut known = lock(&self.0);
@@ -173,7 +175,7 @@ impl Watching {
         let mut backoff = Backoff::new(EndpointId::of(&format!("{:?} {:?}", self.server, self.namespace)).0);
         loop {
             let connected = match self.client().await {
-                Ok((client, answers)) => identity.check(&client).await.map(|()| (client, answers)),
+                Ok((client, url, answers)) => identity.check(&client, &url).await.map(|()| (client, answers)),
                 Err(error) => Err(reason(&*error)),
             };
             let why = match connected {
@@ -196,9 +198,10 @@ impl Watching {
         }
     }
 
-    /// Returns a client with the credentials as they are now, and what notes its answers.
-    async fn client(&self) -> Result<(Client, Arc<Notify>), Fault> {
+    /// Returns a client with the credentials as they are now, the URL that it asks, and what notes its answers.
+    async fn client(&self) -> Result<(Client, String, Arc<Notify>), Fault> {
         let config = config(&self.server).await?;
+        let url = config.cluster_url.to_string();
         let answers = Arc::new(Notify::new());
         let noted = answers.clone();
         let layer = MapResponseLayer::new(move |response: hyper::Response<_>| {
@@ -207,7 +210,7 @@ impl Watching {
             }
             response
         });
-        Ok((ClientBuilder::try_from(config)?.with_layer(&layer).build(), answers))
+        Ok((ClientBuilder::try_from(config)?.with_layer(&layer).build(), url, answers))
     }
 
     /// Follows a stream of events until it fails, and returns the reason. It is not continued, although it could be: the

@@ -94,9 +94,12 @@ pub fn of_pool(entry: &Value) -> Result<Endpoint, String> {
     one.into_iter().next().ok_or_else(|| "this is not an endpoint".to_owned())
 }
 
-/// Weight of an endpoint; larger ones than endpoints can have count as the largest.
-pub fn weight(weight: u64) -> u16 {
-    u16::try_from(weight).unwrap_or(u16::MAX)
+/// Weight of an endpoint.
+///
+/// # Errors
+/// The weight is larger than endpoints can have.
+pub fn weight(weight: u64) -> Result<u16, String> {
+    u16::try_from(weight).map_err(|_| format!("weight {weight} is not from 0 to 65535"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Calls of gRPC, side by side over one connection of `fetch`. See [`Calls`].
 
-use evenkeel_fetch::{Fault, Server, Streams};
+use evenkeel_fetch::{Fault, Server, Streams, is_close};
 use hyper::body::Incoming;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Request, Response, Uri};
@@ -100,6 +100,9 @@ impl Service<Request<Body>> for Calls {
 
 /// Reason of a failed call, in one line.
 pub fn reason(status: &Status) -> String {
+    if let Some(cause) = status.source().filter(|cause| is_close(*cause)) {
+        return evenkeel_fetch::reason(cause);
+    }
     let mut texts = vec![status.message().to_owned()];
     let mut cause = status.source();
     while let Some(error) = cause {

@@ -21,6 +21,8 @@ pub struct Out {
     /// DNS name that it resolves, if any.
     name: Option<String>,
     allow_empty: bool,
+    /// Parts that were last logged as ignored.
+    ignored: Vec<String>,
     kept: Arc<Mutex<Kept>>,
     news: Arc<Pending>,
     answered: watch::Sender<bool>,
@@ -74,7 +76,7 @@ pub fn channel(
     let (answered, first) = watch::channel(before.is_some());
     let kept = Arc::new(Mutex::new(before.unwrap_or_default()));
     let other = In { kept: kept.clone(), answered: first };
-    (Out { pool, source, name, allow_empty, kept, news, answered }, other)
+    (Out { pool, source, name, allow_empty, ignored: Vec::new(), kept, news, answered }, other)
 }
 
 impl Out {
@@ -101,12 +103,25 @@ impl Out {
         self.answered.send_replace(true);
     }
 
+    /// Logs parts of a list that mean nothing here, although its endpoints are used, unless they are those of before.
+    pub fn ignore(&mut self, parts: Vec<String>) {
+        if parts == self.ignored {
+            return;
+        }
+        if !parts.is_empty() {
+            let (pool, source) = (&*self.pool, &*self.source);
+            let first = first(&parts);
+            tracing::warn!(pool, source, parts = parts.len(), first, "parts of the list are ignored");
+        }
+        self.ignored = parts;
+    }
+
     fn log_skipped(&self, skipped: &[String]) {
         let (pool, source) = (&*self.pool, &*self.source);
         match skipped.len() {
             0 => tracing::info!(pool, source, "no entry of the list is left out any more"),
             entries => {
-                let first = skipped.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ");
+                let first = first(skipped);
                 tracing::warn!(pool, source, entries, first, "entries of the list are left out");
             }
         }
@@ -128,7 +143,7 @@ impl Out {
                     pool,
                     source,
                     endpoints,
-                    "no endpoints found; keeping the last known ones (allow_empty)"
+                    "no endpoints found; keeping the last known ones, as allow_empty is not set"
                 );
             }
             News::Failing(why) if endpoints == 0 => match &self.name {
@@ -165,6 +180,10 @@ impl In {
 /// Time since 1970, by the wall clock.
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
+fn first(reasons: &[String]) -> String {
+    reasons.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 
 fn listed(names: &[Arc<str>]) -> String {

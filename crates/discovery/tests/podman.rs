@@ -1,15 +1,21 @@
 //! Pools that follow containers of the real Podman, over the API that it shares with Docker.
 
+use evenkeel_config::plan::Endpoint;
 use evenkeel_discovery::Discovery;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Storage and API of a Podman of the test's own.
 struct Podman {
     folder: PathBuf,
     service: Option<Child>,
+    /// Storages share locks and networks: the end of one stops containers of another.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Podman {
     /// Returns `None` where it cannot run.
@@ -21,6 +27,7 @@ impl Podman {
             evenkeel_peers::skip("containers need root here");
             return None;
         }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = std::env::temp_dir().join(format!("evenkeel-podman-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let root = folder.join("root");
@@ -31,8 +38,9 @@ impl Podman {
         let image = folder.join("image.tar");
         let packed = Command::new("tar").args(["-C", &root.display().to_string(), "-cf"]).arg(&image).arg(".").status();
         assert!(packed.expect("tar runs").success());
-        let mut podman = Podman { folder, service: None };
+        let mut podman = Podman { folder, service: None, _alone: alone };
         podman.run(&["import", "-q", &image.display().to_string(), "endpoint:1"]);
+        podman.run(&["import", "-q", "-c", "EXPOSE 80", &image.display().to_string(), "exposing:1"]);
         podman.serve();
         Some(podman)
     }
@@ -46,8 +54,15 @@ impl Podman {
     }
 
     fn run(&self, arguments: &[&str]) {
+        if let Err(why) = self.try_run(arguments) {
+            panic!("{arguments:?}: {why}");
+        }
+    }
+
+    fn try_run(&self, arguments: &[&str]) -> Result<(), String> {
         let output = self.command().args(arguments).output().expect("podman runs");
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let why = || String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(()).ok_or_else(why)
     }
 
     fn socket(&self) -> PathBuf {
@@ -77,11 +92,48 @@ impl Podman {
 
     /// Starts a container in the network of the host, that the label of a pool names.
     fn start_container(&self, name: &str, labels: &[&str]) {
-        let mut arguments = vec!["run", "-d", "--name", name, "--network", "host", "--label", "pool=web"];
+        let mut options = vec!["--network", "host"];
+        labels.iter().for_each(|label| options.extend(["--label", label]));
+        self.start_image(name, "endpoint:1", &options).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+
+    /// Starts a container of an image, that the label of a pool names.
+    fn start_image(&self, name: &str, image: &str, options: &[&str]) -> Result<(), String> {
+        let mut arguments = vec!["run", "-d", "--name", name, "--label", "pool=web"];
         arguments.extend(["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]);
-        labels.iter().for_each(|label| arguments.extend(["--label", label]));
-        arguments.extend(["endpoint:1", "/bin/busybox", "sleep", "1000"]);
-        self.run(&arguments);
+        arguments.extend(options);
+        arguments.extend([image, "/bin/busybox", "sleep", "1000"]);
+        self.try_run(&arguments)
+    }
+
+    /// Runs the health check of a container until it has a result. Without systemd, nothing else runs it.
+    fn check_until(&self, name: &str, wanted: &str) {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let run = self.try_run(&["healthcheck", "run", name]);
+            let mut inspect = self.command();
+            inspect.args(["inspect", "--format", "{{.State.Health.Status}}", name]);
+            let output = inspect.output().expect("podman runs");
+            let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            if found == wanted {
+                return;
+            }
+            assert!(Instant::now() < until, "{found:?}, not {wanted:?}: {run:?}");
+        }
+    }
+
+    /// Follows the containers of the pool.
+    async fn follow(&self) -> Discovery {
+        let text = format!(
+            "[discovery.docker]\nurl = 'unix:{}'\n[listener.web]\nbind = ['127.0.0.1:1']\npool = 'web'\n\
+             [pool.web]\ndiscover = {{ docker = {{ labels = ['pool=web'] }} }}\n",
+            self.socket().display()
+        );
+        let plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a plan");
+        let discovery = Discovery::default();
+        let following = discovery.follow(&plan).await;
+        discovery.keep(following);
+        discovery
     }
 }
 
@@ -94,11 +146,18 @@ impl Drop for Podman {
     }
 }
 
+/// Endpoint as tests compare it, without the address that Podman chose in a network of its own.
+fn shown(endpoint: &Endpoint) -> String {
+    let addr = endpoint.addr.to_string();
+    let port = addr.rsplit(':').next().unwrap_or_default();
+    let addr = if addr.starts_with("127.0.0.1:") { addr } else { format!("OWN:{port}") };
+    format!("{} {addr} {}", endpoint.name, endpoint.weight)
+}
+
 async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
-        let mut found: Vec<String> =
-            discovery.lists()[0].1.iter().map(|e| format!("{} {} {}", e.name, e.addr, e.weight)).collect();
+        let mut found: Vec<String> = discovery.lists()[0].1.iter().map(shown).collect();
         found.sort();
         if found == wanted {
             return;
@@ -112,15 +171,7 @@ async fn becomes(discovery: &mut Discovery, wanted: &[&str]) {
 async fn containers_come_and_go_and_stay_while_the_engine_is_away() {
     let Some(mut podman) = Podman::start() else { return };
     podman.start_container("a", &["evenkeel.port=18081"]);
-    let text = format!(
-        "[discovery.docker]\nurl = 'unix:{}'\n[listener.web]\nbind = ['127.0.0.1:1']\npool = 'web'\n\
-         [pool.web]\ndiscover = {{ docker = {{ labels = ['pool=web'] }} }}\n",
-        podman.socket().display()
-    );
-    let plan = evenkeel_config::parse_str("test.toml", &text, &|_| None).plan.expect("a plan");
-    let mut discovery = Discovery::default();
-    let following = discovery.follow(&plan).await;
-    discovery.keep(following);
+    let mut discovery = podman.follow().await;
     becomes(&mut discovery, &["a 127.0.0.1:18081 1"]).await;
     podman.start_container("b", &["evenkeel.port=18082", "evenkeel.weight=5"]);
     podman.start_container("other", &["evenkeel.port=nonsense"]);
@@ -131,4 +182,36 @@ async fn containers_come_and_go_and_stay_while_the_engine_is_away() {
     assert_eq!(discovery.lists()[0].1.len(), 2);
     podman.serve();
     becomes(&mut discovery, &["b 127.0.0.1:18082 5"]).await;
+}
+
+#[tokio::test]
+async fn ports_that_lists_of_podman_lack_are_those_that_the_image_exposes_and_the_container_publishes() {
+    let Some(podman) = Podman::start() else { return };
+    if podman.start_image("exposing", "exposing:1", &[]).is_err() {
+        return evenkeel_peers::skip("containers get no network of their own here");
+    }
+    // Podman joins consecutive ports in its list, which has only the first of these.
+    podman.start_image("two", "endpoint:1", &["--expose", "80", "--expose", "81"]).expect("it has a network");
+    podman.start_image("same", "endpoint:1", &["-p", "127.0.0.1:18097-18098:80-81"]).expect("the ports are free");
+    podman.start_image("one", "endpoint:1", &["--expose", "82"]).expect("it has a network");
+    let mut discovery = podman.follow().await;
+    becomes(&mut discovery, &["exposing OWN:80 1", "one OWN:82 1"]).await;
+}
+
+#[tokio::test]
+async fn a_container_counts_while_its_health_check_passes() {
+    let Some(podman) = Podman::start() else { return };
+    let check = r#"["/bin/busybox","test","-e","/tmp/ok"]"#;
+    let options =
+        ["--network", "host", "--label", "evenkeel.port=18081", "--health-cmd", check, "--health-retries", "1"];
+    podman.start_image("a", "endpoint:1", &options).expect("it starts");
+    podman.start_container("b", &["evenkeel.port=18082"]);
+    let mut discovery = podman.follow().await;
+    becomes(&mut discovery, &["b 127.0.0.1:18082 1"]).await;
+    podman.run(&["exec", "a", "/bin/busybox", "touch", "/tmp/ok"]);
+    podman.check_until("a", "healthy");
+    becomes(&mut discovery, &["a 127.0.0.1:18081 1", "b 127.0.0.1:18082 1"]).await;
+    podman.run(&["exec", "a", "/bin/busybox", "rm", "/tmp/ok"]);
+    podman.check_until("a", "unhealthy");
+    becomes(&mut discovery, &["b 127.0.0.1:18082 1"]).await;
 }

@@ -15,7 +15,7 @@ mod socket;
 pub mod streams;
 
 pub use client::Client;
-pub use fault::{Fault, reason};
+pub use fault::{Fault, is_close, reason};
 pub use lines::Lines;
 pub use server::Server;
 pub use streams::Streams;

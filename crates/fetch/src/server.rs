@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use hyper::header::HeaderValue;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Largest secret in a file, in bytes.
@@ -24,6 +25,16 @@ pub(crate) enum Place {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16 },
     Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp { host, port } | Place::Tls { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Place::Tcp { host, port } | Place::Tls { host, port } => write!(f, "{host}:{port}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 impl Server {

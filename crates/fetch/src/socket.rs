@@ -1,6 +1,6 @@
 //! Sockets to servers, with TLS where their URL wants it.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, reason};
 use crate::server::{Place, Server};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +21,12 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}
 /// Connects to a server. `protocols` are offered by ALPN, over TLS.
 ///
 /// # Errors
-/// The server cannot be reached, or its certificate is not trusted.
+/// The server cannot be reached, or its certificate is not trusted. The text names the address.
 pub(crate) async fn open(server: &Server, protocols: &[&[u8]]) -> Result<Box<dyn Socket>, Fault> {
+    let place = &server.place;
     match timeout(CONNECT, connect(server, protocols)).await {
-        Ok(connected) => connected,
-        Err(_) => Err(format!("no connection within {CONNECT:?}").into()),
+        Ok(connected) => connected.map_err(|error| format!("cannot connect to {place}: {}", reason(&*error)).into()),
+        Err(_) => Err(format!("cannot connect to {place} within {CONNECT:?}").into()),
     }
 }
 

@@ -87,9 +87,39 @@ async fn answers_that_are_too_large_or_break_off_are_errors() {
         errors.push(client.whole(get("/"), 4096).await.expect_err("it is none").to_string());
     }
     assert_eq!(errors[0], "the answer is larger than 4 KiB");
-    assert!(errors[1].contains("end of file") || errors[1].contains("before message completed"), "{}", errors[1]);
+    assert_eq!(errors[1], "the server closed the connection");
     assert!(errors[2].contains("invalid HTTP"), "{}", errors[2]);
     assert!(client.whole(get("/"), 4096).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_resets_is_called_closed() {
+    let (listener, mut client) = listener().await;
+    tokio::spawn(async move {
+        for has_head in [false, true] {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            if has_head {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\na").await.expect("it takes it");
+            }
+            stream.set_zero_linger().expect("a socket");
+        }
+    });
+    for _ in 0..2 {
+        let error = client.whole(get("/"), 4096).await.expect_err("it is reset").to_string();
+        assert_eq!(error, "the server closed the connection");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_connected_to_is_named() {
+    let (listener, mut client) = listener().await;
+    let addr = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let error = client.whole(get("/"), 1024).await.expect_err("nobody listens").to_string();
+    assert!(error.starts_with(&format!("cannot connect to {addr}: Connection refused")), "{error}");
+    let mut client = Client::new(Server::at("unix:/nowhere/a.sock").expect("a socket"));
+    let error = client.whole(get("/"), 1024).await.expect_err("nobody listens").to_string();
+    assert!(error.starts_with("cannot connect to unix:/nowhere/a.sock: No such file"), "{error}");
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ pub(super) fn collector(text: &str) -> Result<(), Misfit> {
 
 /// Checks the URL of a server whose API is asked: with or without TLS, no query; or a Unix socket.
 pub(super) fn server(text: &str) -> Result<(), Misfit> {
-    const AS: &str = "write \"http://127.0.0.1:8500\", or \"unix:/run/api.sock\"";
+    const AS: &str = "write \"http://HOST:PORT\", \"https://HOST:PORT\" or \"unix:/PATH\"";
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') && path.len() <= UNIX_MAX && !path.contains('\0') {
             true => Ok(()),
@@ -76,12 +76,21 @@ pub(super) fn server(text: &str) -> Result<(), Misfit> {
         };
     }
     let Some(rest) = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")) else {
-        return Err(bad(text, "it has no \"http://\" or \"https://\"", AS));
+        let like = with_scheme(text);
+        return Err(bad(text, "it has no \"http://\" or \"https://\"", like.as_deref().unwrap_or(AS)));
     };
-    if rest.contains('?') {
-        return Err(bad(text, "a path is appended to it", AS));
+    if let Some((base, _)) = text.split_once('?') {
+        return Err(bad(text, "a path is appended to it", &format!("write {}", quoted(base))));
     }
     behind_scheme(text, rest, AS)
+}
+
+/// Help for an address that has no scheme, or one like `tcp://`, as `DOCKER_HOST` may have.
+fn with_scheme(text: &str) -> Option<String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let urls = [format!("http://{rest}"), format!("https://{rest}")];
+    let is_one = !rest.contains('?') && behind_scheme(&urls[1], rest, "").is_ok();
+    is_one.then(|| format!("write {} or {}", quoted(&urls[0]), quoted(&urls[1])))
 }
 
 /// Checks the URL of a list: with or without TLS.
@@ -138,6 +147,19 @@ mod tests {
         assert!(collector("http://[::1]:4318/otlp").is_ok());
         for bad in ["127.0.0.1:4318", "grpc://a:4317", "http://", "http://a?b", "http://a b"] {
             assert!(collector(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn help_for_the_url_of_a_server_has_the_address_that_was_written() {
+        for (text, help) in [
+            ("tcp://127.0.0.1:2375", "write \"http://127.0.0.1:2375\" or \"https://127.0.0.1:2375\""),
+            ("consul:8500", "write \"http://consul:8500\" or \"https://consul:8500\""),
+            ("http://a:4646?region=eu", "write \"http://a:4646\""),
+            ("unix:docker.sock", "write \"http://HOST:PORT\", \"https://HOST:PORT\" or \"unix:/PATH\""),
+            ("", "write \"http://HOST:PORT\", \"https://HOST:PORT\" or \"unix:/PATH\""),
+        ] {
+            assert_eq!(server(text).expect_err("it is not a URL").help, help);
         }
     }
 }

@@ -103,7 +103,7 @@ impl Members {
                     self.found.notify_waiters();
                     return Ok(member);
                 }
-                Err(error) => reasons.push(format!("{}: {error}", urls[at])),
+                Err(error) => reasons.push(error.to_string()),
             }
         }
         let why = reasons.join("; ");

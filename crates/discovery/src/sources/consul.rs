@@ -157,7 +157,7 @@ fn one_of(Instance { node, service, checks }: Instance, consul: &Consul) -> Resu
     let zone = zone.chain([node.datacenter]).find(|zone| !zone.is_empty());
     let found = endpoint(&format!("{}/{}", node.node, service.id), address(host, port)?);
     Ok(Some(Endpoint {
-        weight: weight(if has("warning") { weights.warning } else { weights.passing }),
+        weight: weight(if has("warning") { weights.warning } else { weights.passing })?,
         drain: checks.iter().any(Check::is_maintenance),
         zone: zone.map(Into::into),
         ..found
@@ -203,6 +203,7 @@ mod tests {
              "Checks":[{"CheckID":"http","Status":"critical"}]},
             {"Node":{"Node":"n4","Address":"10.0.0.4"},"Service":{"ID":"web-4","Port":80},
              "Checks":[{"CheckID":"_service_maintenance:web-4","Status":"critical"}]},
+            {"Node":{"Node":"n6","Address":"10.0.0.6"},"Service":{"ID":"web-6","Port":80,"Weights":{"Passing":65536,"Warning":1}}},
             {"Node":{"Node":"n5","Address":"node.inside"},"Service":{"ID":"web-5","Port":80},"Checks":null}
         ]"#;
         let list = instances(body, &consul()).expect("a list");
@@ -219,7 +220,8 @@ mod tests {
                 ("n4/web-4", "10.0.0.4:80".into(), 1, true, None),
             ]
         );
-        assert!(list.skipped[0].contains("\"node.inside\" is not an IP address"), "{:?}", list.skipped);
+        assert!(list.skipped[0].contains("weight 65536 is not from 0 to 65535"), "{:?}", list.skipped);
+        assert!(list.skipped[1].contains("\"node.inside\" is not an IP address"), "{:?}", list.skipped);
     }
 
     #[test]

@@ -6,18 +6,25 @@ use crate::entries::{address, endpoint, weight};
 use crate::kept::{Answer, List};
 use crate::out::Out;
 use crate::registry::never;
+use evenkeel_config::nearest;
 use evenkeel_config::plan::{Docker, Endpoint};
+use std::sync::Arc;
 
-/// Tiers of a pool, of which a label names one by its number from 0.
-const TIERS: u64 = 16;
+/// Labels of containers that set something of their endpoint, after `evenkeel.`, and the one that the guide chooses
+/// containers by.
+const LABELS: [&str; 7] = ["drain", "network", "pool", "port", "priority", "weight", "zone"];
 
 /// Follows the containers that a pool means, forever.
 pub(super) async fn run(docker: Docker, context: Context, mut out: Out) -> ! {
+    let docker = Arc::new(docker);
     let engine = context.docker.get(&docker.server, || Engine::follow(docker.server.clone()));
-    let mut seen = engine.seen();
+    let mut seen = engine.seen(&docker);
     loop {
         let answer = match &*seen.borrow_and_update() {
-            Some(Ok(containers)) => Some(Answer::List(list(containers, &docker))),
+            Some(Ok(containers)) => {
+                out.ignore(unknown(containers, &docker, |label| engine.is_chosen_by(label)));
+                Some(Answer::List(list(containers, &docker)))
+            }
             Some(Err(why)) => Some(Answer::Failed(why.clone())),
             None => None,
         };
@@ -30,13 +37,30 @@ pub(super) async fn run(docker: Docker, context: Context, mut out: Out) -> ! {
     }
 }
 
+/// Containers of a pool that may get requests.
+fn meant<'c>(containers: &'c [Container], docker: &'c Docker) -> impl Iterator<Item = &'c Container> {
+    let has_all = |container: &&Container| docker.labels.iter().all(|label| container.has(label));
+    containers.iter().filter(has_all).filter(|container| container.serves())
+}
+
+/// Labels of a pool's containers that begin like those of [`LABELS`], and that nothing reads.
+fn unknown(containers: &[Container], docker: &Docker, is_chosen_by: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut all = Vec::new();
+    for container in meant(containers, docker) {
+        for label in container.label_names().filter(|label| !is_chosen_by(label)) {
+            let Some(name) = label.strip_prefix("evenkeel.").filter(|name| !LABELS.contains(name)) else { continue };
+            let near = nearest(name, LABELS).map(|near| format!(" (did you mean evenkeel.{near}?)"));
+            all.push(format!("{}: unknown label {label}{}", container.name(), near.unwrap_or_default()));
+        }
+    }
+    all.sort();
+    all
+}
+
 /// Endpoints of a pool among the containers of an engine.
 fn list(containers: &[Container], docker: &Docker) -> List {
     let mut list = List::default();
-    for container in containers.iter().filter(|container| docker.labels.iter().all(|label| container.has(label))) {
-        if !container.serves() {
-            continue;
-        }
+    for container in meant(containers, docker) {
         match one_of(container, docker) {
             Ok(endpoint) => list.endpoints.push(endpoint),
             Err(why) => list.skipped.push(format!("{}: {why}", container.name())),
@@ -48,20 +72,21 @@ fn list(containers: &[Container], docker: &Docker) -> List {
 }
 
 fn one_of(container: &Container, docker: &Docker) -> Result<Endpoint, String> {
-    let port = match container.number("evenkeel.port")?.or(docker.port.map(u64::from)) {
+    let port = match container.number("evenkeel.port", 1, 65_535)?.or(docker.port.map(u64::from)) {
         Some(port) => port,
         None => only_port(container)?,
     };
     let found = endpoint(container.name(), address(&host(container, docker)?, port)?);
-    let priority = match container.number("evenkeel.priority")? {
-        Some(tier) if tier < TIERS => tier as u8,
-        Some(tier) => return Err(format!("label evenkeel.priority: {tier} is not from 0 to 15")),
-        None => 0,
+    let drain = match container.label("evenkeel.drain").map(str::trim) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(format!("label evenkeel.drain: {other:?} is not \"true\" or \"false\"")),
     };
+    let small = |found: Option<u64>| found.and_then(|number| u8::try_from(number).ok());
     Ok(Endpoint {
-        weight: container.number("evenkeel.weight")?.map_or(found.weight, weight),
-        priority,
-        drain: container.label("evenkeel.drain") == Some("true"),
+        weight: container.number("evenkeel.weight", 0, 65_535)?.map_or(Ok(found.weight), weight)?,
+        priority: small(container.number("evenkeel.priority", 0, 15)?).unwrap_or_default(),
+        drain,
         zone: container.label("evenkeel.zone").filter(|zone| !zone.is_empty()).map(Into::into),
         ..found
     })
@@ -140,11 +165,45 @@ mod tests {
             one("young", web, "Up 1 second (health: starting)"),
             one("other", r#"{"pool":"api"}"#, "Up 5 minutes"),
             one("gone", web, "Exited (0) 5 minutes ago"),
-            one("wrong", r#"{"pool":"web","evenkeel.weight":"much"}"#, "Up 5 minutes"),
         ];
         let (endpoints, skipped) = found(&format!("[{}]", all.join(",")), &docker());
         assert_eq!(endpoints, ["a 172.18.0.2:80 3 1 true", "b 172.18.0.2:80 1 0 false"]);
-        assert_eq!(skipped, ["wrong: label evenkeel.weight: \"much\" is not a number"]);
+        assert!(skipped.is_empty(), "{skipped:?}");
+    }
+
+    #[test]
+    fn values_of_labels_that_mean_nothing_are_named_and_so_are_labels_that_nothing_reads() {
+        let container = |name: &str, label: &str, value: &str| {
+            format!(
+                r#"{{"Id":"x","Names":["/{name}"],"Labels":{{"pool":"web","{label}":"{value}"}},"Status":"Up 1 second",
+                "Ports":[{{"PrivatePort":80,"Type":"tcp"}}],"NetworkSettings":{{"Networks":{{"a":{{"IPAddress":"10.0.0.1"}}}}}}}}"#
+            )
+        };
+        let wrong = [
+            ("evenkeel.weight", "much", "label evenkeel.weight: \"much\" is not a number"),
+            ("evenkeel.weight", "70000", "label evenkeel.weight: 70000 is not from 0 to 65535"),
+            ("evenkeel.priority", "16", "label evenkeel.priority: 16 is not from 0 to 15"),
+            ("evenkeel.port", "0", "label evenkeel.port: 0 is not from 1 to 65535"),
+            ("evenkeel.drain", "yes", "label evenkeel.drain: \"yes\" is not \"true\" or \"false\""),
+            ("evenkeel.drain", "1", "label evenkeel.drain: \"1\" is not \"true\" or \"false\""),
+        ];
+        for (label, value, why) in wrong {
+            let (endpoints, skipped) = found(&format!("[{}]", container("c", label, value)), &docker());
+            assert_eq!((endpoints.len(), skipped), (0, vec![format!("c: {why}")]));
+        }
+        let (endpoints, _) = found(&format!("[{}]", container("c", "evenkeel.weight", "65535")), &docker());
+        assert_eq!(endpoints, ["c 10.0.0.1:80 65535 0 false"]);
+
+        let all = [("a", "evenkeel.wieght"), ("b", "evenkeel.colour"), ("c", "evenkeel.team"), ("d", "other.weight")];
+        let all: Vec<String> = all.iter().map(|(name, label)| container(name, label, "1")).collect();
+        let text = format!("[{}]", all.join(","));
+        assert_eq!(found(&text, &docker()).0.len(), 4, "they are endpoints all the same");
+        let containers: Vec<Container> = serde_json::from_str(&text).expect("containers");
+        let unknown = unknown(&containers, &docker(), |label| label == "evenkeel.team");
+        assert_eq!(
+            unknown,
+            ["a: unknown label evenkeel.wieght (did you mean evenkeel.weight?)", "b: unknown label evenkeel.colour"]
+        );
     }
 
     #[test]

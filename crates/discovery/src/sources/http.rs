@@ -189,9 +189,9 @@ fn of_group(target: &str, labels: &HashMap<String, String>) -> Result<Endpoint, 
     let (host, port) = target.rsplit_once(':').ok_or("it has no port")?;
     let port = port.parse().map_err(|_| format!("{port:?} is not a port"))?;
     let found = endpoint("", address(host.trim_matches(['[', ']']), port)?);
-    let number = |text: &String| text.parse().map_err(|_| format!("{text:?} is not a weight"));
+    let number = |text: &String| text.parse().map_err(|_| format!("{text:?} is not a weight")).and_then(weight);
     Ok(Endpoint {
-        weight: labels.get("weight").map(number).transpose()?.map_or(found.weight, weight),
+        weight: labels.get("weight").map(number).transpose()?.unwrap_or(found.weight),
         zone: labels.get("zone").filter(|zone| !zone.is_empty()).map(|zone| zone.as_str().into()),
         ..found
     })
@@ -223,14 +223,19 @@ mod tests {
 
     #[test]
     fn bad_entries_are_left_out_with_their_reason() {
-        let text = r#"[{"targets": ["10.0.0.1:0", "a:80", "10.0.0.2:80"]}, {"addr": "10.0.0.3"}, {"addr": "10.0.0.4:80", "weight": -1}, 7]"#;
+        let text = r#"[{"targets": ["10.0.0.1:0", "a:80", "10.0.0.2:80"]}, {"addr": "10.0.0.3"}, {"addr": "10.0.0.4:80", "weight": -1}, 7,
+            {"targets": ["10.0.0.5:80"], "labels": {"weight": "70000"}}]"#;
         let list = read(&Bytes::from(text)).expect("a list");
         assert_eq!(list.endpoints.len(), 1);
         let why = list.skipped.join("\n");
-        assert_eq!(list.skipped.len(), 5, "{why}");
-        for part in
-            ["10.0.0.1:0: 0 is not a port", "a:80: \"a\" is not an IP address", "it has no port", "out of range"]
-        {
+        assert_eq!(list.skipped.len(), 6, "{why}");
+        for part in [
+            "10.0.0.1:0: 0 is not a port",
+            "a:80: \"a\" is not an IP address",
+            "it has no port",
+            "out of range",
+            "10.0.0.5:80: weight 70000 is not from 0 to 65535",
+        ] {
             assert!(why.contains(part), "{why}");
         }
     }

@@ -17,6 +17,13 @@ const TIERS: u32 = 16;
 /// Reasons for a refusal that are reported, at most.
 const REASONS: usize = 5;
 
+/// Endpoints of an assignment, and the parts of it that mean nothing here.
+#[derive(Debug, Default)]
+pub struct Assigned {
+    pub list: List,
+    pub ignored: Vec<String>,
+}
+
 /// Endpoint of an assignment: what becomes of it.
 enum Read {
     Used(Endpoint, u32),
@@ -40,7 +47,7 @@ pub enum Hosts {
 ///
 /// # Errors
 /// The parts that are invalid, by which the assignment as a whole is to be refused.
-pub fn list(assignment: &ClusterLoadAssignment) -> Result<List, String> {
+pub fn list(assignment: &ClusterLoadAssignment) -> Result<Assigned, String> {
     list_of(assignment, Hosts::Addresses)
 }
 
@@ -48,7 +55,7 @@ pub fn list(assignment: &ClusterLoadAssignment) -> Result<List, String> {
 ///
 /// # Errors
 /// The parts that are invalid, by which the assignment as a whole is to be refused.
-pub fn list_of(assignment: &ClusterLoadAssignment, hosts: Hosts) -> Result<List, String> {
+pub fn list_of(assignment: &ClusterLoadAssignment, hosts: Hosts) -> Result<Assigned, String> {
     let (mut list, mut weights, mut wrong, mut seen) = (List::default(), Vec::new(), Vec::new(), HashSet::new());
     for locality in &assignment.endpoints {
         if locality.leds_cluster_locality_config.is_some() {
@@ -72,14 +79,15 @@ pub fn list_of(assignment: &ClusterLoadAssignment, hosts: Hosts) -> Result<List,
         return Err(if more > REASONS { format!("{shown}; and {} more", more - REASONS) } else { shown });
     }
     scale(&mut list.endpoints, &weights);
+    let mut ignored = Vec::new();
     if let Some(policy) = &assignment.policy {
         if !policy.drop_overloads.is_empty() {
-            list.skipped.push("policy.drop_overloads: no requests are dropped by share".to_owned());
+            ignored.push("policy.drop_overloads: no share of the requests is dropped".to_owned());
         }
         let stale = policy.endpoint_stale_after.as_ref();
         list.ttl = stale.and_then(|time| u64::try_from(time.seconds).ok()).map(Duration::from_secs);
     }
-    Ok(list)
+    Ok(Assigned { list, ignored })
 }
 
 /// Sets weights. Those that no endpoint can have become smaller by one factor for all, so that shares stay.
@@ -190,7 +198,9 @@ mod tests {
     }
 
     fn shown(endpoints: Vec<LocalityLbEndpoints>) -> (Vec<String>, Vec<String>) {
-        let list = list(&ClusterLoadAssignment { endpoints, ..ClusterLoadAssignment::default() }).expect("a good one");
+        let all = ClusterLoadAssignment { endpoints, ..ClusterLoadAssignment::default() };
+        let Assigned { list, ignored } = list(&all).expect("a good one");
+        assert!(ignored.is_empty(), "{ignored:?}");
         let one = |e: &Endpoint| {
             let zone = e.zone.as_deref().unwrap_or("-");
             format!("{} {} {} {zone}{}", e.addr, e.weight, e.priority, if e.drain { " drain" } else { "" })
@@ -233,7 +243,7 @@ mod tests {
             let lb_endpoints = lb_endpoints.map(|(n, w)| with(&format!("10.0.0.{n}"), HealthStatus::Healthy, *w));
             let endpoints = vec![of(0, "a", lb_endpoints.collect())];
             let list = list(&ClusterLoadAssignment { endpoints, ..ClusterLoadAssignment::default() });
-            list.expect("a good one").endpoints.iter().map(|e| e.weight).collect::<Vec<_>>()
+            list.expect("a good one").list.endpoints.iter().map(|e| e.weight).collect::<Vec<_>>()
         };
         assert_eq!(weights(&[1, 65_535, 7]), [1, 65_535, 7]);
         assert_eq!(weights(&[1 << 31, 1 << 30, 1]), [65_535, 32_767, 1]);
@@ -288,8 +298,9 @@ mod tests {
     fn a_policy_has_a_time_to_live_and_shares_that_are_not_dropped() {
         let policy =
             Policy { drop_overloads: vec![vec![]], endpoint_stale_after: Some(Time { seconds: 60, nanos: 0 }) };
-        let list = list(&ClusterLoadAssignment { policy: Some(policy), ..ClusterLoadAssignment::default() });
-        let list = list.expect("it is empty, and good");
-        assert_eq!((list.ttl, list.skipped.len(), list.endpoints.len()), (Some(Duration::from_secs(60)), 1, 0));
+        let found = list(&ClusterLoadAssignment { policy: Some(policy), ..ClusterLoadAssignment::default() });
+        let Assigned { list, ignored } = found.expect("it is empty, and good");
+        assert_eq!((list.ttl, list.skipped.len(), list.endpoints.len()), (Some(Duration::from_secs(60)), 0, 0));
+        assert_eq!(ignored, ["policy.drop_overloads: no share of the requests is dropped"]);
     }
 }

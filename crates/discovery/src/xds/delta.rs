@@ -77,6 +77,16 @@ impl Protocol for Delta {
         request
     }
 
+    fn keeps(&self, kind: Kind, name: &str) -> bool {
+        lock(&self.versions).get(&kind).is_some_and(|versions| versions.contains_key(name))
+    }
+
+    fn forget(&mut self, kind: Kind, name: &str) {
+        if let Some(versions) = lock(&self.versions).get_mut(&kind) {
+            versions.remove(name);
+        }
+    }
+
     fn read<'r>(&mut self, response: &'r DeltaDiscoveryResponse) -> Option<Received<'r>> {
         let kind = Kind::of(&response.type_url)?;
         let exchange = self.exchanges.get_mut(&kind)?;

@@ -1,11 +1,10 @@
 //! Decisions on one stream, between requests and responses, in either form of the protocol. See [`Session`].
 
-use super::assignment::list;
+use super::assignment::{Assigned, list};
 use super::consumer::{Kind, Received, Wanted};
 use super::messages::{ClusterLoadAssignment, Node};
 use super::topics::Topics;
 use crate::backoff::Bucket;
-use crate::kept::List;
 use evenkeel_fetch::Fault;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,6 +33,12 @@ pub trait Protocol {
     /// Returns the request for these resources, and for no others. The first one of a stream needs `node`.
     fn subscribe(&mut self, kind: Kind, wanted: Wanted, node: Option<Node>) -> Self::Request;
 
+    /// True if the server knows which version of a resource is kept, so that it sends another one only.
+    fn keeps(&self, kind: Kind, name: &str) -> bool;
+
+    /// Forgets which version of a resource is kept.
+    fn forget(&mut self, kind: Kind, name: &str);
+
     /// Reads a response; `None` if its type was not asked for.
     fn read<'r>(&mut self, response: &'r Self::Response) -> Option<Received<'r>>;
 
@@ -50,13 +55,21 @@ pub struct Session<'a, P: Protocol> {
     /// Refusals that wait for their time. Control planes send at once again what was refused, thousands of times a second.
     refusals: BTreeMap<Kind, (Instant, String)>,
     pace: BTreeMap<Kind, Bucket>,
-    /// Clusters without an answer on this stream, by the time until which one is expected.
-    expected: HashMap<String, Instant>,
+    /// Clusters without an answer on this stream.
+    expected: HashMap<String, Expected>,
     /// True if the control plane has sent anything.
     answered: bool,
     /// Time after which a stream that lives has answered one more PING.
     confirm_at: Instant,
     confirm_every: Duration,
+}
+
+/// Answer that is expected for a cluster.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    until: Instant,
+    /// True if no answer means that the endpoints are those of before.
+    is_kept: bool,
 }
 
 impl<'a, P: Protocol> Session<'a, P> {
@@ -93,7 +106,13 @@ impl<'a, P: Protocol> Session<'a, P> {
                 let known = BTreeSet::new();
                 let known = if let Wanted::Named(before) = &before { before } else { &known };
                 for name in names.difference(known) {
-                    self.expected.insert(name.clone(), Instant::now() + PATIENCE);
+                    let is_kept = self.topics.has_list(name);
+                    if !is_kept {
+                        // A pool that is new since the last stream needs them, also if they have not changed.
+                        self.protocol.forget(kind, name);
+                    }
+                    let is_kept = is_kept && self.protocol.keeps(kind, name);
+                    self.expected.insert(name.clone(), Expected { until: Instant::now() + PATIENCE, is_kept });
                 }
             }
             let waits = !P::ASKS_WHILE_REFUSING && self.refusals.contains_key(&kind);
@@ -108,7 +127,10 @@ impl<'a, P: Protocol> Session<'a, P> {
 
     /// Reads a response, and acknowledges or refuses it.
     pub fn take(&mut self, response: &P::Response) -> Result<(), Fault> {
-        self.answered = true;
+        if !self.answered {
+            self.answered = true;
+            self.found();
+        }
         let Some(received) = self.protocol.read(response) else { return Ok(()) };
         let kind = received.kind;
         let verdict = match (kind, self.topics.consumer()) {
@@ -160,13 +182,20 @@ impl<'a, P: Protocol> Session<'a, P> {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
-    fn give(&self, cluster: &str, list: Result<List, String>) {
-        match list {
-            Ok(list) => self.topics.update(cluster, |seen| {
-                (seen.list, seen.trouble) = (Some(Arc::new(list)), None);
+    fn give(&self, cluster: &str, assigned: Result<Assigned, String>) {
+        match assigned {
+            Ok(assigned) => self.topics.update(cluster, |seen| {
+                (seen.assigned, seen.trouble) = (Some(Arc::new(assigned)), None);
                 seen.confirmed += 1;
             }),
             Err(why) => self.topics.fail(cluster, format!("its endpoints are refused: {why}")),
+        }
+    }
+
+    /// Reports to the provider that there is a control plane.
+    fn found(&self) {
+        if let Some(consumer) = self.topics.consumer() {
+            consumer.found();
         }
     }
 
@@ -177,10 +206,12 @@ impl<'a, P: Protocol> Session<'a, P> {
     /// Time of the next [`check`](Self::check).
     pub fn due(&self) -> Instant {
         let refusals = self.refusals.values().map(|(at, _)| *at);
-        self.expected.values().copied().chain(refusals).fold(self.confirm_at, Instant::min)
+        let expected = self.expected.values().map(|expected| expected.until);
+        expected.chain(refusals).fold(self.confirm_at, Instant::min)
     }
 
-    /// Sends refusals whose time has come, reports clusters without an answer, and confirms the others.
+    /// Sends refusals whose time has come, reports clusters without an answer, and confirms the others. One whose version the
+    /// server knows needs no answer: it has not changed.
     pub fn check(&mut self) -> Result<(), Fault> {
         let now = Instant::now();
         let due: Vec<Kind> = self.refusals.iter().filter(|(_, (at, _))| *at <= now).map(|(kind, _)| *kind).collect();
@@ -189,10 +220,19 @@ impl<'a, P: Protocol> Session<'a, P> {
             let request = self.protocol.reply(kind, Err(&why));
             self.send(request)?;
         }
-        let late: Vec<String> =
-            self.expected.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
-        for name in late {
+        let late: Vec<(String, bool)> = self
+            .expected
+            .iter()
+            .filter(|(_, expected)| expected.until <= now)
+            .map(|(name, expected)| (name.clone(), expected.is_kept))
+            .collect();
+        for (name, is_kept) in late {
             self.expected.remove(&name);
+            if is_kept {
+                self.topics.confirm(&name);
+                self.found();
+                continue;
+            }
             let why = match self.answered {
                 true => format!("the server has no endpoints for {name:?}"),
                 false => format!("no answer within {PATIENCE:?}: the server may have no endpoints for {name:?}"),
@@ -201,7 +241,7 @@ impl<'a, P: Protocol> Session<'a, P> {
         }
         if self.confirm_at <= now {
             self.confirm_at = now + self.confirm_every;
-            self.topics.update_all(|seen| seen.confirmed += u64::from(seen.trouble.is_none()));
+            self.topics.confirm_all();
         }
         Ok(())
     }
@@ -212,7 +252,11 @@ mod tests {
     use super::*;
     use crate::lock::lock;
     use crate::xds::consumer::Consumer;
-    use crate::xds::messages::{ASSIGNMENT, Any, CLUSTER, DiscoveryRequest, DiscoveryResponse, LISTENER, ROUTES};
+    use crate::xds::delta::{Delta, Versions};
+    use crate::xds::messages::{
+        ASSIGNMENT, Any, CLUSTER, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse, LISTENER, ROUTES,
+        Resource,
+    };
     use crate::xds::world::World;
     use std::sync::Mutex;
 
@@ -239,6 +283,8 @@ mod tests {
         }
 
         fn lost(&self, _: &str) {}
+
+        fn found(&self) {}
     }
 
     fn response(kind: &str, version: &str, all: &[&str]) -> DiscoveryResponse {
@@ -288,6 +334,57 @@ mod tests {
         assert_eq!(sent(&mut requests), ["Listener \"3\" ", "RouteConfiguration \"\" "]);
     }
 
+    /// Response of a server that sends differences, with the endpoints of clusters.
+    fn differences(all: &[&str]) -> DeltaDiscoveryResponse {
+        let resource = |name: &&str| {
+            let assignment = ClusterLoadAssignment { cluster_name: (*name).into(), ..ClusterLoadAssignment::default() };
+            let any = Any { type_url: ASSIGNMENT.into(), value: assignment.encode_to_vec() };
+            Resource { version: "1".into(), resource: Some(any), name: (*name).into() }
+        };
+        let resources = all.iter().map(resource).collect();
+        DeltaDiscoveryResponse { resources, type_url: ASSIGNMENT.into(), nonce: "n".into(), ..Default::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_knows_the_version_of_endpoints_need_not_send_them_again() {
+        let (topics, versions) = (Arc::<Topics>::default(), Versions::default());
+        let session = || {
+            let (sender, requests) = mpsc::channel(64);
+            let (delta, every) = (Delta::new(&versions), Duration::from_secs(600));
+            (Session::new(&topics, delta, sender, Node::default(), every), requests)
+        };
+        let (mut web, mut api) = (topics.subscribe("web"), topics.subscribe("api"));
+        let (mut first, _requests) = session();
+        first.subscribe().expect("room");
+        first.take(&differences(&["web"])).expect("room");
+        tokio::time::advance(PATIENCE).await;
+        first.check().expect("room");
+        assert_eq!(api.latest().trouble.as_deref(), Some("the server has no endpoints for \"api\""));
+        topics.update_all(|seen| seen.trouble = Some("it ended the stream".into()));
+        let confirmed = web.latest().confirmed;
+
+        let (mut second, mut requests) = session();
+        second.subscribe().expect("room");
+        let asked = requests.try_recv().expect("it asks");
+        assert_eq!(asked.initial_resource_versions.len(), 1);
+        tokio::time::advance(PATIENCE).await;
+        second.check().expect("room");
+        let seen = web.latest();
+        assert_eq!((seen.trouble, seen.confirmed), (None, confirmed + 1));
+        assert!(api.latest().trouble.expect("it was never sent").starts_with("no answer within 15s"));
+
+        // A pool that has lost them needs them again.
+        drop((web, second));
+        topics.wanted(Kind::Assignment);
+        let mut web = topics.subscribe("web");
+        let (mut third, mut requests) = session();
+        third.subscribe().expect("room");
+        assert!(requests.try_recv().expect("it asks").initial_resource_versions.is_empty());
+        tokio::time::advance(PATIENCE).await;
+        third.check().expect("room");
+        assert!(web.latest().trouble.is_some());
+    }
+
     #[tokio::test]
     async fn garbage_and_types_that_were_not_asked_for_are_harmless() {
         let (topics, taker) = (Arc::<Topics>::default(), Arc::<Taker>::default());
@@ -305,7 +402,7 @@ mod tests {
         session.take(&response(ASSIGNMENT, "1", &["\u{ff}\u{ff}"])).expect("room");
         session.check().expect("room");
         assert!(sent(&mut requests)[0].contains("refused: resource 0: "));
-        assert!(subscription.latest().list.is_none());
+        assert!(subscription.latest().assigned.is_none());
         let other = Any { type_url: LISTENER.into(), value: vec![] };
         let mixed = DiscoveryResponse { resources: vec![other], ..response(CLUSTER, "1", &[]) };
         session.take(&mixed).expect("room");

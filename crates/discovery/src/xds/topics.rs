@@ -1,7 +1,7 @@
 //! Clusters that pools have subscribed to, and the consumer of other resources. See [`Topics`].
 
+use super::assignment::Assigned;
 use super::consumer::{Consumer, Kind, Wanted};
-use crate::kept::List;
 use crate::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, Weak};
@@ -30,7 +30,7 @@ struct Consuming {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Endpoints that were valid last; `None` before the first.
-    pub list: Option<Arc<List>>,
+    pub assigned: Option<Arc<Assigned>>,
     /// Reason why the list may be old, or is missing.
     pub trouble: Option<String>,
     /// Number of times that the endpoints were found to be the current ones.
@@ -105,6 +105,30 @@ impl Topics {
 
     pub fn update_all(&self, change: impl Fn(&mut Seen)) {
         lock(&self.by_cluster).values().for_each(|topic| topic.send_modify(&change));
+    }
+
+    /// True if a cluster has endpoints from this stream or one before, or is known to have none.
+    pub fn has_list(&self, cluster: &str) -> bool {
+        lock(&self.by_cluster).get(cluster).is_some_and(|topic| topic.borrow().assigned.is_some())
+    }
+
+    /// Notes that the endpoints of a cluster are the current ones.
+    pub fn confirm(&self, cluster: &str) {
+        self.update(cluster, |seen| {
+            seen.trouble = None;
+            seen.confirmed += 1;
+        });
+    }
+
+    /// Confirms all clusters that are not in trouble. For the others nothing has changed.
+    pub fn confirm_all(&self) {
+        for topic in lock(&self.by_cluster).values() {
+            topic.send_if_modified(|seen| {
+                let is_good = seen.trouble.is_none();
+                seen.confirmed += u64::from(is_good);
+                is_good
+            });
+        }
     }
 
     pub fn fail(&self, cluster: &str, why: String) {

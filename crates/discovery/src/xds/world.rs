@@ -56,6 +56,12 @@ impl Protocol for World {
         DiscoveryRequest { node, ..self.request(kind) }
     }
 
+    fn keeps(&self, _: Kind, _: &str) -> bool {
+        false
+    }
+
+    fn forget(&mut self, _: Kind, _: &str) {}
+
     fn read<'r>(&mut self, response: &'r DiscoveryResponse) -> Option<Received<'r>> {
         let kind = Kind::of(&response.type_url)?;
         // What was not asked for is not answered.

@@ -124,7 +124,9 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
     let mut text = match changed_ms {
         Some(at) => {
             let since = ago(now_ms.saturating_sub(*at));
-            format!("provider {name}: {listeners} listeners, {routes} routes, {pools} pools, changed {since} ago\n")
+            let count = |n: &u32, what: &str| format!("{n} {what}{}", if *n == 1 { "" } else { "s" });
+            let (listeners, routes) = (count(listeners, "listener"), count(routes, "route"));
+            format!("provider {name}: {listeners}, {routes}, {}, changed {since} ago\n", count(pools, "pool"))
         }
         None => format!("provider {name}: nothing yet\n"),
     };

@@ -285,7 +285,7 @@ async fn write(provider: KubernetesProvider, server: KubernetesServer, mut wante
 /// The client that is kept, or a new one.
 async fn connected<'c>(kept: &'c mut Option<Client>, server: &KubernetesServer) -> Result<&'c Client, String> {
     if kept.is_none() {
-        *kept = Some(cluster::connect(server).await.map_err(|error| evenkeel_fetch::reason(&*error))?);
+        *kept = Some(cluster::connect(server).await.map_err(|error| evenkeel_fetch::reason(&*error))?.0);
     }
     Ok(kept.as_ref().expect("it was put there"))
 }

@@ -283,7 +283,7 @@ impl<T: PartialEq> Store<T> {
         let mut unread = Vec::new();
         node.unread("", &mut unread);
         if !unread.is_empty() {
-            return Err((name, format!("not kept: {}", unread.join(", "))));
+            return Err((name, format!("not supported here: {}", unread.join(", "))));
         }
         // Other bytes may mean the same.
         let value =
@@ -474,7 +474,7 @@ mod tests {
         let why = world.list(Kind::Cluster, &[eds("new"), bad, unread, eds("new"), json!({})]).expect_err("bad");
         for part in [
             "bad: lb_policy: number 6",
-            "unread: not kept: lb_subset_config",
+            "unread: not supported here: lb_subset_config",
             "new: the name is there twice",
             "resource 4: it has no name",
         ] {

@@ -4,7 +4,7 @@ use super::checks::{health, outlier};
 use super::names;
 use super::tls::with_endpoints;
 use super::wire::Node;
-use crate::xds::assignment::{Hosts, list_of};
+use crate::xds::assignment::{Assigned, Hosts, list_of};
 use crate::xds::messages::ClusterLoadAssignment;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::slow_start;
@@ -79,9 +79,9 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
     };
     let Some(bytes) = node.raw("load_assignment") else { return Ok(None) };
     let assignment = ClusterLoadAssignment::decode(bytes).map_err(|error| format!("load_assignment: {error}"))?;
-    let list = list_of(&assignment, hosts).map_err(|why| format!("load_assignment: {why}"))?;
-    if let Some(skipped) = list.skipped.first() {
-        return Err(format!("load_assignment: {skipped}"));
+    let Assigned { list, ignored } = list_of(&assignment, hosts).map_err(|why| format!("load_assignment: {why}"))?;
+    if let Some(lost) = list.skipped.first().or(ignored.first()) {
+        return Err(format!("load_assignment: {lost}"));
     }
     pool.endpoints = list.endpoints;
     Ok(None)

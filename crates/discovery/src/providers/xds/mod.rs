@@ -30,7 +30,7 @@ use crate::backoff::until;
 use crate::lock::lock;
 use crate::shared::Shared;
 use crate::xds::ads::{Ads, Subscription};
-use crate::xds::consumer::{Consumer, Received};
+use crate::xds::consumer::{Consumer, Kind, Received};
 use catalog::Catalog;
 use evenkeel_config::plan::{XdsProvider, XdsServer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,28 @@ const APART: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 struct Resources {
     catalog: Mutex<Catalog>,
+    logged: Mutex<Logged>,
     changed: Notify,
+}
+
+/// Failures in the log, each of which is there once until it changes: control planes send again and again what is refused.
+#[derive(Debug, Default)]
+struct Logged {
+    refused: BTreeMap<Kind, String>,
+    /// Reason for which there is no control plane.
+    lost: Option<String>,
+}
+
+impl Logged {
+    /// Returns true if a refusal is not in the log yet.
+    fn refuse(&mut self, kind: Kind, why: &str) -> bool {
+        self.refused.insert(kind, why.to_owned()).as_deref() != Some(why)
+    }
+
+    /// Returns true if this loss of the control plane is not in the log yet.
+    fn lose(&mut self, why: &str) -> bool {
+        self.lost.replace(why.to_owned()).as_deref() != Some(why)
+    }
 }
 
 impl Consumer for Resources {
@@ -63,27 +84,48 @@ impl Consumer for Resources {
                 "the control plane has nothing since the stream began; the resources before stay in use"
             ),
             Ok(_) => tracing::debug!(?kind, resources = received.resources.len(), "resources accepted"),
-            Err(why) => tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use"),
+            Err(why) if lock(&self.logged).refuse(kind, why) => {
+                tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use");
+            }
+            Err(_) => {}
+        }
+        if taken.is_ok() {
+            lock(&self.logged).refused.remove(&kind);
         }
         self.changed.notify_one();
         taken.map(|_| ())
     }
 
     fn lost(&self, why: &str) {
-        tracing::warn!(why, "no control plane; its last resources stay in use");
+        if lock(&self.logged).lose(why) {
+            tracing::warn!(why, "no control plane; its last resources stay in use");
+            self.changed.notify_one();
+        }
+    }
+
+    fn found(&self) {
+        if lock(&self.logged).lost.take().is_some() {
+            tracing::info!("the control plane is there again");
+            self.changed.notify_one();
+        }
     }
 }
 
 /// Serves until it is aborted.
 pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsServer, Ads>, contribution: Contribution) {
     let ads = planes.get(&server, || Ads::follow(server.clone()));
-    let resources = Arc::new(Resources { catalog: Mutex::new(Catalog::new(server)), changed: Notify::new() });
+    let resources = Arc::new(Resources {
+        catalog: Mutex::new(Catalog::new(server)),
+        logged: Mutex::default(),
+        changed: Notify::new(),
+    });
     let consumer: Arc<dyn Consumer> = resources.clone();
     ads.attach(&consumer, provider.delta);
     let mut settled = contribution.settled();
     let mut subscriptions = BTreeMap::new();
     let (mut has_put, mut notes) = (false, Vec::new());
     loop {
+        contribution.note(lock(&resources.logged).lost.clone());
         let (changed, due) = advance(&resources, &ads, &mut subscriptions);
         if (changed || !has_put) && lock(&resources.catalog).is_complete(Instant::now()) {
             let (part, noted) = plan::part(lock(&resources.catalog).in_use());
@@ -131,7 +173,7 @@ fn advance(
     }
     let warm: BTreeSet<String> = subscriptions
         .iter_mut()
-        .filter_map(|(cluster, seen)| seen.latest().list.is_some().then(|| cluster.clone()))
+        .filter_map(|(cluster, seen)| seen.latest().assigned.is_some().then(|| cluster.clone()))
         .collect();
     let now = Instant::now();
     let changed = catalog.advance(now, |cluster| warm.contains(cluster));
@@ -142,7 +184,7 @@ fn advance(
 async fn warmed(subscriptions: &mut BTreeMap<String, Subscription>) {
     let cold: Vec<_> = subscriptions
         .values_mut()
-        .filter_map(|subscription| subscription.latest().list.is_none().then(|| Box::pin(subscription.changed())))
+        .filter_map(|subscription| subscription.latest().assigned.is_none().then(|| Box::pin(subscription.changed())))
         .collect();
     if cold.is_empty() {
         return std::future::pending().await;
@@ -153,4 +195,18 @@ async fn warmed(subscriptions: &mut BTreeMap<String, Subscription>) {
         false => std::task::Poll::Pending,
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_logged_once_until_it_changes() {
+        let mut logged = Logged::default();
+        assert!(logged.refuse(Kind::Listener, "web: port 0"));
+        assert!(!logged.refuse(Kind::Listener, "web: port 0"), "it was sent again");
+        assert!(logged.refuse(Kind::Cluster, "web: port 0") && logged.refuse(Kind::Listener, "web: port 1"));
+        assert!(logged.lose("it ended the stream") && logged.lose("refused") && !logged.lose("refused"));
+    }
 }

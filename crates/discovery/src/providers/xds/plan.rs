@@ -124,7 +124,7 @@ impl<'a> Making<'a> {
             route.timeouts.idle = idle;
         }
         for cluster in acting.clusters() {
-            self.know(cluster, acting.missing);
+            self.know(cluster, acting.missing, &of);
             self.hash(cluster, &acting.hash, &of);
         }
         for (mirror, cluster) in route.mirrors.iter_mut().zip(&acting.mirrors) {
@@ -148,7 +148,8 @@ impl<'a> Making<'a> {
     fn sessions(&mut self, name: &str, listener: &ListenerResource) {
         for (position, chain) in listener.chains.iter().enumerate() {
             let ChainTo::Clusters(all, idle) = &chain.to else { continue };
-            all.iter().for_each(|(cluster, _)| self.know(cluster, 503));
+            let of = format!("Listener {name}/filter_chains[{position}]");
+            all.iter().for_each(|(cluster, _)| self.know(cluster, 503, &of));
             let matching = Match { hosts: chain.hosts.clone(), ..Match::all() };
             let action = match &all[..] {
                 [(cluster, _)] => Action::Pool(names::of(cluster).into()),
@@ -161,7 +162,7 @@ impl<'a> Making<'a> {
             if let Some(idle) = idle {
                 route.timeouts.idle = *idle;
             }
-            self.routes.push(Piece::new(&format!("Listener {name}/filter_chains[{position}]").into(), route));
+            self.routes.push(Piece::new(&of.into(), route));
         }
     }
 
@@ -177,8 +178,9 @@ impl<'a> Making<'a> {
     }
 
     /// Adds a pool without endpoints for a cluster that is not there.
-    fn know(&mut self, cluster: &str, missing: u16) {
+    fn know(&mut self, cluster: &str, missing: u16, of: &str) {
         if !self.pools.contains_key(cluster) {
+            self.notes.push(format!("Cluster {cluster} does not exist, and {of} leads to it"));
             let pool = Pool { empty_status: Some(missing), ..Pool::new(&names::of(cluster)) };
             self.pools.insert(cluster.to_owned(), pool);
         }
@@ -318,7 +320,8 @@ mod tests {
     fn a_request_belongs_to_one_virtual_host() {
         let wide = [HostPattern::Wildcard(".test".into())];
         let hosts = vec![host("a", &[exact("a.test")], false, &to("a")), host("b", &wide, true, &to("b"))];
-        let plan = plan(&in_use(hosts, &["one", "two"]));
+        let in_use = in_use(hosts, &["one", "two"]);
+        let plan = plan(&in_use);
         let shown: Vec<_> = plan
             .routes
             .iter()
@@ -336,6 +339,11 @@ mod tests {
         ];
         assert_eq!(shown, wanted);
         assert!(plan.pools.iter().all(|pool| pool.empty_status == Some(503)), "clusters that are not there");
+        let wanted = [
+            "Cluster a does not exist, and RouteConfiguration r/a/0 leads to it",
+            "Cluster b does not exist, and RouteConfiguration r/b/0 leads to it",
+        ];
+        assert_eq!(part(&in_use).1, wanted);
     }
 
     #[test]

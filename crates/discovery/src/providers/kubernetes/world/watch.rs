@@ -105,8 +105,8 @@ async fn session(
     reports: &mpsc::Sender<Report>,
     backoff: &mut Backoff,
 ) -> Result<End, String> {
-    let client = cluster::connect(server).await.map_err(|error| reason(&*error))?;
-    timeout(ANSWER, identity.check(&client)).await.map_err(|_| "no answer".to_owned())??;
+    let (client, url) = cluster::connect(server).await.map_err(|error| reason(&*error))?;
+    timeout(ANSWER, identity.check(&client, &url)).await.map_err(|_| format!("{url}: no answer"))??;
     let Some(version) = timeout(ANSWER, version(&client, kind)).await.map_err(|_| "no answer".to_owned())?? else {
         return Ok(End::Absent);
     };
