@@ -116,7 +116,7 @@ impl Drop for Leader {
 
 /// Leaves the Lease without a holder if `me` holds it.
 async fn release(name: &str, me: &str, server: &KubernetesServer) -> Result<(), String> {
-    let client = connect(server).await.map_err(|error| reason(&*error))?;
+    let (client, _) = connect(server).await.map_err(|error| reason(&*error))?;
     let api: Api<Lease> = Api::default_namespaced(client);
     let Some(mut lease) = api.get_opt(name).await.map_err(|error| reason(&error))? else { return Ok(()) };
     let Some(spec) = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_deref() == Some(me)) else {
