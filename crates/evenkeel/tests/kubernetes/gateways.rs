@@ -4,7 +4,7 @@ use crate::endpoints::Endpoint;
 use crate::network::with_pods;
 use evenkeel_cluster::evenkeel::Evenkeel;
 use evenkeel_cluster::load::{Load, request};
-use evenkeel_cluster::objects::{Client, create, manifest, patch};
+use evenkeel_cluster::objects::{Client, create, manifest, patch, read};
 use evenkeel_cluster::rig::install_gateway_api;
 use evenkeel_cluster::server::{ADMIN, Server};
 use evenkeel_cluster::slices::pod;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 /// Longest wait for a change to have its effect; a watch of a server that hangs is given up after half a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -104,6 +104,25 @@ async fn becomes(admin: SocketAddr, name: &str, value: f64, evenkeel: &Evenkeel)
     }
 }
 
+/// Waits until the listeners of a Gateway, by name, have these values of `Programmed`.
+async fn are_programmed(client: &Client, path: &str, listeners: &[(&str, &str)], evenkeel: &Evenkeel) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let gateway = read(client, path).await.expect("it is there");
+        let is = |(name, value): &(&str, &str)| {
+            let all = gateway["status"]["listeners"].as_array().into_iter().flatten();
+            let mut conditions =
+                all.filter(|one| one["name"] == *name).flat_map(|one| one["conditions"].as_array()).flatten();
+            conditions.any(|one| one["type"] == "Programmed" && one["status"] == *value)
+        };
+        if listeners.iter().all(is) {
+            return;
+        }
+        assert!(Instant::now() < until, "{listeners:?}: {}\n{}", gateway["status"], evenkeel.log_end());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 async fn outages() {
     let mut server = Server::start().await.expect("it is installed");
     let client = server.client(ADMIN).await.expect("a client");
@@ -132,6 +151,22 @@ async fn outages() {
     lead_to(&client, "other").await;
     answers(addr, "b", &mut evenkeel).await;
     println!("a changed Route had all requests after {:.0?}", changed.elapsed());
+
+    // A port that something else has costs its own listener alone, until it is free.
+    let taken = TcpListener::bind((own.ip(), 8001)).await.expect("a free port");
+    let (gateway, both) = (
+        "/apis/gateway.networking.k8s.io/v1/namespaces/shop/gateways/web",
+        json!([
+            { "name": "http", "port": 8000, "protocol": "HTTP" },
+            { "name": "more", "port": 8001, "protocol": "HTTP" },
+        ]),
+    );
+    patch(&client, gateway, &json!({ "spec": { "listeners": both } })).await;
+    are_programmed(&client, gateway, &[("http", "True"), ("more", "False")], &evenkeel).await;
+    answers(addr, "b", &mut evenkeel).await;
+    drop(taken);
+    are_programmed(&client, gateway, &[("http", "True"), ("more", "True")], &evenkeel).await;
+    answers(SocketAddr::new(own.ip(), 8001), "b", &mut evenkeel).await;
 
     // It is killed, and comes back.
     server.end_api();
