@@ -38,6 +38,7 @@ pub(crate) fn quote(text: &str) -> String {
     for c in text.replace("${", "$${").chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
             c if is_hidden(c) => {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\U{:08X}", u32::from(c));

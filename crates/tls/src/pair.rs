@@ -4,7 +4,7 @@ use crate::ocsp;
 use crate::pem::{self, Section};
 use crate::provider::provider;
 use evenkeel_config::plan::Pem;
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::SignatureScheme;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -297,7 +297,10 @@ pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
 /// Makes a certificate that nothing trusts, and its key, as PEM; `None` if there is no randomness.
 pub fn self_signed_pem(name: &str) -> Option<(String, String)> {
     let key = KeyPair::generate().ok()?;
-    let certificate = CertificateParams::new(vec![name.to_owned()]).ok()?.self_signed(&key).ok()?;
+    let mut params = CertificateParams::new(vec![name.to_owned()]).ok()?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "evenkeel, signed by itself");
+    let certificate = params.self_signed(&key).ok()?;
     Some((certificate.pem(), key.serialize_pem()))
 }
 
