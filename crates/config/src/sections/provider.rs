@@ -84,7 +84,7 @@ table! {
         publish: Vec<Arc<str>> = Key {
             name: "publish",
             kind: Kind::List(&Kind::Text(Form::Content)),
-            absent: Absent::Means("`addresses`"),
+            absent: Absent::Means("`addresses`; if those are all, the one of the default route, if there is one"),
             help: "Addresses and host names under which clients reach this evenkeel, for the status of Gateways and Ingresses.",
             why: "",
         };

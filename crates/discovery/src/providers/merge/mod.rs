@@ -52,7 +52,7 @@ pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwant
         }
         let errors = outcome.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
         let faults: Vec<(Place, String)> =
-            errors.filter_map(|error| Some((pieces.place(error, &routes)?, error.message.clone()))).collect();
+            errors.filter_map(|error| Some((pieces.place(error, &routes)?, pieces.why(error, &routes)))).collect();
         if faults.is_empty() {
             break;
         }

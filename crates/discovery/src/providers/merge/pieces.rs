@@ -160,6 +160,16 @@ impl Pieces {
         spots.filter_map(|spot| self.place_of(spot.path.as_deref()?, routes)).next()
     }
 
+    /// Message of an error about a piece, with the place in the file that it excludes.
+    pub(super) fn why(&self, error: &Diagnostic, routes: &[Option<usize>]) -> String {
+        let mut others = error.related.iter().filter_map(|(_, spot)| spot.path.as_deref());
+        let of_file = others.find(|path| self.place_of(path, routes).is_none());
+        match of_file {
+            Some(path) => format!("{} (in the file: {path})", error.message),
+            None => error.message.clone(),
+        }
+    }
+
     fn place_of(&self, path: &str, routes: &[Option<usize>]) -> Option<Place> {
         if let Some(rest) = path.strip_prefix("route[") {
             let index: usize = rest.split(']').next()?.parse().ok()?;

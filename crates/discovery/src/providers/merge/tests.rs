@@ -183,7 +183,7 @@ fn a_listener_that_is_left_out_costs_routes_at_others_nothing() {
     let merged = merged(&base(FILE), part_of_two(8080));
     let refused = refused(&merged);
     assert!(
-        refused.len() == 1 && refused[0].starts_with("Gateway other: 127.0.0.1:8080 is bound twice"),
+        refused == ["Gateway other: 127.0.0.1:8080 is bound twice (in the file: listener.web.bind[0])"],
         "{refused:?}"
     );
     let routes: Vec<_> = merged.plan.routes.iter().map(|route| (&*route.name, route.listeners.clone())).collect();

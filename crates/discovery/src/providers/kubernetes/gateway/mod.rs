@@ -128,7 +128,7 @@ fn one_route(
     let is_listened = here().any(|port| refusal(refused, &port.of(gateways)).is_none());
     if let Some(refusal) = refusal(refused, &of).filter(|_| is_listened) {
         let are_all = routes.all.len() - before < 2;
-        wrong.dropped.get_or_insert(Dropped { rules: Vec::new(), why: refusal.why.clone(), are_all });
+        wrong.dropped.get_or_insert(Dropped { rules: vec![(None, refusal.why.clone())], are_all });
     }
     let parents: Vec<Parent> = attachments.iter().map(|attachment| wrong.parent(attachment)).collect();
     if !parents.is_empty() || !route.status.is_null() {
@@ -164,7 +164,7 @@ impl Wrong {
             match (&attachment.fault, &self.dropped) {
                 (Some((reason, message)), _) => Condition::no("Accepted", reason, message.clone()),
                 (None, Some(dropped)) if dropped.are_all => {
-                    Condition::no("Accepted", "UnsupportedValue", dropped.why.clone())
+                    Condition::no("Accepted", "UnsupportedValue", dropped.why())
                 }
                 (None, _) => Condition::yes("Accepted", "Accepted"),
             },

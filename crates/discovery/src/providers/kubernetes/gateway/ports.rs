@@ -36,17 +36,9 @@ impl Ports {
             for ip in &gateways.all[listener.gateway].addresses {
                 let port = listener.spec.port;
                 let key = (*ip, port, protocol == Protocol::Udp);
-                let name = match ip.is_unspecified() {
-                    true => format!("gateway-{port}"),
-                    false => format!("gateway-{ip}-{port}"),
-                };
-                let name = if protocol == Protocol::Udp { format!("{name}-udp") } else { name };
-                let new = || Port {
-                    name: names::name(&name).into(),
-                    protocol,
-                    addr: SocketAddr::new(*ip, port),
-                    listeners: Vec::new(),
-                };
+                let addr = SocketAddr::new(*ip, port);
+                let name = || names::listener(addr, protocol == Protocol::Udp);
+                let new = || Port { name: name(), protocol, addr, listeners: Vec::new() };
                 let there: &mut Port = ports.entry(key).or_insert_with(new);
                 if there.protocol == protocol {
                     there.listeners.push(index);

@@ -44,20 +44,24 @@ pub struct Made {
 
 /// Rules of a Route that are not kept. Their requests are answered with 500, unless it is not known which those are.
 pub struct Dropped {
-    /// Names, or numbers from 0 on; empty if they are not known.
-    pub rules: Vec<String>,
-    /// Reason for the first one.
-    pub why: String,
+    /// Each with its name, or number from 0 on, if that is known; and the reason.
+    pub rules: Vec<(Option<String>, String)>,
     pub are_all: bool,
 }
 
 impl Dropped {
+    /// Reason for the first one.
+    pub fn why(&self) -> &str {
+        self.rules.first().map_or("", |(_, why)| why)
+    }
+
     /// Message of the condition, in the words of the Gateway API.
     pub fn message(&self) -> String {
-        match self.rules.is_empty() {
-            true => format!("Dropped Rule: {}", self.why),
-            false => format!("Dropped Rule {}: {}", self.rules.join(", "), self.why),
-        }
+        let rule = |(rule, why): &(Option<String>, String)| match rule {
+            Some(rule) => format!("Rule {rule}: {why}"),
+            None => format!("Rule: {why}"),
+        };
+        format!("Dropped {}", self.rules.iter().map(rule).collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -66,7 +70,7 @@ impl Rules<'_> {
     pub fn make(&self, backends: &mut Backends<'_>) -> Made {
         let mut made = Made::default();
         let rules = &self.route.spec.rules;
-        let mut wrong: Vec<(String, String)> = Vec::new();
+        let mut wrong = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
             let any = [RouteMatch::default()];
             let matches = if rule.matches.is_empty() { &any[..] } else { &rule.matches };
@@ -76,7 +80,7 @@ impl Rules<'_> {
                 Ok(all) => all,
                 // Which requests it is about is not known.
                 Err(why) => {
-                    wrong.push((shown.clone(), why));
+                    wrong.push((Some(shown.clone()), why));
                     continue;
                 }
             };
@@ -87,13 +91,12 @@ impl Rules<'_> {
                 let name = name_of(prefix, &self.route.metadata.key().to_string(), of_rule, of_match);
                 let kept = self.make_one(name, rule, matching, backends, &mut made);
                 if let Some(why) = kept.err().filter(|_| at == 0) {
-                    wrong.push((shown.clone(), why));
+                    wrong.push((Some(shown.clone()), why));
                 }
             }
         }
-        if let Some((_, why)) = wrong.first() {
-            let (why, are_all) = (why.clone(), wrong.len() == rules.len());
-            made.dropped = Some(Dropped { rules: wrong.into_iter().map(|(rule, _)| rule).collect(), why, are_all });
+        if !wrong.is_empty() {
+            made.dropped = Some(Dropped { are_all: wrong.len() == rules.len(), rules: wrong });
         }
         made
     }

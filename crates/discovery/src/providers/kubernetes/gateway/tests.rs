@@ -98,7 +98,7 @@ fn with_routes(routes: &[&str]) -> String {
 fn a_route_leads_from_the_port_of_its_gateway_to_the_pods_of_its_service() {
     let (translation, plan) = translated(&with_routes(&["rules: [{ backendRefs: [{ name: web, port: 80 }] }]"]));
     assert_eq!(faults(&translation), [""; 0]);
-    assert_eq!((&*plan.listeners[0].name, plan.listeners[0].bind[0].to_string()), ("gateway-80", "[::]:80".into()));
+    assert_eq!((&*plan.listeners[0].name, plan.listeners[0].bind[0].to_string()), ("port-80", "[::]:80".into()));
     let route = &plan.routes[0];
     assert_eq!((&*route.name, &route.action), ("infra/route-0", &Action::Pool("infra.web.80".into())));
     let discover = plan.pools[0].discover.as_ref().expect("endpoints are discovered");
@@ -196,7 +196,7 @@ spec:
     assert_eq!(hosts("infra/any").0, [HostPattern::Exact("b.com".into())]);
     assert_eq!(hosts("infra/wide").0, [HostPattern::Wildcard(".a.com".into())]);
     // What no Route of the listener takes ends there.
-    assert_eq!(hosts("gateway-80/web.a.com"), (vec![HostPattern::Exact("web.a.com".into())], "respond 404".into()));
+    assert_eq!(hosts("port-80/web.a.com"), (vec![HostPattern::Exact("web.a.com".into())], "respond 404".into()));
     assert_eq!(plan.routes.len(), 4);
 }
 
@@ -244,7 +244,7 @@ spec:
         ]
     );
     let names: Vec<&str> = plan.listeners.iter().map(|listener| &*listener.name).collect();
-    assert_eq!(names, ["gateway-80", "gateway-82"], "sessions and datagrams without a Route have nowhere to go");
+    assert_eq!(names, ["port-80", "port-82"], "sessions and datagrams without a Route have nowhere to go");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_gateway_whose_routes_have_no_place_at_it_answers_404_and_their_services_get
     let (translation, plan) = translated(&manifests.replace("[{ name: web }]", "[{ name: web, sectionName: other }]"));
     assert_eq!(faults(&translation), ["HTTPRoute route-0 at web: Accepted NoMatchingParent"]);
     assert_eq!(plan.pools, []);
-    assert_eq!(actions(&plan), ["gateway-80/(none) at gateway-80: respond 404"]);
+    assert_eq!(actions(&plan), ["port-80/(none) at port-80: respond 404"]);
 }
 
 #[test]
@@ -297,9 +297,9 @@ spec: { parentRefs: [{ name: web }], hostnames: [db.a.com], rules: [{ backendRef
     assert_eq!(faults(&translation), ["UDPRoute dns at web: ResolvedRefs BackendNotFound"]);
     assert!(plan.listeners.iter().all(|listener| listener.pool.is_none()));
     let expected = [
-        "tls:infra/db at gateway-443: infra.web.81",
-        "tcp:infra/old at gateway-5432: infra.web.80",
-        "udp:infra/dns at gateway-53-udp: kubernetes.nowhere",
+        "tls:infra/db at port-443: infra.web.81",
+        "tcp:infra/old at port-5432: infra.web.80",
+        "udp:infra/dns at port-53-udp: kubernetes.nowhere",
     ];
     assert_eq!(actions(&plan), expected);
     let by_name = plan.routes.iter().find(|route| &*route.name == "tls:infra/db").expect("it is there");
@@ -350,10 +350,10 @@ spec:
         ["TCPRoute all at web: ResolvedRefs BackendNotFound", "UDPRoute half at web: ResolvedRefs BackendNotFound",]
     );
     let expected = [
-        "tls:infra/one at gateway-443: infra.web.81",
-        "tls:infra/none at gateway-443: kubernetes.nowhere",
-        "tcp:infra/all at gateway-5432, gateway-5433: split infra.web.80 9, infra.web.81 1",
-        "udp:infra/half at gateway-53-udp: split infra.web.80 3, kubernetes.nowhere 1",
+        "tls:infra/one at port-443: infra.web.81",
+        "tls:infra/none at port-443: kubernetes.nowhere",
+        "tcp:infra/all at port-5432, port-5433: split infra.web.80 9, infra.web.81 1",
+        "udp:infra/half at port-53-udp: split infra.web.80 3, kubernetes.nowhere 1",
     ];
     assert_eq!(actions(&plan), expected);
 }

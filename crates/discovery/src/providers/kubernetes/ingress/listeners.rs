@@ -3,6 +3,7 @@
 use super::site::Site;
 use crate::providers::kubernetes::services::certificates::{Pair, pair};
 use crate::providers::kubernetes::services::grants::From;
+use crate::providers::kubernetes::services::names;
 use crate::providers::kubernetes::statuses::events::REFUSED;
 use crate::providers::kubernetes::world::objects::{Key, Reference};
 use crate::providers::kubernetes::world::store::World;
@@ -186,7 +187,7 @@ fn add_one(
         }
         None => {
             let of: Arc<str> = format!("Ingresses at port {}", addr.port()).into();
-            let name: Arc<str> = format!("ingress-{}", addr.port()).into();
+            let name = names::listener(addr, false);
             let tls = certificates.map(|certificates| ListenerTls { certificates, ..ListenerTls::default() });
             let listener = Listener { tls, ..Listener::new(&name, addr) };
             part.listeners.push(Piece::new(&of, Arc::new(listener)));

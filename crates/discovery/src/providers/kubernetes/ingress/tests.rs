@@ -102,7 +102,7 @@ fn with(world: &World, provider: &KubernetesProvider, refused: &[Refusal]) -> Tr
 
 /// Listeners, host, path, criteria and action of a route.
 fn line(route: &Route) -> String {
-    let ports: Vec<&str> = route.listeners.iter().map(|name| name.trim_start_matches("ingress-")).collect();
+    let ports: Vec<&str> = route.listeners.iter().map(|name| name.trim_start_matches("port-10.0.0.1-")).collect();
     let host = match route.matching.hosts.first() {
         None => "*".to_owned(),
         Some(HostPattern::Exact(host)) => host.clone(),
@@ -224,7 +224,7 @@ fn hosts_and_paths_become_routes_in_the_order_of_age() {
     let listener = &translation.part.listeners[0].value;
     assert_eq!(
         (&*listener.name, listener.bind[0].to_string(), listener.h2c),
-        ("ingress-80", "10.0.0.1:80".into(), false)
+        ("port-10.0.0.1-80", "10.0.0.1:80".into(), false)
     );
     assert_eq!(translation.part.listeners.len(), 1, "without TLS");
 }
@@ -336,10 +336,14 @@ fn a_gateway_at_the_same_port_shares_its_listener() {
             "spec": { "gatewayClassName": "evenkeel", "listeners": [{ "name": "a", "port": 80, "protocol": protocol }] },
         })
     };
+    let names = |translation: &Translation| {
+        translation.part.listeners.iter().map(|piece| piece.value.name.clone()).collect::<Vec<_>>()
+    };
+    let alone = names(&translated(&world));
     world.apply(Kind::Gateway, Change::All(vec![gateway("HTTP")]));
     let translation = translated(&world);
-    assert_eq!(lines(&translation), ["gateway-10.0.0.1-80 a.example/* > shop.web.80"]);
-    assert_eq!(translation.part.listeners.len(), 1);
+    assert_eq!(lines(&translation), ["80 a.example/* > shop.web.80"]);
+    assert_eq!(names(&translation), alone, "connections outlive the arrival of a Gateway");
 }
 
 #[test]

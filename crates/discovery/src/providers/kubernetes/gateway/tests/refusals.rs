@@ -95,7 +95,9 @@ fn a_route_is_partially_invalid_if_some_rules_are_kept_and_not_accepted_if_none_
     let (translation, plan) = translated(&with_routes(&[&format!("rules:\n{good}\n{odd}\n{filter}")]));
     assert_eq!(
         route_faults(&translation),
-        ["PartiallyInvalid true: Dropped Rule 1, ext: \"/(\" is not a regular expression: unclosed group"]
+        [
+            "PartiallyInvalid true: Dropped Rule 1: \"/(\" is not a regular expression: unclosed group; Rule ext: filter ExternalAuth is not supported"
+        ]
     );
     assert_eq!(plan.routes.len(), 2, "requests of an expression that cannot be read are not known");
     let (translation, _) = translated(&with_routes(&[&format!("rules:\n{odd}")]));

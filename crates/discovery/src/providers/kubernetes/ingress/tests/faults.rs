@@ -140,7 +140,7 @@ fn routes_name_only_listeners_that_are_put() {
         let refused: Vec<Refusal> = ports.iter().map(refusal).collect();
         let part = with(&world, &provider(), &refused).part;
         let put: Vec<_> = part.listeners.iter().map(|piece| piece.value.name.clone()).collect();
-        assert_eq!(put, ["ingress-80".into(), "ingress-443".into()], "they are offered again");
+        assert_eq!(put, ["port-10.0.0.1-80".into(), "port-10.0.0.1-443".into()], "they are offered again");
         assert!(part.routes.iter().all(|piece| piece.value.listeners.iter().all(|name| put.contains(name))));
         assert!(part.routes.iter().all(|piece| !piece.value.listeners.is_empty()));
     }
