@@ -12,10 +12,10 @@ use evenkeel_config::plan::{ListenerTls, PoolTls};
 use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Interval between warnings about certificates that expire soon, in seconds.
@@ -108,9 +108,12 @@ pub struct Shown {
     staples: RwLock<HashMap<Arc<str>, Vec<Arc<Staple>>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
-    /// Time of the last warning about certificates that expire soon, in seconds since 1970.
-    warned: AtomicI64,
+    /// Times of the last warnings about certificates that expire soon, in seconds since 1970, by listener, name and expiry.
+    warned: Mutex<BTreeMap<Warned, i64>>,
 }
+
+/// Certificate of a listener: the listener, the name and the expiry.
+type Warned = (Arc<str>, String, i64);
 
 impl Shown {
     /// nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if one is not stapled. The earliest,
@@ -250,9 +253,7 @@ impl Store {
                 Err(error) => self.shown.refuse(&format!("pool \"{name}\""), &error),
             }
         }
-        if now - self.shown.warned.load(Relaxed) >= DAY {
-            self.shown.warn(now);
-        }
+        self.shown.warn(now);
     }
 
     /// Listeners with TLS, and the handles to their configurations.
@@ -287,10 +288,9 @@ impl Shown {
         tracing::error!("tls of {owner}: keeping the previous certificates: {}; {}", error.what, error.help);
     }
 
-    /// Warns of certificates that expire soon or have expired.
+    /// Warns of certificates that expire soon or have expired, of each once a day.
     fn warn(&self, now: i64) {
-        self.warned.store(now, Relaxed);
-        for (listener, Expiry { name, not_after, .. }) in self.expiring(now) {
+        for (listener, name, not_after) in self.to_warn_of(now) {
             let on = day(not_after);
             if not_after < now {
                 tracing::error!(%listener, name, "certificate expired on {on}: clients refuse to connect");
@@ -298,6 +298,17 @@ impl Shown {
                 tracing::warn!(%listener, name, "certificate expires on {on}");
             }
         }
+    }
+
+    fn to_warn_of(&self, now: i64) -> Vec<Warned> {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(listener, Expiry { name, not_after, .. })| (listener, name, not_after);
+        let all: BTreeSet<Warned> = self.expiring(now).into_iter().map(of).collect();
+        warned.retain(|one, _| all.contains(one));
+        let is_due = |one: &Warned| warned.get(one).is_none_or(|at| now - at >= DAY);
+        let due: Vec<Warned> = all.into_iter().filter(is_due).collect();
+        warned.extend(due.iter().map(|one| (one.clone(), now)));
+        due
     }
 
     /// Certificates that expire soon or have expired, with their listeners.

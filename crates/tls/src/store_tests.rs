@@ -105,18 +105,17 @@ fn a_certificate_that_expires_soon_is_reported_once_a_day() {
     fs::create_dir_all(&folder).expect("a folder");
     write_pair(&folder, "one.example");
     let store = Store::default().next(&plan(&folder, "")).expect("good files");
-    let warned = || store.shown.warned.load(Relaxed);
-    let start = warned();
-    store.look_at(start + DAY - 1);
-    assert_eq!(warned(), start);
-    store.look_at(start + DAY);
-    assert_eq!(warned(), start + DAY);
     let until = store.shown.expiries.read().expect("nothing panics with it")["web"][0].not_after;
     let soon = SOON.as_secs() as i64;
     assert_eq!(
         [until - soon, until - soon + 1, until, until + 1].map(|now| store.shown.expiring(now).len()),
         [0, 1, 1, 1]
     );
+    let warned = |store: &Store, now| store.shown.to_warn_of(now).len();
+    assert_eq!([until - soon, until - 100, until - 99, until - 101 + DAY].map(|now| warned(&store, now)), [0, 1, 0, 0]);
+    let next = store.next(&plan(&folder, "")).expect("good files");
+    assert!(Arc::ptr_eq(&store.shown, &next.shown), "the store of another plan knows of the warnings");
+    assert_eq!(warned(&next, until - 100 + DAY), 1);
     fs::remove_dir_all(&folder).expect("own files");
 }
 
