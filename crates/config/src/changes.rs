@@ -16,6 +16,10 @@ const VALUE_MAX: usize = 120;
 /// Keys of which a route has exactly one.
 const ACTIONS: [&str; 4] = ["pool", "split", "redirect", "respond"];
 
+/// Most lines about routes of which only the order differs. With more, a line counts them: routes of a provider move when one
+/// is added.
+const ORDERS_MAX: usize = 3;
+
 /// Tables whose keys are chosen by the user.
 const NAMED: [&str; 2] = ["listener", "pool"];
 
@@ -25,7 +29,7 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
     let (before, after) = (before.to_toml(), after.to_toml());
     // Both texts were written by `to_toml`, so they parse.
     let (Ok(old), Ok(new)) = (DeTable::parse(&before), DeTable::parse(&after)) else { return Vec::new() };
-    let mut differs = Differs { before: &before, after: &after, lines: Vec::new() };
+    let mut differs = Differs { before: &before, after: &after, lines: Vec::new(), orders: Vec::new() };
     let (old, new) = (old.get_ref(), new.get_ref());
     for name in keys(old, new) {
         match (old.get(&*name), new.get(&*name)) {
@@ -34,7 +38,12 @@ pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
             (old, new) => differs.value("", &name, old, new),
         }
     }
-    differs.lines
+    let Differs { mut lines, orders, .. } = differs;
+    match orders.len() {
+        ..=ORDERS_MAX => lines.extend(orders),
+        count => lines.push(format!("order of {count} routes")),
+    }
+    lines
 }
 
 type Value<'v> = Spanned<DeValue<'v>>;
@@ -106,6 +115,8 @@ struct Differs<'t> {
     before: &'t str,
     after: &'t str,
     lines: Vec<String>,
+    /// Lines about the order of routes.
+    orders: Vec<String>,
 }
 
 impl Differs<'_> {
@@ -183,6 +194,11 @@ impl Differs<'_> {
             }
             let (old, new) = (old.get(&*key), new.get(&*key));
             match &*key {
+                "order" if is_route => {
+                    let rest = self.lines.len();
+                    self.value(of, "order", old, new);
+                    self.orders.extend(self.lines.drain(rest..));
+                }
                 "endpoints" => self.listed("endpoint", of, list(old), list(new), endpoint_name),
                 // Endpoints are matched by their name, or else by their address.
                 "name" if of.contains("endpoint ") => {}
@@ -223,6 +239,21 @@ mod tests {
         let after = BEFORE.replace("127.0.0.1:4", "127.0.0.1:5");
         let lines = changes(&plan(BEFORE), &plan(&after));
         assert_eq!(lines, ["pool shop: endpoint b: addr: \"127.0.0.1:4\" -> \"127.0.0.1:5\""]);
+    }
+
+    #[test]
+    fn routes_that_only_move_are_counted_behind_all_else() {
+        let routes = |orders: std::ops::Range<u32>, more: &str| {
+            let routes = orders.enumerate().map(|(n, order)| {
+                format!("[[route]]\nname = '{n}'\npool = 'shop'\norder = {order}\nmatch = {{ path = '/{n}' }}\n")
+            });
+            plan(&format!("{BEFORE}{}{more}", routes.collect::<String>()))
+        };
+        let more = "[[route]]\nname = 'new'\npool = 'shop'\nmatch = { path = '/new' }\n";
+        assert_eq!(changes(&routes(1..5, ""), &routes(2..6, more)), ["route new added", "order of 4 routes"]);
+        let few = changes(&routes(1..4, ""), &routes(2..5, more));
+        assert_eq!(few[..2], ["route new added", "route 0: order: 1 -> 2"]);
+        assert_eq!(few.len(), 4);
     }
 
     #[test]
