@@ -128,7 +128,9 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
             let (listeners, routes) = (count(listeners, "listener"), count(routes, "route"));
             format!("provider {name}: {listeners}, {routes}, {}, changed {since} ago\n", count(pools, "pool"))
         }
-        None => format!("provider {name}: nothing yet\n"),
+        None => format!(
+            "provider {name}: no answer yet; after an upgrade, the plan of the process before is served until then\n"
+        ),
     };
     if let Some(fault) = fault {
         let _ = writeln!(text, "  what it has now is not known: {fault}");
