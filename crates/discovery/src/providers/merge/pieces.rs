@@ -20,7 +20,7 @@ pub(super) struct Pieces {
     routes: Vec<(&'static str, Piece<Route>)>,
     pools: Vec<(&'static str, Piece<Arc<Pool>>)>,
     faults: BTreeMap<Place, String>,
-    /// Positions of listeners that stay in spite of a fault: as they run.
+    /// Positions of listeners that stay, as they run, in spite of a fault.
     kept: BTreeSet<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Pieces {
         }
     }
 
-    /// Keeps a listener that cannot be as it should as it is.
+    /// Keeps a listener as it runs, in place of the one that cannot be.
     pub(super) fn keep(&mut self, at: usize, instead: Arc<Listener>) {
         self.listeners[at].1.value = instead;
         self.kept.insert(at);
