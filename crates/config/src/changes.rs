@@ -95,7 +95,7 @@ fn shown(text: &str, value: &Value<'_>) -> String {
     }
 }
 
-/// The text with a digest in the place of each PEM string: enough to see that two differ.
+/// The text, with a digest in place of each PEM string, by which two strings can be told apart.
 fn with_digests(text: &str) -> String {
     // Strings are written in double quotes, and PEM has none.
     let part = |part: &str| pem_digest(part).unwrap_or_else(|| format!("\"{part}\""));

@@ -26,14 +26,14 @@ impl Bound {
     /// Adds an address, and reports an earlier one that would receive the same clients.
     pub fn add(&mut self, addr: SocketAddr, on: On, span: Span, findings: &mut Findings) {
         let here = self.0.entry(addr.port()).or_default();
-        let overlaps = |other: SocketAddr| takes(addr, other) || takes(other, addr);
+        let overlaps = |other: SocketAddr| takes(addr.ip(), other.ip()) || takes(other.ip(), addr.ip());
         let datagrams = |on: On| on.udp || on.probes;
         let shares = |other: On| (on.tcp && other.tcp) || (datagrams(on) && datagrams(other));
         if let Some((first, other, at)) = here.iter().find(|(other, on, _)| shares(*on) && overlaps(*other)) {
             let (message, mut help) = match *first == addr {
                 true => (format!("{addr} is bound twice"), "give each listener its own address or port".to_string()),
                 false => {
-                    let wide = if takes(*first, addr) { *first } else { addr };
+                    let wide = if takes(first.ip(), addr.ip()) { *first } else { addr };
                     let narrow = if wide == addr { *first } else { addr };
                     let message = format!("{addr} and {first} overlap: {wide} takes what comes to {narrow} too");
                     let why = match on.by_kernel || other.by_kernel {
@@ -53,8 +53,8 @@ impl Bound {
 }
 
 /// True if a socket at `wide` receives traffic for `narrow`, given equal ports.
-fn takes(wide: SocketAddr, narrow: SocketAddr) -> bool {
-    let (wide, narrow) = (wide.ip().to_canonical(), narrow.ip().to_canonical());
+pub fn takes(wide: IpAddr, narrow: IpAddr) -> bool {
+    let (wide, narrow) = (wide.to_canonical(), narrow.to_canonical());
     match wide {
         IpAddr::V4(ip) => wide == narrow || (ip.is_unspecified() && narrow.is_ipv4()),
         // `[::]` accepts IPv4 too, as `net.ipv6.bindv6only` is 0 by default.

@@ -13,6 +13,7 @@ mod tls;
 mod udp;
 mod zone;
 
+pub use bound::takes;
 pub use errors::Errors;
 pub use http2::Http2;
 pub use kernel_flows::KernelFlows;

@@ -1,13 +1,13 @@
 //! Addresses of this machine that Gateways are served at. See [`Addresses`].
 
 use crate::providers::kubernetes::world::objects::{GatewaySpec, Key, Object};
+use evenkeel_config::plan::takes;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// True if a socket at one address gets what comes to the other one, too: `::` includes all, and `0.0.0.0` those of IPv4.
+/// True if a socket at one of the addresses gets what comes to the other one, too.
 pub fn overlap(a: IpAddr, b: IpAddr) -> bool {
-    let takes = |wide: IpAddr, narrow: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
-    a == b || takes(a, b) || takes(b, a)
+    takes(a, b) || takes(b, a)
 }
 
 /// Addresses to listen on, and which Gateway has which.
@@ -55,9 +55,7 @@ impl Addresses {
         }
         // An address that another one includes would be bound twice.
         let wide: Vec<IpAddr> = wanted.iter().filter(|ip| ip.is_unspecified()).copied().collect();
-        wanted.retain(|ip| {
-            !wide.iter().any(|wide| wide != ip && overlap(*wide, *ip) && (wide.is_ipv6() || ip.is_ipv4()))
-        });
+        wanted.retain(|ip| !wide.iter().any(|wide| wide != ip && takes(*wide, *ip)));
         if wanted.is_empty() && unusable.is_none() {
             wanted = vec![self.free(key, gateway)];
         }
