@@ -3,7 +3,7 @@
 use crate::authorities::{self, Clients};
 use crate::challenges::{self, Challenges, made};
 use crate::inspect;
-use crate::names::{ByName, Certificate};
+use crate::names::{ByName, Certificate, Entry};
 use crate::ocsp::Staple;
 use crate::pair::{self, FileError};
 use crate::provider::{provider, versions};
@@ -106,7 +106,8 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
             None => read(pair)?,
         };
         let Some(certified) = found else {
-            certificates.push((pair.acme.clone(), Certificate::new(made(pair.acme.clone(), None)?, None)));
+            let certificate = Certificate::new(made(pair.acme.clone(), None)?, None);
+            certificates.push(Entry { names: pair.acme.clone(), hosts: pair.hosts.clone(), certificate });
             continue;
         };
         used.extend(file);
@@ -121,12 +122,14 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
         if let Some(facts) = facts {
             expiries.push(Expiry { name, names: facts.names, issuer: facts.issuer, not_after: facts.valid.1 });
         }
-        certificates.push((names, Certificate::new(certified, staple)));
+        let certificate = Certificate::new(certified, staple);
+        certificates.push(Entry { names, hosts: pair.hosts.clone(), certificate });
     }
     if tls.self_signed && certificates.is_empty() {
         // For local use only: nothing trusts it.
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_string).to_vec();
-        certificates.push((Vec::new(), Certificate::new(made(names, None)?, None)));
+        let certificate = Certificate::new(made(names, None)?, None);
+        certificates.push(Entry { names: Vec::new(), hosts: Vec::new(), certificate });
     }
     let resolver = Arc::new(ByName::new(certificates, tls.unknown_name, is_asked.then(|| challenges.clone())));
     let cannot = |error: rustls::Error| FileError::new(false, error.to_string(), "this is a bug in evenkeel");

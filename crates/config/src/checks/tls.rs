@@ -3,6 +3,8 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
+#[cfg(test)]
+use crate::form::HostPattern;
 use crate::form::{Formed, Pem};
 use crate::machine::{CertificateFault, Certified, Machine, TlsFile};
 use crate::sections::listener::Mode;
@@ -23,7 +25,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             let Some(Certified { names: its, self_signed, .. }) = pair(certificate, machine, findings) else {
                 continue;
             };
-            names.extend(its.unwrap_or_default());
+            names.extend(used(its.unwrap_or_default(), &certificate.formed_list("hosts")));
             if self_signed {
                 let what = "the certificate is self-signed: clients refuse to connect unless they trust it explicitly";
                 findings.add(Code::WeakCertificate, certificate.span_of("cert"), what).help(
@@ -120,6 +122,18 @@ fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Fi
     }
 }
 
+/// Names for which a certificate is used: those in it, as far as they are among its `hosts` if that is set.
+fn used(names: Vec<String>, hosts: &[(Formed, Span)]) -> Vec<String> {
+    if hosts.is_empty() {
+        return names;
+    }
+    let hosts = hosts.iter().filter_map(|(formed, _)| if let Formed::Host(host) = formed { Some(host) } else { None });
+    let hosts: Vec<String> = hosts.map(ToString::to_string).collect();
+    let covered = hosts.iter().filter(|host| names.iter().any(|name| covers(name, host)));
+    let below = names.iter().filter(|name| hosts.iter().any(|host| covers(host, name)));
+    covered.chain(below).cloned().collect()
+}
+
 /// True if a certificate's name covers a host; `*` stands for one label.
 fn covers(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
@@ -132,6 +146,21 @@ fn covers(name: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Span;
+
+    #[test]
+    fn a_certificate_for_certain_hosts_covers_no_others() {
+        let host = |host: &str| {
+            let pattern = match host.strip_prefix('*') {
+                Some(suffix) => HostPattern::Wildcard(suffix.to_owned()),
+                None => HostPattern::Exact(host.to_owned()),
+            };
+            (Formed::Host(pattern), Span::default())
+        };
+        let names = || vec!["*.a.com".to_owned(), "x.b.com".to_owned(), "c.com".to_owned()];
+        assert_eq!(used(names(), &[]), names());
+        assert_eq!(used(names(), &[host("w.a.com"), host("*.b.com"), host("d.com")]), ["w.a.com", "x.b.com"]);
+    }
 
     #[test]
     fn a_wildcard_stands_for_one_label() {

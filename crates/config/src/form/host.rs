@@ -96,6 +96,13 @@ pub enum HostPattern {
     Wildcard(String),
 }
 
+impl HostPattern {
+    /// Reads a pattern as the configuration takes it; `None` if it is not a host.
+    pub fn parse(text: &str) -> Option<HostPattern> {
+        read(text).ok()
+    }
+}
+
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -24,9 +24,9 @@ table! {
             name: "certificates",
             kind: Kind::Tables(&CERTIFICATE),
             absent: Absent::Means("none; then `self_signed` must be set"),
-            help: "Certificates and their keys. The client's server name (SNI) selects one by the names in it: an \
-                exact name is preferred to a wildcard, and among several for a name the key type that the client \
-                supports decides. The first of the list is used where none matches.",
+            help: "Certificates and their keys. The client's server name (SNI) selects one by the names in it: \
+                those whose key type the client supports go first, and among them an exact name goes before a wildcard. \
+                The first of the list is used where none matches.",
             why: "",
         };
         /// True if a self-signed certificate is generated at startup.
@@ -154,6 +154,16 @@ table! {
                 clients get a self-signed one that they do not trust.",
             why: "",
         }, read names;
+        /// Hosts that it is for; empty = the names in it.
+        hosts: Vec<HostPattern> = Key {
+            name: "hosts",
+            kind: Kind::List(&Kind::Text(Form::Host)),
+            absent: Absent::Means("the names in it"),
+            help: "Server names (SNI) that it is for, such as `[\"a.example.com\", \"*.b.example.com\"]`, where several people \
+                add certificates: for a name among these, no other certificate counts, and the certificate is not used for \
+                any other name. An exact name goes before the longest wildcard, which has any number of labels.",
+            why: "",
+        };
         /// File of the OCSP response to staple.
         ocsp: Option<PathBuf> = Key {
             name: "ocsp",

@@ -15,7 +15,7 @@ pub fn with_clients(node: &Node<'_>) -> Result<ListenerTls, String> {
     for certificate in common.nodes("tls_certificates") {
         let (cert, key) = pair(certificate)?;
         let ocsp = certificate.node("ocsp_staple").and_then(|ocsp| ocsp.text("filename")).map(Into::into);
-        tls.certificates.push(Certificate { cert: Some(cert), key: Some(key), ocsp, acme: Vec::new() });
+        tls.certificates.push(Certificate { cert: Some(cert), key: Some(key), ocsp, ..Certificate::default() });
     }
     if tls.certificates.is_empty() {
         return Err("tls_certificates: it has no certificate".to_owned());

@@ -2,11 +2,11 @@
 
 use super::gateways::{Gateways, Protocol};
 use super::hosts::{covers, specificity};
+use crate::providers::kubernetes::services::certificates::Shown;
 use crate::providers::kubernetes::services::names;
 use crate::providers::parts::Piece;
 use evenkeel_config::plan::{
-    Action, Certificate, ClientAuth, ClientAuthMode, HostPattern, Listener, ListenerTls, Match, Mode, Pem, Pool,
-    Respond, Route,
+    Action, ClientAuth, ClientAuthMode, HostPattern, Listener, ListenerTls, Match, Mode, Pem, Pool, Respond, Route,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -93,14 +93,18 @@ impl Port {
         }
         let here = || self.listeners.iter().map(|index| &gateways.listeners[*index]);
         let tls = matches!(self.protocol, Protocol::Https | Protocol::TlsTerminate).then(|| {
-            let mut certificates = Vec::new();
-            for pair in here().flat_map(|listener| &listener.certificates) {
-                let (cert, key) = (Some(Pem::of(&pair.cert)), Some(Pem::of(&pair.key)));
-                let certificate = Certificate { cert, key, ..Certificate::default() };
-                if !certificates.contains(&certificate) {
-                    certificates.push(certificate);
+            let mut certificates = Shown::default();
+            for listener in here() {
+                // For the listener's host, those of less specific listeners do not count.
+                let hosts = match listener.host() {
+                    Some(host) => HostPattern::parse(host).map(Some),
+                    None => Some(None),
+                };
+                for pair in &listener.certificates {
+                    hosts.iter().for_each(|host| certificates.add(pair, host.clone()));
                 }
             }
+            let certificates = certificates.into_list();
             let client_auth =
                 here().find_map(|listener| listener.clients.as_ref()).map(|(authorities, insecure)| ClientAuth {
                     mode: if *insecure { ClientAuthMode::Unverified } else { ClientAuthMode::Required },
@@ -108,7 +112,7 @@ impl Port {
                     ..ClientAuth::default()
                 });
             let host_groups = match self.protocol {
-                Protocol::Https => self.distinct_hosts(gateways).into_iter().filter_map(pattern).collect(),
+                Protocol::Https => self.distinct_hosts(gateways).into_iter().filter_map(HostPattern::parse).collect(),
                 _ => Vec::new(),
             };
             ListenerTls { certificates, client_auth, host_groups, ..ListenerTls::default() }

@@ -23,7 +23,7 @@ pub struct Made {
 /// its share, and what it gets ends.
 pub fn action(kind: Kind, route: &Object<RouteSpec>, gateways: &[Key], backends: &mut Backends<'_>) -> Made {
     let from = From { group: GATEWAY_GROUP, kind: kind.name(), namespace: &route.metadata.namespace };
-    let variant = Variant { is_stream: true, ..Variant::default() };
+    let variant = Variant { is_stream: true, is_udp: kind == Kind::UdpRoute, ..Variant::default() };
     let (mut weights, mut unresolved): (Vec<(Arc<str>, u32)>, Option<Fault>) = (Vec::new(), None);
     for to in route.spec.rules.iter().flat_map(|rule| &rule.backend_refs) {
         let weight = to.weight.unwrap_or(1).min(WEIGHT_MAX);

@@ -307,6 +307,44 @@ spec: { parentRefs: [{ name: web }], hostnames: [db.a.com], rules: [{ backendRef
 }
 
 #[test]
+fn of_two_ports_with_one_number_sessions_have_one_and_datagrams_the_other() {
+    let udp = "{ name: dns, port: 53, protocol: UDP }";
+    let tcp = "{ name: dns-tcp, port: 53, protocol: TCP }";
+    for ports in [[tcp, udp], [udp, tcp]] {
+        let manifests = format!(
+            "
+kind: Gateway
+metadata: {{ name: web }}
+spec:
+  gatewayClassName: evenkeel
+  listeners:
+  - {{ name: tcp, port: 53, protocol: TCP }}
+  - {{ name: udp, port: 53, protocol: UDP }}
+---
+kind: Service
+metadata: {{ name: dns }}
+spec: {{ ports: [{}] }}
+---
+kind: TCPRoute
+metadata: {{ name: tcp }}
+spec: {{ parentRefs: [{{ name: web, sectionName: tcp }}], rules: [{{ backendRefs: [{{ name: dns, port: 53 }}] }}] }}
+---
+kind: UDPRoute
+metadata: {{ name: udp }}
+spec: {{ parentRefs: [{{ name: web, sectionName: udp }}], rules: [{{ backendRefs: [{{ name: dns, port: 53 }}] }}] }}",
+            ports.join(", ")
+        );
+        let (translation, plan) = translated(manifests.trim_start());
+        assert_eq!(faults(&translation), [""; 0]);
+        let expected = ["tcp:infra/tcp at port-53: infra.dns.53", "udp:infra/udp at port-53-udp: infra.dns.53.udp"];
+        assert_eq!(actions(&plan), expected);
+        let port_of = |pool: &str| format!("{:?}", plan.pool(pool).and_then(|pool| pool.discover.clone()));
+        assert!(port_of("infra.dns.53").contains("Name(\"dns-tcp\")"), "{}", port_of("infra.dns.53"));
+        assert!(port_of("infra.dns.53.udp").contains("Name(\"dns\")"), "{}", port_of("infra.dns.53.udp"));
+    }
+}
+
+#[test]
 fn sessions_and_datagrams_are_shared_by_weight() {
     let manifests = "
 kind: Gateway

@@ -1,17 +1,18 @@
 //! Listeners for Ingresses, without and with TLS: of their own, or those that Gateways have at the same port. See [`Listeners`].
 
+use super::certificates::{Claims, Offer, assign, wildcard};
 use super::site::Site;
-use crate::providers::kubernetes::services::certificates::{Pair, pair};
+use crate::providers::kubernetes::services::certificates::{Pair, Shown, pair};
 use crate::providers::kubernetes::services::grants::From;
 use crate::providers::kubernetes::services::names;
 use crate::providers::kubernetes::statuses::events::REFUSED;
 use crate::providers::kubernetes::world::objects::{Key, Reference};
 use crate::providers::kubernetes::world::store::World;
 use crate::providers::parts::{Part, Piece, Refusal};
-use evenkeel_config::plan::{Certificate, KubernetesProvider, Listener, ListenerTls, Mode, Pem};
+use evenkeel_config::plan::{Certificate, HostPattern, KubernetesProvider, Listener, ListenerTls, Mode};
 use evenkeel_tls::inspect::names_pem;
 use evenkeel_tls::pair::self_signed_pem;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -25,8 +26,8 @@ pub const GROUP: &str = "networking.k8s.io";
 pub struct Listeners {
     pub http: Option<Arc<str>>,
     pub https: Option<Arc<str>>,
-    /// Hosts with TLS; `None` is that of rules without one.
-    hosts: BTreeSet<Option<String>>,
+    /// Hosts with TLS, each with the namespace whose Ingress wants it; `None` is the host of rules without one.
+    hosts: BTreeSet<(String, Option<String>)>,
     /// Ports that are listened at.
     pub ports: Vec<u16>,
 }
@@ -54,14 +55,10 @@ impl Listeners {
         listeners
     }
 
-    /// True if requests for a host can be sent over TLS.
-    pub fn has_tls(&self, host: Option<&str>) -> bool {
-        let is_it = |known: &Option<String>| match (known.as_deref(), host) {
-            (None, host) => host.is_none(),
-            (Some(known), Some(host)) => known == host || is_below(known, host),
-            (Some(_), None) => false,
-        };
-        self.https.is_some() && self.hosts.iter().any(is_it)
+    /// True if requests for a host can be sent over TLS by an Ingress of this namespace.
+    pub fn has_tls(&self, namespace: &str, host: Option<&str>) -> bool {
+        let has = |host: Option<String>| self.hosts.contains(&(namespace.to_owned(), host));
+        self.https.is_some() && (has(host.map(str::to_owned)) || host.and_then(wildcard).is_some_and(|w| has(Some(w))))
     }
 
     /// Certificates of all Ingresses behind the one for unknown names; none if no Ingress has TLS.
@@ -71,19 +68,21 @@ impl Listeners {
         world: &World,
         provider: &KubernetesProvider,
     ) -> Vec<Certificate> {
-        let mut own: Vec<Pair> = Vec::new();
+        let mut offers: Vec<Offer> = Vec::new();
+        let mut known: BTreeSet<(String, Pair)> = BTreeSet::new();
         for site in sites.iter_mut() {
             let namespace = site.key.namespace.clone();
             for tls in &site.object.spec.tls {
-                match tls.hosts.is_empty() {
-                    true => self.hosts.extend(site.hosts()),
-                    false => self.hosts.extend(tls.hosts.iter().map(|host| Some(host.to_ascii_lowercase()))),
-                }
+                let hosts = match tls.hosts.is_empty() {
+                    true => site.hosts(),
+                    false => tls.hosts.iter().map(|host| Some(host.to_ascii_lowercase())).collect(),
+                };
+                self.hosts.extend(hosts.into_iter().map(|host| (namespace.clone(), host)));
                 let Some(name) = tls.secret_name.as_ref().filter(|name| !name.is_empty()) else { continue };
                 match secret(world, &namespace, name) {
                     Ok(pair) => {
-                        if !own.contains(&pair) {
-                            own.push(pair);
+                        if known.insert((namespace.clone(), pair.clone())) {
+                            offers.push(Offer::new(&namespace, pair));
                         }
                     }
                     Err(why) => {
@@ -100,41 +99,60 @@ impl Listeners {
                 Err(why) => tracing::warn!(why, "kubernetes: `default_certificate` cannot be used"),
             }
         }
-        let names = first.iter().chain(&own).flat_map(|pair| names_pem(pair.cert.as_bytes())).collect();
-        sites.iter_mut().for_each(|site| name_uncovered(site, world, &names));
+        let claims = Claims::of(sites);
+        let usual: HashSet<String> = first.iter().flat_map(|pair| names_pem(pair.cert.as_bytes())).collect();
+        let mut names: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+        for offer in &offers {
+            names.entry(&offer.namespace).or_default().extend(offer.names.iter().map(String::as_str));
+        }
+        for site in sites.iter_mut() {
+            let own = names.get(&*site.key.namespace);
+            let has = |name: &str| usual.contains(name) || own.is_some_and(|own| own.contains(name));
+            name_uncovered(site, world, has, &claims);
+        }
         if self.hosts.is_empty() && provider.default_certificate.is_none() {
             return Vec::new();
         }
-        let first = first.or_else(|| made().clone());
-        let all = first.into_iter().chain(own);
-        all.map(|pair| Certificate {
-            cert: Some(Pem::of(&pair.cert)),
-            key: Some(Pem::of(&pair.key)),
-            ..Certificate::default()
-        })
-        .collect()
+        let mut shown = Shown::default();
+        if let Some(first) = first.or_else(|| made().clone()) {
+            shown.add(&first, None);
+        }
+        let mut assigned = assign(&offers, &claims);
+        // Of several for one host, the first is preferred.
+        assigned.sort_by_key(|(_, index)| *index);
+        for (host, index) in assigned {
+            if let Some(host) = HostPattern::parse(&host) {
+                shown.add(&offers[index].pair, Some(host));
+            }
+        }
+        shown.into_list()
     }
 }
 
-/// Adds an event for the first host of each Secret of an Ingress that no certificate is for. `names`: those of all certificates.
-fn name_uncovered(site: &mut Site<'_>, world: &World, names: &HashSet<String>) {
+/// Adds an event for the first host of each Secret of an Ingress that has no rule, or no certificate. `has`: true for names of
+/// certificates of its namespace.
+fn name_uncovered(site: &mut Site<'_>, world: &World, has: impl Fn(&str) -> bool, claims: &Claims) {
+    let namespace = site.key.namespace.clone();
     for tls in &site.object.spec.tls {
         let name = tls.secret_name.as_deref().unwrap_or_default();
         // One that cannot be read has an event of its own.
-        if !world.secrets.contains_key(&Key::new(&site.key.namespace, name)) {
+        if !world.secrets.contains_key(&Key::new(&namespace, name)) {
             continue;
         }
         let hosts = match tls.hosts.is_empty() {
             true => site.hosts().into_iter().flatten().collect(),
             false => tls.hosts.iter().map(|host| host.to_ascii_lowercase()).collect::<Vec<_>>(),
         };
-        let wildcard = |host: &str| host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-        let is_uncovered =
-            |host: &&String| !names.contains(*host) && !wildcard(host).is_some_and(|name| names.contains(&name));
+        if let Some(host) = hosts.iter().find(|host| !claims.has(&namespace, host)) {
+            let message =
+                format!("TLS: no rule of namespace {namespace} is for {host}, and its certificate is not shown");
+            site.annotations.event(UNCOVERED, message);
+            continue;
+        }
+        let is_uncovered = |host: &&String| !has(host) && !wildcard(host).is_some_and(|name| has(&name));
         if let Some(host) = hosts.iter().find(is_uncovered) {
             let message = format!(
-                "TLS: the certificate of Secret {}/{name} is not for {host}; the default certificate is shown",
-                site.key.namespace
+                "TLS: the certificate of Secret {namespace}/{name} is not for {host}; the default certificate is shown"
             );
             site.annotations.event(UNCOVERED, message);
         }
@@ -154,12 +172,6 @@ fn made() -> &'static Option<Pair> {
         let (cert, key) = self_signed_pem("ingress.local")?;
         Some(Pair { cert: cert.into(), key: key.into() })
     })
-}
-
-/// True if a host is one label below a wildcard.
-pub fn is_below(wildcard: &str, host: &str) -> bool {
-    let Some(end) = wildcard.strip_prefix('*') else { return false };
-    host.strip_suffix(end).is_some_and(|label| !label.is_empty() && !label.contains('.'))
 }
 
 /// Adds a listener, or shares that of a Gateway. Returns its name; `None` if this machine does not serve it.
@@ -201,17 +213,4 @@ fn add_one(
         site.annotations.event(REFUSED, format!("port {} is not served{effect}: {}", addr.port(), refusal.why));
     }
     None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wildcard_stands_for_one_label() {
-        for (host, is) in [("a.x.com", true), ("b.a.x.com", false), ("x.com", false), (".x.com", false)] {
-            assert_eq!(is_below("*.x.com", host), is, "{host}");
-        }
-        assert!(!is_below("a.x.com", "a.x.com"));
-    }
 }

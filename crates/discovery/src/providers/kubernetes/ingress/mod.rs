@@ -2,11 +2,12 @@
 //!
 //! 1. [`classes`] finds those that are served. Each is a [`site`], whose [`annotations`] become [`filters`], [`protection`] and
 //!    what is different about its [`endpoints`].
-//! 2. [`listeners`] and certificates, those of Gateways at the same port included.
+//! 2. [`listeners`] with [`certificates`], those of Gateways at the same port included.
 //! 3. [`rules`] makes the routes, from [`paths`] and [canaries](canary).
 
 mod annotations;
 mod canary;
+mod certificates;
 mod classes;
 mod endpoints;
 mod filters;

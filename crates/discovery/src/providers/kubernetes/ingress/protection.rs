@@ -2,9 +2,9 @@
 //! Ingress, rather than leaving it open. See [`put`].
 
 use super::annotations::Annotations;
-use crate::providers::kubernetes::services::backends::{Backends, Variant};
+use crate::providers::kubernetes::services::backends::{Backends, Variant, Wanted};
 use crate::providers::kubernetes::services::certificates::secret_text;
-use crate::providers::kubernetes::world::objects::{Key, ServicePort};
+use crate::providers::kubernetes::world::objects::Key;
 use crate::providers::kubernetes::world::store::World;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -204,10 +204,7 @@ fn forward_auth(
     };
     let pool = match service {
         // Its endpoints themselves, also where the names of Services are not resolved.
-        Some(key) => {
-            let is_it = |one: &&ServicePort| one.port == port;
-            backends.of_port(&key, is_it, &port.to_string(), &Variant::default(), &[])
-        }
+        Some(key) => backends.of_port(&key, Wanted::Number(port), &Variant::default(), &[]),
         None => Ok(backends.at_host(host, port, is_tls.then(PoolTls::default), of)),
     };
     let pool = match pool {

@@ -5,11 +5,11 @@ use super::listeners::Listeners;
 use super::paths::{self, Matched};
 use super::site::{Site, host_of};
 use crate::providers::kubernetes::gateway::ports::pattern;
-use crate::providers::kubernetes::services::backends::Backends;
+use crate::providers::kubernetes::services::backends::{Backends, Wanted};
 use crate::providers::kubernetes::services::names;
 use crate::providers::kubernetes::services::ordered::Ordered;
 use crate::providers::kubernetes::statuses::events::{REFUSED, UNAVAILABLE};
-use crate::providers::kubernetes::world::objects::{IngressBackend, IngressPath, Key, ServicePort};
+use crate::providers::kubernetes::world::objects::{IngressBackend, IngressPath, Key};
 use evenkeel_config::plan::{
     Action, Criteria, Expected, HostPattern, Match, PathPattern, Pool, Redirect, Respond, Route, Scheme, Template,
 };
@@ -31,8 +31,14 @@ pub struct Rules<'r, 'w> {
     pub routes: &'r mut Ordered,
 }
 
-/// Host, path and its type: Ingresses and canaries that have these in common belong together.
-type Place = (Option<String>, String, bool);
+/// Namespace, host, path and its type: Ingresses and canaries that have these in common belong together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    namespace: String,
+    host: Option<String>,
+    path: String,
+    is_exact: bool,
+}
 
 /// A canary and its pool, by the place of the requests that are divided.
 type Canaries = BTreeMap<Place, (Canary, Arc<str>)>;
@@ -50,7 +56,7 @@ impl Rules<'_, '_> {
         for site in sites.iter_mut().filter(|site| site.canary.is_some()) {
             let is_left = |place: &Place| canaries.contains_key(place);
             if places(site).iter().any(|(place, _)| is_left(place)) {
-                let message = "a path of this canary is not that of another Ingress, or of another canary";
+                let message = "no other Ingress of this namespace has a path of this canary, or an older canary has it";
                 site.annotations.event(REFUSED, message.to_owned());
             }
         }
@@ -98,7 +104,7 @@ impl Rules<'_, '_> {
                     None => vec![always(Action::Pool(main))],
                 },
             };
-            self.add(site, &place.0, text, &matched, branches, is_closed);
+            self.add(site, &place.host, text, &matched, branches, is_closed);
         }
         let Some(root) = site.app_root.clone() else { return };
         let matched = Matched { path: PathPattern::Pattern("/".to_owned()), regex: None, rewrite: None, fault: None };
@@ -133,14 +139,12 @@ impl Rules<'_, '_> {
             return None;
         };
         let key = Key::new(&site.key.namespace, &service.name);
-        let is_it = |port: &&ServicePort| match (&service.port.name, service.port.number) {
-            (Some(name), _) if !name.is_empty() => port.name == *name,
-            (_, Some(number)) => port.port == number,
-            _ => false,
+        let wanted = match (&service.port.name, service.port.number) {
+            (Some(name), _) if !name.is_empty() => Wanted::Name(name),
+            (_, Some(number)) => Wanted::Number(number),
+            _ => Wanted::Name(""),
         };
-        let number = service.port.number.map(|number| number.to_string());
-        let shown = service.port.name.clone().filter(|name| !name.is_empty()).or(number).unwrap_or_default();
-        match self.backends.of_port(&key, is_it, &shown, &site.variant, &[]) {
+        match self.backends.of_port(&key, wanted, &site.variant, &[]) {
             Ok(pool) => Some(pool),
             Err((_, why)) => {
                 let effect = site.annotations.effect;
@@ -171,7 +175,8 @@ impl Rules<'_, '_> {
         let criteria = Criteria { regex: matched.regex.as_deref().map(Arc::from), ..criteria };
         let matching = Match { hosts, path: matched.path.clone(), criteria, ..Match::default() };
         let Listeners { http, https, .. } = self.listeners;
-        let to_tls = site.redirects_always || site.redirects && self.listeners.has_tls(host.as_deref());
+        let to_tls =
+            site.redirects_always || site.redirects && self.listeners.has_tls(&site.key.namespace, host.as_deref());
         let to_tls = to_tls && https.is_some() && !text.starts_with(CHALLENGES);
         let own: Vec<Arc<str>> = http.iter().filter(|_| !to_tls).chain(https).cloned().collect();
         if let (true, Some(http)) = (to_tls, http) {
@@ -214,7 +219,8 @@ fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
                 let text = path.path.as_deref().unwrap_or("/");
                 // A slash at the end of a prefix says nothing.
                 let text = if is_exact { text } else { text.trim_end_matches('/') };
-                all.push(((host.clone(), text.to_owned(), is_exact), path));
+                let namespace = site.key.namespace.clone();
+                all.push((Place { namespace, host: host.clone(), path: text.to_owned(), is_exact }, path));
             }
         }
     }

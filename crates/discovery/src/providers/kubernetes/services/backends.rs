@@ -13,6 +13,7 @@ use evenkeel_config::plan::{
     RequestHeaders, ResponseHeaders, Secret, ServicePort as Port, Source, Sticky,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -35,12 +36,39 @@ pub struct Variant {
     pub certificate: Option<Pair>,
     /// True for sessions and datagrams, which have no protocol here.
     pub is_stream: bool,
+    /// True for datagrams: of two ports with the same number, the port for UDP is meant.
+    pub is_udp: bool,
     /// TLS with endpoints that no BackendTLSPolicy is about.
     pub tls: Option<PoolTls>,
     /// Algorithm, if not the usual one.
     pub balance: Option<Balance>,
     /// Affinity by a cookie. The pool gets a secret of its own.
     pub sticky: Option<Sticky>,
+}
+
+/// Port of a Service, as an object refers to it.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    Name(&'a str),
+    Number(u16),
+}
+
+impl Wanted<'_> {
+    fn is(self, port: &ServicePort) -> bool {
+        match self {
+            Wanted::Name(name) => !name.is_empty() && port.name == name,
+            Wanted::Number(number) => port.port == number,
+        }
+    }
+}
+
+impl std::fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Wanted::Name(name) => f.write_str(name),
+            Wanted::Number(number) => number.fmt(f),
+        }
+    }
 }
 
 /// Pools of all Services that are in use.
@@ -112,8 +140,7 @@ impl<'w> Backends<'w> {
         let Some(number) = to.port else {
             return Err(("BackendNotFound", format!("the reference to Service {key} has no port")));
         };
-        let is_it = |port: &&ServicePort| port.port == number;
-        self.of_port(&key, is_it, &number.to_string(), variant, gateways)
+        self.of_port(&key, Wanted::Number(number), variant, gateways)
     }
 
     /// The pool of a port of a Service.
@@ -123,8 +150,7 @@ impl<'w> Backends<'w> {
     pub fn of_port(
         &mut self,
         key: &Key,
-        is_it: impl Fn(&&ServicePort) -> bool,
-        shown: &str,
+        wanted: Wanted<'_>,
         variant: &Variant,
         gateways: &[Key],
     ) -> Result<Arc<str>, Fault> {
@@ -135,8 +161,9 @@ impl<'w> Backends<'w> {
         if service.spec.kind.as_deref() == Some("ExternalName") {
             return Err(("UnsupportedProtocol", format!("Service {key} is a name outside of the cluster")));
         }
-        let Some(port) = service.spec.ports.iter().find(is_it) else {
-            return not_found(format!("Service {key} has no port {shown}"));
+        let port = match port(&service.spec.ports, wanted, variant.is_udp) {
+            Ok(port) => port,
+            Err(why) => return not_found(format!("Service {key} {why}")),
         };
         let trust = match variant.is_stream {
             true => None,
@@ -153,7 +180,8 @@ impl<'w> Backends<'w> {
             false if is_http2 => EndpointProtocol::H2,
             _ => EndpointProtocol::Http1,
         };
-        let base = format!("{}.{}.{}", key.namespace, key.name, port.port);
+        let transport = if port.is_udp() { ".udp" } else { "" };
+        let base = format!("{}.{}.{}{transport}", key.namespace, key.name, port.port);
         let of: Arc<str> = format!("{} {key}", Kind::Service.name()).into();
         // Ports of an EndpointSlice have the names of those of the Service.
         let by = (!port.name.is_empty()).then(|| Port::Name(port.name.clone()));
@@ -179,32 +207,62 @@ impl<'w> Backends<'w> {
             ..Pool::default()
         };
         let usual = Pool { discover: pool.discover.clone(), ..Pool::default() };
-        let name = match pool == usual {
-            true => names::name(&base),
-            false => names::name(&format!("{base}.{}", names::hash(&format!("{pool:?}")))),
+        let base = match pool == usual {
+            true => base,
+            false => format!("{base}.{}", names::hash(&format!("{pool:?}"))),
         };
-        let name: Arc<str> = name.into();
-        let pool = Pool { name: name.clone(), ..pool };
-        self.pools.entry(name.clone()).or_insert_with(|| Piece::new(&of, Arc::new(pool)));
-        Ok(name)
+        Ok(self.add(&base, pool, &of))
+    }
+
+    /// Adds a pool unless it is there, and returns its name. Two pools that differ never share a name, although names are
+    /// shortened and have only a hash of settings.
+    fn add(&mut self, base: &str, pool: Pool, of: &Arc<str>) -> Arc<str> {
+        let mut name: Arc<str> = names::name(base).into();
+        let mut next = 2;
+        loop {
+            let named = Pool { name: name.clone(), ..pool.clone() };
+            match self.pools.entry(name.clone()) {
+                Entry::Vacant(free) => {
+                    free.insert(Piece::new(of, Arc::new(named)));
+                    return name;
+                }
+                Entry::Occupied(there) if *there.get().value == named => return name,
+                Entry::Occupied(_) => {
+                    name = names::name(&format!("{base}.{next}")).into();
+                    next += 1;
+                }
+            }
+        }
     }
 
     /// The pool of a server outside of the cluster.
     pub fn at_host(&mut self, host: &str, port: u16, tls: Option<PoolTls>, of: &Arc<str>) -> Arc<str> {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let name: Arc<str> = names::name(&format!("{scheme}.{host}.{port}")).into();
         let addr = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
             Ok(ip) => Address::Ip(SocketAddr::new(ip, port)),
             Err(_) => Address::Name { host: host.to_ascii_lowercase(), port },
         };
         let endpoints = vec![Endpoint { name: addr.to_string().into(), addr, ..Endpoint::default() }];
-        let pool = Pool { name: name.clone(), endpoints, tls, ..Pool::default() };
-        self.pools.entry(name.clone()).or_insert_with(|| Piece::new(of, Arc::new(pool)));
-        name
+        // Names of namespaces have no underscore: it is not the pool of a Service in a namespace "http".
+        self.add(&format!("url_{scheme}.{host}.{port}"), Pool { endpoints, tls, ..Pool::default() }, of)
     }
 
     fn tls(&self, trust: &Trust, variant: &Variant) -> PoolTls {
         let pair = variant.certificate.as_ref();
         trust.tls(pair)
+    }
+}
+
+/// The port that an object refers to. Of two with the same number, the one for the right protocol.
+fn port<'s>(ports: &'s [ServicePort], wanted: Wanted<'_>, is_udp: bool) -> Result<&'s ServicePort, String> {
+    let here = || ports.iter().filter(|port| wanted.is(port));
+    if let Some(port) = here().find(|port| port.is_udp() == is_udp) {
+        return Ok(port);
+    }
+    match here().next() {
+        // A port without a protocol is one for TCP, and pods may have it for UDP, too.
+        Some(port) if is_udp => Ok(port),
+        Some(_) => Err(format!("has port {wanted} for UDP only")),
+        None => Err(format!("has no port {wanted}")),
     }
 }

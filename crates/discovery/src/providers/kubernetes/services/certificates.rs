@@ -5,7 +5,9 @@ use crate::providers::kubernetes::world::objects::{Data, Reference};
 use crate::providers::kubernetes::world::store::World;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use evenkeel_config::plan::{Certificate, HostPattern, Pem};
 use evenkeel_tls::pair::{certified_pem, trusts_pem};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A certificate with its chain, and its key.
@@ -29,6 +31,40 @@ impl Unusable {
         match self {
             Unusable::Kind(message) | Unusable::NotPermitted(message) | Unusable::Content(message) => message,
         }
+    }
+}
+
+/// Certificates of a listener, each once, with the hosts that it is for.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// In their order. No hosts: the names in the certificate.
+    all: Vec<(Pair, Option<Vec<HostPattern>>)>,
+    at: BTreeMap<Pair, usize>,
+}
+
+impl Shown {
+    /// Adds a certificate for a host, or for the names in it.
+    pub fn add(&mut self, pair: &Pair, host: Option<HostPattern>) {
+        let at = *self.at.entry(pair.clone()).or_insert_with(|| {
+            self.all.push((pair.clone(), Some(Vec::new())));
+            self.all.len() - 1
+        });
+        let hosts = &mut self.all[at].1;
+        match (host, hosts.as_mut()) {
+            (Some(host), Some(hosts)) if !hosts.contains(&host) => hosts.push(host),
+            (None, _) => *hosts = None,
+            _ => {}
+        }
+    }
+
+    pub fn into_list(self) -> Vec<Certificate> {
+        let one = |(pair, hosts): (Pair, Option<Vec<HostPattern>>)| Certificate {
+            cert: Some(Pem::of(&pair.cert)),
+            key: Some(Pem::of(&pair.key)),
+            hosts: hosts.unwrap_or_default(),
+            ..Certificate::default()
+        };
+        self.all.into_iter().map(one).collect()
     }
 }
 

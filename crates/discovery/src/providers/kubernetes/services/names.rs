@@ -9,7 +9,7 @@ const NAME_MAX: usize = 64;
 
 const LABEL_MAX: usize = 128;
 
-/// Name of a listener or pool. What is too long ends in a hash.
+/// Name of a listener or pool. A name that is too long ends in a hash.
 pub fn name(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain: String = text.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();

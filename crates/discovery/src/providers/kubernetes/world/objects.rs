@@ -463,6 +463,13 @@ pub struct ServicePort {
     pub app_protocol: Option<String>,
 }
 
+impl ServicePort {
+    /// True if it is for datagrams.
+    pub fn is_udp(&self) -> bool {
+        self.protocol.as_deref() == Some("UDP")
+    }
+}
+
 /// A Secret or a ConfigMap. Values of a Secret are in base64.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]

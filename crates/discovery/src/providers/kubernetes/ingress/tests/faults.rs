@@ -164,12 +164,13 @@ fn a_host_that_no_certificate_covers_is_named() {
             "CertificateUnavailable: TLS: the certificate of Secret shop/cert is not for {host}; the default certificate is shown"
         )
     };
-    assert_eq!(shown(json!(["a.example"]), &provider()), [""; 0]);
-    assert_eq!(shown(json!(["b.example", "A.example"]), &provider()), [message("b.example")]);
+    let no_rule =
+        "CertificateUnavailable: TLS: no rule of namespace shop is for a.example, and its certificate is not shown";
+    assert_eq!(shown(json!(["a.example"]), &provider()), [no_rule]);
+    assert_eq!(shown(json!(["b.example", "A.example"]), &provider()), [no_rule]);
+    assert_eq!(shown(json!(["b.example"]), &provider()), [message("b.example")]);
     assert_eq!(shown(json!(["*.example"]), &provider()), [message("*.example")]);
     assert_eq!(shown(json!([]), &provider()), [message("b.example")], "the hosts of its rules");
-    let default = KubernetesProvider { default_certificate: Some("shop/cert".into()), ..provider() };
-    assert_eq!(shown(json!(["a.example"]), &default), [""; 0]);
 }
 
 #[test]
