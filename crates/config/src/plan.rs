@@ -3,8 +3,9 @@
 //! No field needs further parsing, and none is optional unless absence has a meaning.
 
 pub use crate::form::{
-    Address, AdminSocket, Cidr, End, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart, PathPattern, Pem,
-    Piece, Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable, compile_regex, steers,
+    Address, AdminSocket, Cidr, End, Expression, HashKey, HostPattern, KeySource, LimitKey, Origin, PathPart,
+    PathPattern, Pem, Piece, Pieces, RequestRate, SendHost, Template, TemplatePart, TokenField, Variable,
+    checked_regex, compile_regex, regex_cost, steers,
 };
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,

@@ -69,6 +69,12 @@ impl Refused {
         }
     }
 
+    /// True if the signature was verified before the token was refused.
+    pub fn is_of_signed(self) -> bool {
+        use Refused::{Audience, Claim, Expired, Issuer, NotYet, Signature, Unfit};
+        matches!(self, Signature | Expired | NotYet | Issuer | Audience | Claim | Unfit)
+    }
+
     /// Status of the answer (RFC 6750 section 3.1).
     pub fn status(self) -> u16 {
         match self {

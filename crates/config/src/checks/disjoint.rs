@@ -1,6 +1,6 @@
 //! Comparison of two matches: true if no request can match both.
 
-use crate::form::compile_regex;
+use crate::form::checked_regex;
 use crate::sections::matching::{Criteria, Expected, Match};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn fits(value: &str, expected: &Expected) -> bool {
         && all(&expected.prefix, |value, text| value.starts_with(text))
         && all(&expected.suffix, |value, text| value.ends_with(text))
         && all(&expected.contains, |value, text| value.contains(text))
-        && all(&expected.regex, |value, text| compile_regex(text).is_ok_and(|regex| regex.is_match(value.as_bytes())))
+        && all(&expected.regex, |value, text| checked_regex(text).is_some_and(|regex| regex.is_match(value.as_bytes())))
 }
 
 /// True if `not` rules out every request that `wanted` requires.

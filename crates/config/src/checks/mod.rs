@@ -6,6 +6,7 @@ mod collisions;
 mod disjoint;
 mod dns;
 mod endpoints;
+mod expressions;
 mod kernel;
 mod leads;
 mod loops;

@@ -281,6 +281,11 @@ impl Route {
         self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
     }
 
+    /// Regular expressions of its match.
+    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
+        std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions)
+    }
+
     /// Names of the pools that get requests, those of the action first, then those of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
         let auth = self.forward_auth.iter().map(|auth| &auth.pool);

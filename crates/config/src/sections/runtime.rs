@@ -1,6 +1,6 @@
 //! `[runtime]`: worker threads, shutdown, state and log of the process. See [`Runtime`].
 
-use crate::form::Form;
+use crate::form::{Form, REGEX_SIZE_MAX};
 use crate::table::{Absent, DAY, Field, H, Key, Kind, Value, quote, table, words};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,6 +73,16 @@ table! {
             help: "Most idle connections to endpoints, over all pools and workers. The least recently used are closed \
                 first. `\"auto\"`: a quarter of the process's file descriptor limit.",
             why: "Each takes a descriptor that a client may need, and most requests use the most recent ones.",
+        };
+        /// Largest program of a regular expression, in bytes.
+        regex_size: usize = Key {
+            name: "regex_size",
+            kind: Kind::Size { min: 1 << 10, max: REGEX_SIZE_MAX as u64, off: false },
+            absent: Absent::Default("\"32KiB\""),
+            help: "Largest program of a regular expression of this file, once compiled. Objects of providers have at most \
+                32 KiB, and less if this is less.",
+            why: "Memory and the time of a reload grow with it. `\\w+` takes 18 KiB, as it has all letters of Unicode, and \
+                `[A-Za-z0-9_]+` takes 1 KiB.",
         };
         /// Log of the process. Requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log).
         log: Log = Key {

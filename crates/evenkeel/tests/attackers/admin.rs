@@ -1,10 +1,8 @@
 //! Clients of the admin listener that hold their connections: they send nothing, or do not read what they asked for.
 
-use crate::scene::{Attack, Scene, stay_unharmed};
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use crate::scene::{Attack, Scene, connect_from, stay_unharmed};
 use std::collections::VecDeque;
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 #[test]
@@ -42,13 +40,4 @@ fn clients_of_the_admin_that_do_not_read_harm_no_health_check() {
     };
     let metrics = scene.innocent_of_admin_at("/metrics", "evenkeel_admin_connections");
     stay_unharmed("the admin's connections", vec![scene.innocent_of_admin(), metrics], 1, attack);
-}
-
-/// A connection from another address than that of the innocent clients, which is the only difference between them.
-fn connect_from(from: &str, to: &str) -> Option<TcpStream> {
-    let addr = |text: &str| text.parse::<SocketAddr>().expect("an address");
-    let client = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
-    bind(&client, &addr(from)).expect("all of 127/8 is this machine");
-    connect(&client, &addr(to)).ok()?;
-    Some(client.into())
 }

@@ -6,11 +6,14 @@ mod support;
 
 mod admin;
 mod always_ready;
+mod expressions;
+mod guesses;
 mod http2;
 mod interim_heads;
 mod late_heads;
 mod lingering;
 mod long_chains;
+mod many_streams;
 mod partial_records;
 mod promises;
 mod resets;

@@ -5,8 +5,9 @@
 #![allow(dead_code)]
 
 use crate::support::{DEADLINE, Endpoint, Folder, Running, address, evenkeel, eventually, text};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -137,6 +138,15 @@ impl Connection {
         let came = String::from_utf8_lossy(&came);
         if head.starts_with("HTTP/1.1 200 ") && came.contains(body) { Ok(()) } else { Err(format!("{head}{came}")) }
     }
+}
+
+/// A connection from another address than that of the innocent clients.
+pub fn connect_from(from: &str, to: &str) -> Option<TcpStream> {
+    let addr = |text: &str| text.parse::<SocketAddr>().expect("an address");
+    let client = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&client, &addr(from)).expect("all of 127/8 is this machine");
+    connect(&client, &addr(to)).ok()?;
+    Some(client.into())
 }
 
 /// An attack while it runs, as its threads see it.

@@ -11,6 +11,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 pub use units::{charge, is_spent};
 
+/// Units of the verification of a signature by a public key, which takes some hundred microseconds.
+pub const SIGNATURE: u32 = 64;
+
 /// Bytes of a read or write that cost one more unit.
 const BYTES: usize = 8 * 1024;
 
@@ -40,7 +43,7 @@ pub(crate) fn charge_bytes(bytes: usize) {
 
 /// Ends the turn: the task must return `Pending`, and continues after the others.
 pub fn pause(cx: &Context<'_>) {
-    charge(units::TURN);
+    units::end();
     tasks::wait_for_turn(cx);
 }
 

@@ -2,7 +2,8 @@
 //! Read the files in this order:
 //!
 //! 1. [`tasks`]: the tasks that are ready, and their order. A turn lends a [`task_waker`], which others may keep; code
-//!    on this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn.
+//!    on this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn, and an [`allowance`] those of many
+//!    tasks of one client.
 //! 2. [`reactor`]: the sockets that tasks wait for, one epoll per thread. A connection is a slot in it, any other
 //!    descriptor a [`source`].
 //! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake one. `kernel` creates
@@ -14,6 +15,7 @@
 //! (docs/measurements/2026-11-23-event-loop.md).
 
 pub mod alarm;
+pub mod allowance;
 pub mod budget;
 #[cfg(miri)]
 mod fake_clock;

@@ -44,6 +44,10 @@ struct Tasks {
     looks: Cell<u32>,
     /// Task that precedes all others after the next poll, if any.
     first: Cell<Option<Key>>,
+    /// Number of the round, see [`allowance`](super::allowance).
+    round: Cell<u32>,
+    /// The turn of a member of a group, if there is one, and whether it waits for another.
+    member: Cell<Option<bool>>,
 }
 
 #[derive(Default)]
@@ -244,14 +248,47 @@ fn wake_first(key: Key) {
 #[cold]
 pub fn wait_for_turn(cx: &Context<'_>) {
     TASKS.with(|tasks| match WakerSlot::of(cx) {
+        // Its group has a place for it.
+        WakerSlot::Task(_) if tasks.member.get().is_some() => tasks.member.set(Some(true)),
         // However many futures of the task wait, it is queued once.
-        WakerSlot::Task(key) => {
-            if tasks.set_spent(key, true) {
-                tasks.spent.borrow_mut().push_back(key);
-            }
-        }
+        WakerSlot::Task(key) => tasks.spend(key),
         other => tasks.after_look.borrow_mut().push(other),
     });
+}
+
+/// Puts a task among those that have used up their turns.
+pub fn spend(key: Key) {
+    TASKS.with(|tasks| tasks.spend(key));
+}
+
+/// True if a task waits among those that have used up their turns.
+pub fn is_spent(key: Key) -> bool {
+    TASKS.with(|tasks| tasks.slots.borrow_mut().get_mut(key).is_some_and(|slot| slot.is_spent))
+}
+
+/// Number of the round, which ends when a task that has used up its turn continues, or with a poll of the kernel while
+/// there is none.
+#[inline]
+pub fn round() -> u32 {
+    TASKS.with(|tasks| tasks.round.get())
+}
+
+/// Does a part of the work of a member of a group. Returns true, too, if it waits for another turn.
+#[inline]
+pub fn as_member<T>(work: impl FnOnce() -> T) -> (T, bool) {
+    /// Ends the part of the work, also by a panic.
+    struct Ends;
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            TASKS.with(|tasks| tasks.member.set(None));
+        }
+    }
+    TASKS.with(|tasks| tasks.member.set(Some(false)));
+    let ends = Ends;
+    let done = work();
+    let wants_turn = TASKS.with(|tasks| tasks.member.get() == Some(true));
+    drop(ends);
+    (done, wants_turn)
 }
 
 /// Puts the task of `cx` before all others after the next poll of the kernel. Only one task of a thread may
@@ -287,6 +324,8 @@ impl Tasks {
             is_root_spent: Cell::new(false),
             looks: Cell::new(0),
             first: Cell::new(None),
+            round: Cell::new(0),
+            member: Cell::new(None),
         }
     }
 
@@ -313,6 +352,7 @@ impl Tasks {
     #[inline]
     fn continue_spent(&self) {
         if self.spent.borrow().is_empty() {
+            self.round.set(self.round.get().wrapping_add(1));
             return;
         }
         let looks = self.looks.get() + 1;
@@ -320,8 +360,15 @@ impl Tasks {
         self.looks.set(if is_due { 0 } else { looks });
         let next = if is_due { self.spent.borrow_mut().pop_front() } else { None };
         if let Some(key) = next {
+            self.round.set(self.round.get().wrapping_add(1));
             self.set_spent(key, false);
             wake(key);
+        }
+    }
+
+    fn spend(&self, key: Key) {
+        if self.set_spent(key, true) {
+            self.spent.borrow_mut().push_back(key);
         }
     }
 

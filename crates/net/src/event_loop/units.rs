@@ -8,6 +8,8 @@ pub const TURN: u32 = 128;
 
 thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(TURN) };
+    /// Units that were charged beyond those that were left, since they were lent.
+    static OWED: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Starts a turn with a full budget.
@@ -27,7 +29,42 @@ pub fn draw() -> bool {
 /// Draws several units, or all that are left.
 #[inline]
 pub fn charge(units: u32) {
-    LEFT.set(LEFT.get().saturating_sub(units));
+    let left = LEFT.get();
+    LEFT.set(left.saturating_sub(units));
+    if units > left {
+        OWED.set(OWED.get().saturating_add(units - left));
+    }
+}
+
+/// Draws all units that are left.
+pub fn end() {
+    LEFT.set(0);
+}
+
+/// Units of a turn that were lent for a part of its work.
+pub struct Lent {
+    before: u32,
+    lent: u32,
+}
+
+/// Lends the units of this turn, but no more than `most`.
+#[inline]
+pub fn lend(most: i64) -> Lent {
+    let before = LEFT.get();
+    let lent = u32::try_from(most).unwrap_or(u32::MAX).min(before);
+    LEFT.set(lent);
+    OWED.set(0);
+    Lent { before, lent }
+}
+
+impl Lent {
+    /// Gives back what is left. Returns the units that were used, also those beyond what was lent.
+    #[inline]
+    pub fn give_back(self) -> i64 {
+        let used = self.lent - LEFT.get().min(self.lent);
+        LEFT.set(self.before - used);
+        i64::from(used) + i64::from(OWED.get())
+    }
 }
 
 /// True if no units are left.

@@ -16,8 +16,9 @@ use std::task::{Context, Poll, ready};
 /// them wait.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// Requests begun in a turn, limited for the same reason.
-const REQUESTS_MAX: usize = 64;
+/// Requests begun in a turn, limited for the same reason: a request that is answered at once takes four units of the 128
+/// of a turn.
+const REQUESTS_MAX: usize = 32;
 
 /// Work done in a turn, in frames, limited for the same reason; a head counts as several. Heads that are discarded
 /// begin no request, but cost as much time.

@@ -2,11 +2,12 @@
 
 use crate::peer::hash_key::cookie;
 use crate::peer::sender::Sender;
-use evenkeel_config::plan::{self, Cidr, Match, Scheme, compile_regex};
+use evenkeel_config::plan::{self, Cidr, Expression, Match, Scheme, checked_regex};
 use evenkeel_wire::head::Request;
-use regex::bytes::Regex;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
+use std::sync::Arc;
 
 /// Criteria of a match beside host and path. Without any, all requests match.
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub struct Criteria {
 #[derive(Debug)]
 enum Criterion {
     EndsWith(Box<str>),
-    Path(Regex),
+    Path(Arc<Expression>),
     Methods(Box<[Box<str>]>),
     Value(Part, Box<str>, Expected),
     Clients(Box<[Cidr]>),
@@ -39,7 +40,7 @@ enum Expected {
     Prefix(Box<str>),
     Suffix(Box<str>),
     Contains(Box<str>),
-    Regex(Regex),
+    Regex(Arc<Expression>),
     Present(bool),
 }
 
@@ -49,7 +50,7 @@ impl Criteria {
         Criteria { wanted: compiled(&matching.criteria), unwanted: compiled(&matching.not) }
     }
 
-    /// True if the request meets all criteria.
+    /// True if the request meets all criteria. Nothing counts once the sender has no steps left.
     #[inline]
     pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
         self.wanted.iter().all(|one| one.meets(request, sender))
@@ -65,9 +66,7 @@ impl Criteria {
 }
 
 fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
-    let text = |text: &std::sync::Arc<str>| Box::from(&**text);
-    // Expressions compiled when the configuration was checked.
-    let regex = |text: &std::sync::Arc<str>| compile_regex(text).ok();
+    let text = |text: &Arc<str>| Box::from(&**text);
     let mut all = Vec::new();
     all.extend((!criteria.methods.is_empty()).then(|| Criterion::Methods(criteria.methods.iter().map(text).collect())));
     all.extend(criteria.scheme.map(Criterion::Scheme));
@@ -78,20 +77,20 @@ fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
         all.extend(values.iter().filter_map(value));
     }
     all.extend((!criteria.clients.is_empty()).then(|| Criterion::Clients(criteria.clients.clone().into())));
-    all.extend(criteria.regex.as_ref().and_then(regex).map(Criterion::Path));
+    all.extend(criteria.regex.as_ref().and_then(|regex| checked_regex(regex)).map(Criterion::Path));
     all.into()
 }
 
 fn expected(value: &plan::Expected) -> Option<Expected> {
     let plan::Expected { equal, prefix, suffix, contains, regex, present } = value;
-    let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(|text| Box::from(&**text));
+    let text = |text: &Option<Arc<str>>| text.as_ref().map(|text| Box::from(&**text));
     if !equal.is_empty() {
         return Some(Expected::Equal(equal.iter().map(|one| Box::from(&**one)).collect()));
     }
     let affix = text(prefix).map(Expected::Prefix).or_else(|| text(suffix).map(Expected::Suffix));
     affix
         .or_else(|| text(contains).map(Expected::Contains))
-        .or_else(|| regex.as_ref().and_then(|regex| compile_regex(regex).ok()).map(Expected::Regex))
+        .or_else(|| regex.as_ref().and_then(|regex| checked_regex(regex)).map(Expected::Regex))
         .or_else(|| present.map(Expected::Present))
 }
 
@@ -99,7 +98,7 @@ impl Criterion {
     fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
         match self {
             Criterion::EndsWith(end) => request.path().ends_with(&**end),
-            Criterion::Path(regex) => regex.is_match(request.path().as_bytes()),
+            Criterion::Path(regex) => regex.is_match_within(request.path().as_bytes(), &sender.steps),
             Criterion::Methods(methods) => methods.iter().any(|method| **method == *request.method),
             Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
@@ -107,7 +106,7 @@ impl Criterion {
                 let mut is_there = false;
                 let found = each_value(*part, name, request, |value| {
                     is_there = true;
-                    expected.is(value)
+                    expected.is(value, &sender.steps)
                 });
                 found || matches!(expected, Expected::Present(false)) && !is_there
             }
@@ -116,13 +115,14 @@ impl Criterion {
 }
 
 impl Expected {
-    fn is(&self, value: &[u8]) -> bool {
+    /// True if a value is as expected. `steps`: those left to regular expressions.
+    fn is(&self, value: &[u8], steps: &Cell<u32>) -> bool {
         match self {
             Expected::Equal(all) => all.iter().any(|one| one.as_bytes() == value),
             Expected::Prefix(text) => value.starts_with(text.as_bytes()),
             Expected::Suffix(text) => value.ends_with(text.as_bytes()),
             Expected::Contains(text) => memchr::memmem::find(value, text.as_bytes()).is_some(),
-            Expected::Regex(regex) => regex.is_match(value),
+            Expected::Regex(regex) => regex.is_match_within(value, steps),
             Expected::Present(is) => *is,
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn any_line_of_a_field_may_be_as_expected_and_absence_may_be_expected() {
         let value = |expected| Criterion::Value(Part::Header, "x".into(), expected);
-        let sender = Sender { client: std::net::Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+        let sender = Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http);
         let fields = [("X", "1"), ("x", "ab")];
         let meets =
             |expected, fields: &[(&str, &str)]| with("/", fields, |request| value(expected).meets(request, &sender));

@@ -7,6 +7,7 @@ use super::paths::Paths;
 use crate::peer::sender::Sender;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
+use evenkeel_net::event_loop::budget;
 use evenkeel_wire::head::{Fields, Request};
 use evenkeel_wire::host;
 use std::cmp::Reverse;
@@ -16,6 +17,10 @@ use std::sync::Arc;
 
 /// Index of a route in the plan.
 pub type RouteId = usize;
+
+/// Too many steps of regular expressions for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooCostly;
 
 /// The routes of one listener.
 #[derive(Debug)]
@@ -79,15 +84,30 @@ impl Router {
     }
 
     /// Returns the route for a request; `None` if none matches. `sender` is not called if the listener has a sole route.
+    ///
+    /// # Errors
+    /// The regular expressions would take too much time.
     #[inline]
-    pub fn find(&self, request: &Request<'_, '_>, sender: impl FnOnce() -> Sender) -> Option<RouteId> {
-        self.sole.or_else(|| self.find_one(request, &sender()))
+    pub fn find(
+        &self,
+        request: &Request<'_, '_>,
+        sender: impl FnOnce() -> Sender,
+    ) -> Result<Option<RouteId>, TooCostly> {
+        match self.sole {
+            Some(sole) => Ok(Some(sole)),
+            None => {
+                let sender = sender();
+                let found = self.find_one(request, &sender);
+                budget::charge(sender.units().ok_or(TooCostly)?);
+                Ok(found)
+            }
+        }
     }
 
     /// Returns the route of a listener for datagrams, which have nothing to match.
     pub fn of_datagrams(&self) -> Option<RouteId> {
         let request = Request { method: "", target: "/", host: b"", fields: Fields { bytes: b"", rows: &mut [] } };
-        self.find(&request, || Sender { client: Ipv4Addr::UNSPECIFIED.into(), scheme: Scheme::Http })
+        self.find(&request, || Sender::new(Ipv4Addr::UNSPECIFIED.into(), Scheme::Http)).ok().flatten()
     }
 
     fn find_one(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
@@ -182,8 +202,11 @@ mod tests {
         let mut none: Table = Table::default();
         let mut name = |path: &&str| {
             let request = Request { method: "GET", target: path, host: b"a", fields: none.fields() };
-            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
-            router.find(&request, sender).map_or("-".into(), |id| plan.routes[id].name.to_string())
+            let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
+            router
+                .find(&request, sender)
+                .expect("it is cheap")
+                .map_or("-".into(), |id| plan.routes[id].name.to_string())
         };
         paths.iter().map(&mut name).collect()
     }
@@ -241,8 +264,8 @@ mod tests {
             let fields: &[(&[u8; 1], &[u8; 1])] = fields;
             let mut table: Table = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             let request = Request { method: "GET", target, host: b"a", fields: table.fields() };
-            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
-            let found = router.find(&request, sender).map(|id| &*plan.routes[id].name);
+            let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
+            let found = router.find(&request, sender).expect("it is cheap").map(|id| &*plan.routes[id].name);
             assert_eq!(found, Some(want), "{target} {fields:?}");
         }
     }
@@ -263,16 +286,39 @@ mod tests {
         assert_eq!(["a.example", "b.example", "c.example"].map(found), [Some("first"), Some("second"), Some("wild")]);
     }
 
+    #[test]
+    fn expressions_that_take_too_long_have_no_result() {
+        let plan = plan(
+            "[listener.a]\nbind = ['127.0.0.1:1']\npool = 'p'\n\
+             [[route]]\nname = 'n'\npool = 'q'\nmatch = { not = { header = { x = { regex = '(?:[ab]*a){30}[ab]{100}x' } } } }\n",
+        );
+        let router = &Router::of_plan(&plan)[0];
+        let hard: Vec<u8> = (0..10_000u32).map(|at| b"ab"[(at.wrapping_mul(at) % 7919) as usize & 1]).collect();
+        let find = |value: &[u8]| {
+            let mut table: Table = [(&b"x"[..], value)].into_iter().collect();
+            let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
+            let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
+            router.find(&request, sender).map(|found| found.map(|id| &*plan.routes[id].name))
+        };
+        assert_eq!(find(b"ab"), Ok(Some("n")));
+        assert_eq!(find(&hard[..500]), Ok(Some("n")), "a short one may be hard");
+        assert_eq!(find(&hard), Err(TooCostly));
+        assert_eq!(find(&b"c".repeat(10_000)), Ok(Some("n")), "a long one may be easy");
+    }
+
     /// Nanoseconds of a lookup, at best of several rounds.
     fn cost(plan: &Plan, target: &str, fields: &[(&[u8], &[u8])]) -> u128 {
         let router = &Router::of_plan(plan)[0];
         let mut table: Table = fields.iter().copied().collect();
         let request = Request { method: "GET", target, host: b"h9.example", fields: table.fields() };
-        let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+        let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
         let round = || {
             let begin = std::time::Instant::now();
             for _ in 0..1000 {
-                assert!(std::hint::black_box(router.find(std::hint::black_box(&request), sender)).is_some());
+                assert!(
+                    std::hint::black_box(router.find(std::hint::black_box(&request), sender))
+                        .is_ok_and(|found| found.is_some())
+                );
             }
             begin.elapsed().as_nanos() / 1000
         };

@@ -35,16 +35,18 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
         fields: fields.fields(),
     };
     let scheme = if of.tls.is_some() { Scheme::Https } else { Scheme::Http };
-    let sender = Sender { client: described.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), scheme };
+    let sender = || Sender::new(described.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), scheme);
     let router = &Router::of_plan(plan)[at];
-    let taken = router.find(&request, || sender).map(|id| &plan.routes[id]);
+    let found = router.find(&request, sender);
+    let found = found.map_err(|_| "a 400: regular expressions of the routes take too long for it".to_owned())?;
+    let taken = found.map(|id| &plan.routes[id]);
     let considered = |route: &Route| {
         let is_taken = taken.is_some_and(|taken| taken.name == route.name);
         Considered {
             route: route.name.clone(),
             pool: route.action.to_string().into(),
             taken: is_taken,
-            why: why(route, &of.name, &request, &sender, is_taken, taken),
+            why: why(route, &of.name, &request, &sender(), is_taken, taken),
         }
     };
     Ok(Routed {

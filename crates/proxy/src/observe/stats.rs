@@ -148,6 +148,8 @@ pub struct ListenerStats {
     pub linger_cut: Counter,
     /// Requests refused as malformed.
     pub malformed: Counter,
+    /// Requests refused because regular expressions of routes would take too long for them.
+    pub regex_refused: Counter,
     /// Requests rejected because their address exceeded its rate.
     pub rate_limited: Counter,
     /// Requests refused by the access list of their route.
@@ -158,6 +160,8 @@ pub struct ListenerStats {
     pub passwords_verified: Counter,
     /// Requests answered 503, as too many passwords waited to be verified.
     pub passwords_waiting: Counter,
+    /// Of these, requests that had waited and gave their places up for other networks.
+    pub passwords_gave_way: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
     /// Requests about which `forward_auth` of their route asked a service, by [`AuthEnd`].

@@ -1,13 +1,36 @@
-//! Facts about the sender of a request that are not in its head.
+//! Facts about the sender of a request that are not in its head, and the work that its routing may take.
 
 use evenkeel_config::plan::Scheme;
+use std::cell::Cell;
 use std::net::IpAddr;
 
+/// Steps that the regular expressions of all routes may take for a request: at most some milliseconds, and with usual
+/// expressions, which take a step for four bytes, far more than a head can cause.
+pub const STEPS_MAX: u32 = 256 << 10;
+
+/// Steps that take as long as a unit of a turn's budget.
+const STEPS_PER_UNIT: u32 = 256;
+
 /// Sender of a request, as routes see it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sender {
     /// The client, behind trusted proxies the one that these report.
     pub client: IpAddr,
     /// Scheme by which the client sent the request.
     pub scheme: Scheme,
+    /// Steps that are left to regular expressions; 0 once they would have taken more.
+    pub steps: Cell<u32>,
+}
+
+impl Sender {
+    pub fn new(client: IpAddr, scheme: Scheme) -> Sender {
+        Sender { client, scheme, steps: Cell::new(STEPS_MAX) }
+    }
+
+    /// Units of a turn's budget for the steps so far. `None` if they were too few, so that no result of a comparison
+    /// counts.
+    pub fn units(&self) -> Option<u32> {
+        let left = self.steps.get();
+        (left > 0).then_some((STEPS_MAX - left) / STEPS_PER_UNIT)
+    }
 }

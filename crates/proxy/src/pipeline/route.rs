@@ -5,6 +5,7 @@ use crate::body::chain::BodyChain;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
+use crate::listener::route::TooCostly;
 use crate::peer::hash_key;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
@@ -124,7 +125,7 @@ pub fn route<'r>(
         verdict(passed)?;
         let request = &mut *head.request;
         let route = rules.compiled.router.find(request, || record.sender());
-        let route = route.ok_or_else(|| no_route(request))?;
+        let route = route.map_err(|TooCostly| too_costly(record))?.ok_or_else(|| no_route(request))?;
         let pool = rules.target(route).pool(record.core, request, || record.client());
         record.note_routed(request, route, pool);
         (passage.at, passage.is_routed) = (0, true);
@@ -169,6 +170,12 @@ fn verdict(verdict: Verdict) -> Result<(), Stop> {
         Verdict::Answer(response) => Err(Stop::Answer(response)),
         Verdict::Wait(waiting) => Err(Stop::Wait(waiting)),
     }
+}
+
+#[cold]
+fn too_costly(record: &Record<'_>) -> Response {
+    record.stats.regex_refused.add(1);
+    Response::new(400, "regular expressions of routes take too long for this request")
 }
 
 #[cold]

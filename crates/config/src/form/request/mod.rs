@@ -1,6 +1,8 @@
 //! Forms of parts of requests: paths and their patterns, hosts and fields for endpoints, values with
 //! variables, and tokens with their keys.
 
+mod expression;
+mod expressions;
 pub(super) mod field_name;
 pub(super) mod key_source;
 pub(super) mod path;
@@ -10,3 +12,5 @@ pub(super) mod regex;
 pub(super) mod send_host;
 pub(super) mod template;
 pub(super) mod token_field;
+
+pub use expression::Expression;

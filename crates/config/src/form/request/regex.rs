@@ -1,15 +1,20 @@
 //! Regular expressions, in the syntax of the crate `regex`, whose time is linear in the text.
 
+use super::expression::{Expression, Uncompiled};
+use super::expressions::{self, compiled};
 use crate::code::Code;
 use crate::form::misfit::Misfit;
 use crate::tree::quoted;
-use regex::bytes::{Regex, RegexBuilder};
+use std::sync::Arc;
 
 /// Most bytes of a regular expression in the configuration.
 const LENGTH_MAX: usize = 4096;
 
-/// Most bytes of its program in memory.
-const SIZE_MAX: usize = 256 << 10;
+/// Largest program, in bytes, that `runtime.regex_size` may allow.
+pub const REGEX_SIZE_MAX: usize = 256 << 10;
+
+/// Largest program by default, and for objects of providers. `\w+` takes 18 KiB, and `[^/]{1,64}` 19 KiB.
+pub const REGEX_SIZE: usize = 32 << 10;
 
 pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
     let bad = |why: String, help: &str| {
@@ -25,22 +30,37 @@ pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
             return Err(bad(format!("{name} is not supported, as its time is not linear"), help));
         }
     }
-    match compile(text) {
+    match compiled(text, REGEX_SIZE_MAX) {
         Ok(_) => Ok(text.to_string()),
-        Err(why) => Err(bad(why, "the syntax is that of the crate regex; the whole value has to match")),
+        Err(why) => {
+            Err(bad(words(why, REGEX_SIZE_MAX), "the syntax is that of the crate regex; the whole value has to match"))
+        }
     }
 }
 
-/// Compiles an expression that the whole value has to match.
+/// Compiles an expression of an object of a provider, which the whole value has to match. Equal texts share one.
 ///
 /// # Errors
-/// The syntax, or a program that is too large.
-pub fn compile(text: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(&format!("^(?:{text})$")).size_limit(SIZE_MAX).dfa_size_limit(SIZE_MAX).build();
-    built.map_err(|error| match error {
-        regex::Error::CompiledTooBig(_) => "it is too large once compiled".to_owned(),
-        error => error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
-    })
+/// The syntax, or a program of more than [`REGEX_SIZE`].
+pub fn compile(text: &str) -> Result<Arc<Expression>, String> {
+    compiled(text, REGEX_SIZE).map_err(|why| words(why, REGEX_SIZE))
+}
+
+/// Returns the compiled expression of a plan that was checked; `None` for any other text that cannot be compiled.
+pub fn checked(text: &str) -> Option<Arc<Expression>> {
+    compiled(text, REGEX_SIZE_MAX).ok()
+}
+
+/// Bytes that the expression of a plan takes in memory.
+pub fn cost(text: &str) -> usize {
+    checked(text).map_or(0, |expression| expressions::cost(&expression))
+}
+
+fn words(why: Uncompiled, size_max: usize) -> String {
+    match why {
+        Uncompiled::TooLarge => format!("it is too large: its program has more than {} KiB", size_max >> 10),
+        Uncompiled::Wrong(why) => why,
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +77,7 @@ mod tests {
             ("(", "unclosed group"),
             ("(?=a)", "look-ahead"),
             ("(a)\\1", "backreferences are not supported"),
-            ("(((a{100}){100}){100})", "too large"),
+            ("(((a{100}){100}){100})", "more than 256 KiB"),
             ("", "0 bytes"),
         ] {
             let misfit = read(text).expect_err(text);

@@ -130,7 +130,7 @@ table! {
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("any path"),
             help: "Regular expression for the whole path, in the syntax of the crate regex: without look-around and \
-                back-references, and in linear time. May stand beside `prefix`.",
+                back-references, and in linear time. May stand beside `prefix`. `runtime.regex_size` limits its program.",
             why: "",
         };
         /// Methods of which one must match; empty = any.
@@ -191,6 +191,12 @@ table! {
 pub struct Rank([usize; 9]);
 
 impl Criteria {
+    /// Regular expressions of the path, fields, query parameters and cookies.
+    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
+        let named = [&self.headers, &self.query, &self.cookies].into_iter().flatten();
+        self.regex.iter().chain(named.filter_map(|(_, expected)| expected.regex.as_ref()))
+    }
+
     /// True if every request matches.
     pub fn is_empty(&self) -> bool {
         self.rank() == [0; 8]
@@ -221,6 +227,11 @@ impl Match {
         let [ends_with, regex, method, headers, query, cookies, client, scheme] = self.criteria.rank();
         let not = self.not.rank().iter().filter(|count| **count > 0).count();
         Rank([ends_with, regex, method, headers, query, cookies, client, scheme, not])
+    }
+
+    /// Regular expressions, those of `not` last.
+    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.criteria.expressions().chain(self.not.expressions())
     }
 
     /// True if host and path alone decide.

@@ -1,6 +1,7 @@
 //! The merge of the plan of the file with the parts of other providers. Pieces that would make the plan impossible are left
 //! out and named: [`pieces`] has them. [`merged`] is the result, and says which of them an error of this machine is about.
 
+mod expressions;
 mod merged;
 mod origins;
 mod pieces;
@@ -33,6 +34,7 @@ pub fn added(base: &Plan, merged: &Plan) -> Part {
 pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwanted) -> Merged {
     let mut pieces = Pieces::of(parts);
     pieces.leave_out_twins(base);
+    expressions::limit(&mut pieces);
     for (place, name) in pieces.names() {
         if let Some(Impossible { why, instead }) = unwanted.get(&(place.0, name)) {
             let was_there = pieces.stays(place);

@@ -75,6 +75,15 @@ impl Pieces {
         }
     }
 
+    /// Routes with regular expressions that stay so far: position, provider, object, and expressions.
+    pub(super) fn expressions(&self) -> Vec<(usize, &'static str, Arc<str>, Vec<Arc<str>>)> {
+        let routes = self.routes.iter().enumerate().filter(|(at, _)| self.stays((Kind::Route, *at)));
+        let found = routes.map(|(at, (provider, piece))| {
+            (at, *provider, piece.of.clone(), piece.value.expressions().cloned().collect::<Vec<_>>())
+        });
+        found.filter(|(_, _, _, texts)| !texts.is_empty()).collect()
+    }
+
     pub(super) fn stays(&self, place: Place) -> bool {
         !self.faults.contains_key(&place) || (place.0 == Kind::Listener && self.kept.contains(&place.1))
     }

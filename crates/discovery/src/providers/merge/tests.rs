@@ -3,7 +3,7 @@
 use super::*;
 use evenkeel_config::parse_str;
 use evenkeel_config::plan::{Action, Listener, Pool};
-use evenkeel_config::plan::{Endpoint, HostPattern, Match};
+use evenkeel_config::plan::{Endpoint, Expected, HostPattern, Match};
 
 const FILE: &str = r#"
     [listener.web]
@@ -225,4 +225,23 @@ fn a_listener_that_cannot_be_as_it_should_stays_as_it_runs() {
     merge(&base, &next, &unwanted).blame(text, &running, &mut unwanted);
     let file = self::base(&FILE.replace("8080", "8091"));
     assert_eq!(merge(&file, &next, &unwanted).plan.listener("other"), None);
+}
+
+/// 2,048 expressions of one route took up to 1.6 GiB, and ten seconds of every reload.
+#[test]
+fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
+    let mut part = part(&["a.example", "b.example", "c.example"]);
+    let many: Vec<_> =
+        (0..400).map(|n| (format!("x-{n}").into(), expected(&format!("/{n}/[0-9]+/(?:[ab]*a){{30}}")))).collect();
+    part.routes[0].value.matching.criteria.headers = many;
+    part.routes[2].value.matching.criteria.regex = Some("/u/[0-9]+".into());
+    let merged = merged(&base(FILE), part);
+    let [why] = &refused(&merged)[..] else { panic!("{:?}", refused(&merged)) };
+    assert!(why.starts_with("a.example: its 400 regular expressions take") && why.contains("1024 KiB"), "{why}");
+    let names: Vec<&str> = merged.plan.routes.iter().map(|route| &*route.name).collect();
+    assert!(names.contains(&"b.example") && names.contains(&"c.example"), "{names:?}");
+}
+
+fn expected(regex: &str) -> Expected {
+    Expected { regex: Some(regex.into()), ..Expected::default() }
 }

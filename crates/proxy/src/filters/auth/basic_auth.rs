@@ -7,7 +7,7 @@ use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
 use crate::filters::row::Build;
 use crate::peer::passwords::credentials::Credentials;
 use crate::peer::passwords::users::{UserList, Users};
-use crate::peer::passwords::verifier::{Checked, Verification};
+use crate::peer::passwords::verifier::{Checked, Verification, Verified};
 use evenkeel_balance::Clock;
 use evenkeel_balance::published::Reader;
 use evenkeel_wire::head::Request;
@@ -100,10 +100,14 @@ fn credentials(request: &Request<'_, '_>) -> Result<Credentials, &'static str> {
 #[cold]
 fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> Verdict {
     Verdict::Wait(Box::pin(async move {
-        let is_right = verification.await;
-        let resume: Resume = Box::new(move |cx, head| match is_right {
-            true => settings.admit(cx, head, user, "verified"),
-            false => settings.refuse(cx, WRONG),
+        let verified = verification.await;
+        let resume: Resume = Box::new(move |cx, head| match verified {
+            Verified::Right => settings.admit(cx, head, user, "verified"),
+            Verified::Wrong => settings.refuse(cx, WRONG),
+            Verified::GaveWay => {
+                cx.stats.passwords_gave_way.add(1);
+                too_many(cx)
+            }
         });
         resume
     }))

@@ -8,6 +8,7 @@ use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::template::lines::retain;
 use evenkeel_config::plan::Jwt;
+use evenkeel_net::event_loop::budget::{self, SIGNATURE};
 use evenkeel_tokens::{Check, Checked, Refused};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -69,8 +70,12 @@ impl Tokens {
         let now_ms = cx.core.clock.unix_ms(cx.timing.get().began).cast_signed();
         let found = token::find(head.request, &self.rules.from);
         let checked = match found.and_then(|token| check(&mut self.check.borrow_mut(), token, now_ms)) {
-            Ok(checked) => checked,
+            Ok(checked) => {
+                budget::charge(if checked.is_known { 0 } else { SIGNATURE });
+                checked
+            }
             Err(refused) => {
+                budget::charge(if refused.is_of_signed() { SIGNATURE } else { 0 });
                 cx.token = Some(Err(refused));
                 return Verdict::Answer(self.refuse(cx, refused));
             }

@@ -14,8 +14,8 @@ use std::rc::Rc;
 /// their turn.
 const BYTES: usize = 256;
 
-/// Units of a block, which has a turn of its own.
-const BLOCK: u32 = 128;
+/// Units of a block, which has a turn of its own. It takes a millisecond or more, and other streams of the connection wait.
+const BLOCK: u32 = 512;
 
 pub struct Body {
     encoder: Encoder,

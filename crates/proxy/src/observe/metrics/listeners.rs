@@ -116,8 +116,13 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 15] = [
+        let counters: [Family<ListenerStats, Counter>; 17] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
+            (
+                "evenkeel_http_regex_refused_requests",
+                "Requests answered 400 because regular expressions of routes would take too long for them",
+                |l| &l.regex_refused,
+            ),
             ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
@@ -134,6 +139,11 @@ impl Shown<'_> {
                 "evenkeel_http_auth_overloaded_requests",
                 "Requests answered 503 because too many passwords waited to be verified",
                 |l| &l.passwords_waiting,
+            ),
+            (
+                "evenkeel_http_auth_displaced_requests",
+                "Of the overloaded requests, those that had waited and gave their places up for other networks",
+                |l| &l.passwords_gave_way,
             ),
             ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
                 &l.body_refused

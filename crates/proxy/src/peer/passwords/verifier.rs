@@ -1,8 +1,9 @@
 //! Verification of passwords on threads of its own, since one takes milliseconds to seconds.
 //!
 //! Threads begin with the first verification. Their work is bounded: by [`WAITING_MAX`] jobs that wait, of which a client
-//! has few; requests with the same credentials wait for the same job, and jobs of which no request waits any more are
-//! left out. Results are remembered for some minutes, so that a client is verified once and not with each request.
+//! has few, and which make room for those of other networks; requests with the same credentials wait for the same job, and
+//! jobs of which no request waits any more are left out. Results are remembered for some minutes, so that a client is
+//! verified once and not with each request.
 
 #![expect(
     clippy::disallowed_types,
@@ -11,6 +12,8 @@
 
 use super::credentials::Credentials;
 use super::hash;
+use super::networks::{Networks, network};
+use super::places::{self, Of, Place, WAITING_MAX};
 use super::results::{ResultKey, Results};
 use super::users::Users;
 use crate::threads::{Shared, Threads, Work};
@@ -18,7 +21,7 @@ use evenkeel_balance::Instant;
 use evenkeel_balance::slab::Slab;
 use evenkeel_balance::time::SECOND_NS;
 use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -27,9 +30,6 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use zeroize::Zeroizing;
-
-/// Most jobs that wait for a thread. With bcrypt of cost 10 the last one waits for about two seconds.
-const WAITING_MAX: usize = 64;
 
 /// Most jobs of one client that are not done. A client has one user, or a few.
 const CLIENT_MAX: usize = 4;
@@ -64,6 +64,13 @@ type IsOf = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 struct Jobs {
     waiting: VecDeque<Wanted>,
     running: Vec<Arc<Job>>,
+    networks: Networks,
+    /// Networks of jobs that wait, by the number of the job of theirs that was taken last.
+    served: HashMap<IpAddr, u64>,
+    /// Number of jobs that threads have taken.
+    taken: u64,
+    /// Time of the latest look.
+    now: Instant,
 }
 
 /// A job that waits for a thread, with what the thread needs.
@@ -85,7 +92,16 @@ struct Job {
 
 enum Progress {
     Waiting(Slab<Waker>),
-    Done(bool),
+    Done(Verified),
+}
+
+/// Result of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verified {
+    Right,
+    Wrong,
+    /// It gave its place up for a password of another network.
+    GaveWay,
 }
 
 /// Answer about the password of a request, or what it has to wait for.
@@ -97,7 +113,7 @@ pub enum Checked {
     TooMany,
 }
 
-/// Verification for which a request waits. Returns true if the password is right.
+/// Verification for which a request waits.
 pub struct Verification {
     job: Arc<Job>,
     /// Place of the request's waker.
@@ -142,8 +158,9 @@ impl Verifier {
         if let Some(is_right) = work.remembered(key, now) {
             return Checked::Remembered(is_right);
         }
-        let client = network(client);
+        let client = one_client(client);
         let mut jobs = self.0.lock();
+        jobs.now = now;
         // A thread may have finished it before the lock was taken.
         if let Some(is_right) = work.remembered(key, now) {
             return Checked::Remembered(is_right);
@@ -153,7 +170,7 @@ impl Verifier {
         }
         jobs.waiting.retain(Wanted::is_wanted);
         let of_client = jobs.all().filter(|job| job.client == client).count();
-        if jobs.waiting.len() >= WAITING_MAX || of_client >= CLIENT_MAX || !self.0.has_thread(&mut jobs) {
+        if of_client >= CLIENT_MAX || !self.0.has_thread(&mut jobs) || !jobs.make_room(client) {
             return Checked::TooMany;
         }
         let progress = Mutex::new(Progress::Waiting(Slab::default()));
@@ -175,6 +192,33 @@ impl Jobs {
     /// Jobs that wait for a thread, in their order, and then those that threads are at.
     fn all(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.waiting.iter().map(|wanted| &wanted.job).chain(&self.running)
+    }
+
+    /// Networks of the jobs that wait.
+    fn networks(&self) -> Vec<Of> {
+        self.waiting.iter().map(|wanted| self.of(wanted.job.client)).collect()
+    }
+
+    fn of(&self, client: IpAddr) -> Of {
+        let network = network(client);
+        (network, self.networks.standing(network, self.now))
+    }
+
+    /// Makes room for a job of this client. False if those that wait keep their places.
+    fn make_room(&mut self, client: IpAddr) -> bool {
+        if self.waiting.len() < WAITING_MAX - places::RESERVED {
+            return true;
+        }
+        match places::place(&self.networks(), self.of(client)) {
+            Place::Free => true,
+            Place::Of(at) => {
+                if let Some(wanted) = self.waiting.remove(at) {
+                    wanted.job.finish(Verified::GaveWay);
+                }
+                true
+            }
+            Place::None => false,
+        }
     }
 }
 
@@ -223,13 +267,15 @@ impl Work for Verifying {
 
     /// Takes the next job that is still wanted.
     fn next(jobs: &mut Jobs) -> Option<Wanted> {
-        while let Some(wanted) = jobs.waiting.pop_front() {
-            if wanted.is_wanted() {
-                jobs.running.push(wanted.job.clone());
-                return Some(wanted);
-            }
-        }
-        None
+        jobs.waiting.retain(Wanted::is_wanted);
+        let networks = jobs.networks();
+        let next = places::next(&networks, &jobs.served, jobs.taken)?;
+        let wanted = jobs.waiting.remove(next)?;
+        jobs.served.retain(|network, _| networks.iter().any(|(other, _)| other == network));
+        jobs.served.insert(networks[next].0, jobs.taken);
+        jobs.taken += 1;
+        jobs.running.push(wanted.job.clone());
+        Some(wanted)
     }
 
     fn run(&self, wanted: Wanted, threads: &Shared<Verifying>) {
@@ -242,8 +288,10 @@ impl Work for Verifying {
         jobs.running.retain(|other| !Arc::ptr_eq(other, &job));
         // Under the lock, as the tables have one writer at a time.
         (if is_right { right } else { wrong }).add(job.key, ends_ns);
+        let now = jobs.now;
+        jobs.networks.note(network(job.client), is_right, now);
         drop(jobs);
-        job.finish(is_right);
+        job.finish(if is_right { Verified::Right } else { Verified::Wrong });
     }
 }
 
@@ -252,8 +300,8 @@ impl Job {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, is_right: bool) {
-        let before = std::mem::replace(&mut *self.progress(), Progress::Done(is_right));
+    fn finish(&self, verified: Verified) {
+        let before = std::mem::replace(&mut *self.progress(), Progress::Done(verified));
         if let Progress::Waiting(mut wakers) = before {
             wakers.iter_mut().for_each(|waker| waker.wake_by_ref());
         }
@@ -261,12 +309,12 @@ impl Job {
 }
 
 impl Future for Verification {
-    type Output = bool;
+    type Output = Verified;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Verified> {
         let Verification { job, place, .. } = self.get_mut();
         match &mut *job.progress() {
-            Progress::Done(is_right) => Poll::Ready(*is_right),
+            Progress::Done(verified) => Poll::Ready(*verified),
             Progress::Waiting(wakers) => {
                 match place.and_then(|place| wakers.get_mut(place)) {
                     Some(waker) => waker.clone_from(cx.waker()),
@@ -287,7 +335,7 @@ impl Drop for Verification {
 }
 
 /// Network of addresses that count as one client.
-fn network(client: IpAddr) -> IpAddr {
+fn one_client(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & u128::MAX << (128 - IPV6_PREFIX)).into(),
         ip => ip,

@@ -48,6 +48,13 @@ impl Held {
         self.verifier.check(&self.users, &credentials, [192, 0, 2, client].into(), now)
     }
 
+    /// Begins a verification for a client of another network.
+    fn check_of(&self, network: u8, client: u8, password: &str) -> Checked {
+        let value = format!("Basic {}", STANDARD.encode(format!("ann:{password}")));
+        let credentials = Credentials::read(value.as_bytes()).expect("good credentials");
+        self.verifier.check(&self.users, &credentials, [198, 51, network, client].into(), NOW)
+    }
+
     /// Waits for a verification that is not held.
     fn result(&self, verification: Verification) -> bool {
         self.permits.send(()).expect("threads wait for it");
@@ -67,12 +74,20 @@ impl Wake for Unpark {
     }
 }
 
+fn wait(verification: Verification) -> bool {
+    match verified(verification) {
+        Verified::Right => true,
+        Verified::Wrong => false,
+        Verified::GaveWay => panic!("it gave way"),
+    }
+}
+
 /// Polls on this thread, which the waker unparks, as a worker would do.
-fn wait(mut verification: Verification) -> bool {
+fn verified(mut verification: Verification) -> Verified {
     let waker = Arc::new(Unpark(thread::current())).into();
     loop {
         match Pin::new(&mut verification).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(is_right) => return is_right,
+            Poll::Ready(verified) => return verified,
             Poll::Pending => thread::park_timeout(SOON),
         }
     }
@@ -138,7 +153,8 @@ fn jobs_are_bounded_by_client_and_in_all() {
     assert!(!waits(held.check("ann", "1-0", 1)).is_new, "but may wait for what is verified already");
     let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
     (0..threads).for_each(|_| _ = held.next_begun());
-    for n in all.len()..WAITING_MAX + threads {
+    let most = WAITING_MAX - places::RESERVED;
+    for n in all.len()..most + threads {
         all.push(waits(held.check("ann", &format!("n-{n}"), 2 + (n / CLIENT_MAX) as u8)));
     }
     assert!(matches!(held.check("ann", "more", 200), Checked::TooMany), "the queue is full");
@@ -146,9 +162,51 @@ fn jobs_are_bounded_by_client_and_in_all() {
     drop(all.pop());
     all.push(waits(held.check("ann", "more", 200)));
     // Those that are over leave theirs, and clients have their share again.
-    (0..WAITING_MAX + threads).for_each(|_| held.permits.send(()).expect("threads wait for it"));
+    (0..most + threads).for_each(|_| held.permits.send(()).expect("threads wait for it"));
     assert!(all.drain(..).all(|verification| !wait(verification)));
     assert!(!held.result(waits(held.check("ann", "1-more", 1))));
+}
+
+/// 17 addresses that guess had all places, and everybody else got a 503.
+#[test]
+fn guesses_of_a_network_give_way_to_other_networks_and_are_verified_after_them() {
+    let held = Held::new();
+    let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
+    let guess = |n: usize| held.check_of(1, (n / CLIENT_MAX) as u8, &format!("guess {n}"));
+    let mut guesses: Vec<_> = (0..threads).map(|n| waits(guess(n))).collect();
+    (0..threads).for_each(|_| _ = held.next_begun());
+    let most = WAITING_MAX - places::RESERVED;
+    guesses.extend((threads..threads + most).map(|n| waits(guess(n))));
+    assert!(matches!(guess(threads + most + CLIENT_MAX), Checked::TooMany), "the network has its share");
+    let others: Vec<_> = (0..3u8).map(|n| waits(held.check_of(2 + n, 1, &format!("other {n}")))).collect();
+    for last in guesses.drain(threads + most - 3..) {
+        assert_eq!(verified(last), Verified::GaveWay);
+    }
+    // The network is known to guess once three passwords of it were wrong, and other networks are in front anyway.
+    (0..threads + 3).for_each(|_| held.permits.send(()).expect("threads wait for it"));
+    others.into_iter().for_each(|other| assert!(!wait(other)));
+    let begun: Vec<String> = (0..4).map(|_| held.next_begun()).collect();
+    assert_eq!(begun.iter().filter(|text| text.starts_with("other")).count(), 3, "{begun:?}");
+}
+
+#[test]
+fn a_network_that_was_right_has_places_of_its_own() {
+    let held = Held::new();
+    assert!(held.result(waits(held.check("ann", "right", 1))));
+    held.next_begun();
+    let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
+    // Each from a network of its own, so that none has more than another.
+    let guess = |n: usize| held.check_of(n as u8, 1, &format!("guess {n}"));
+    let mut guesses: Vec<_> = (0..threads).map(|n| waits(guess(n))).collect();
+    (0..threads).for_each(|_| _ = held.next_begun());
+    let most = threads + WAITING_MAX - places::RESERVED;
+    guesses.extend((threads..most).map(|n| waits(guess(n))));
+    assert!(matches!(guess(most), Checked::TooMany), "all places for others are taken");
+    let first = waits(held.check("ann", "right, but mistyped", 1));
+    held.permits.send(()).expect("threads wait for it");
+    assert_eq!(held.next_begun(), "right, but mistyped", "it is next");
+    (0..threads).for_each(|_| held.permits.send(()).expect("threads wait for it"));
+    assert!(!wait(first));
 }
 
 #[test]
@@ -205,7 +263,7 @@ fn threads_begin_with_the_first_job_and_end_with_the_verifier() {
 
 #[test]
 fn an_ipv6_client_is_its_network() {
-    let same = |a: &str, b: &str| network(a.parse().expect("good")) == network(b.parse().expect("good"));
+    let same = |a: &str, b: &str| one_client(a.parse().expect("good")) == one_client(b.parse().expect("good"));
     assert!(same("2001:db8::1", "2001:db8::2:0:0:1") && !same("2001:db8::1", "2001:db8:0:1::1"));
     assert!(same("192.0.2.1", "::ffff:192.0.2.1") && !same("192.0.2.1", "192.0.2.2"));
 }

@@ -99,7 +99,7 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
     let session = Rc::new(Session::new(transport, h2::Connection::server(config, now()), Vec::new()));
     open.listener.stats.http2.connections.add(1);
     let idle_due = timer.tick_after(timeouts.client_header);
-    let connection = Rc::new(Connection { open, identity, session, served: Cell::new(0) });
+    let connection = Rc::new(Connection { open, identity, session, served: Cell::new(0), allowance: Rc::default() });
     let server = Server {
         connection,
         timer,

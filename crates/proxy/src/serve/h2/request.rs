@@ -16,6 +16,7 @@ use bytes::Bytes;
 use evenkeel_net::boxed::reused;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
+use evenkeel_net::event_loop::allowance::{Allowance, Member};
 use evenkeel_wire::h2::{ErrorCode, Head, Malformed, Refused};
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Body;
@@ -36,6 +37,8 @@ pub struct Connection {
     pub session: Rc<Session>,
     /// Number of requests that have begun.
     pub served: Cell<u64>,
+    /// What all requests may take of the worker's time, before others have theirs.
+    pub allowance: Rc<Allowance>,
 }
 
 impl Connection {
@@ -63,7 +66,11 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     if let Some(priority) = request.field("priority") {
         down.stream.set_urgency(urgency(priority));
     }
-    reused(|| message::serve(&client, &rules, &down, &mut request, spoken)).await;
+    {
+        let mut serving = pin!(reused(|| message::serve(&client, &rules, &down, &mut request, spoken)));
+        let mut member = Member::new(connection.allowance.clone());
+        poll_fn(|cx| member.poll(cx, |cx| serving.as_mut().poll(cx))).await;
+    }
     // The rest of the response, at most a buffer, is sent as the client's window allows.
     down.timer.set(down.timer.tick_after(rules.plan.timeouts.client_idle));
     if down.timer.limit(pin!(poll_fn(|cx| down.stream.poll_sent(cx)))).await.is_err() {

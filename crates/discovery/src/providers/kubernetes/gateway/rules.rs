@@ -18,6 +18,9 @@ use evenkeel_config::tables::duration_ns;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Most regular expressions of an object. Each is compiled before it is known what they take together.
+pub const EXPRESSIONS_MAX: usize = 400;
+
 /// A Route together with a port that serves it.
 pub struct Rules<'a> {
     pub kind: Kind,
@@ -71,6 +74,12 @@ impl Rules<'_> {
         let mut made = Made::default();
         let rules = &self.route.spec.rules;
         let mut wrong = Vec::new();
+        let count: usize = rules.iter().flat_map(|rule| &rule.matches).map(expressions).sum();
+        if count > EXPRESSIONS_MAX {
+            let why = format!("the Route has {count} regular expressions, and {EXPRESSIONS_MAX} are allowed");
+            made.dropped = Some(Dropped { rules: vec![(None, why)], are_all: true });
+            return made;
+        }
         for (index, rule) in rules.iter().enumerate() {
             let any = [RouteMatch::default()];
             let matches = if rule.matches.is_empty() { &any[..] } else { &rule.matches };
@@ -243,6 +252,14 @@ impl Rules<'_> {
         criteria.query = expected(&from.query_params, false)?;
         Ok((path, criteria))
     }
+}
+
+/// Number of regular expressions of a match.
+fn expressions(from: &RouteMatch) -> usize {
+    let is_regex = |kind: &Option<String>| kind.as_deref() == Some("RegularExpression");
+    let values = from.path.iter().chain(&from.headers).chain(&from.query_params);
+    let of_grpc = matches!(&from.method, Some(MethodMatch::Grpc(method)) if is_regex(&method.kind));
+    values.filter(|value| is_regex(&value.kind)).count() + usize::from(of_grpc)
 }
 
 fn regex(text: &str) -> Result<Arc<str>, String> {

@@ -5,6 +5,7 @@ use super::listeners::Listeners;
 use super::paths::{self, Matched};
 use super::site::{Site, host_of};
 use crate::providers::kubernetes::gateway::ports::pattern;
+use crate::providers::kubernetes::gateway::rules::EXPRESSIONS_MAX;
 use crate::providers::kubernetes::services::backends::{Backends, Wanted};
 use crate::providers::kubernetes::services::names;
 use crate::providers::kubernetes::services::ordered::Ordered;
@@ -79,7 +80,13 @@ impl Rules<'_, '_> {
 
     fn paths(&mut self, site: &mut Site<'_>, canaries: &mut Canaries) {
         let mut seen = BTreeSet::new();
-        for (place, path) in places(site) {
+        let all = places(site);
+        if site.is_regex && all.len() > EXPRESSIONS_MAX {
+            let message =
+                format!("{} paths with use-regex, and {EXPRESSIONS_MAX} are allowed: none is served", all.len());
+            return site.annotations.event(REFUSED, message);
+        }
+        for (place, path) in all {
             if !seen.insert(place.clone()) {
                 continue;
             }

@@ -199,3 +199,12 @@ fn a_path_that_is_not_an_expression_is_left_out_and_named() {
     assert_eq!(lines(&translation), ["80 a.example/b/* > shop.web.80"]);
     names(&translation, "Refused: path /(a: \"/(a\" is not a regular expression: unclosed group");
 }
+
+#[test]
+fn an_ingress_of_too_many_expressions_is_left_out_and_named() {
+    let paths = (0..401).map(|n| path(&format!("/{n}/[0-9]+"), "ImplementationSpecific", "web")).collect();
+    let object = ingress("web", json!({ "use-regex": "true" }), json!({ "rules": [rule("a.example", paths)] }));
+    let translation = translated(&world(vec![object]));
+    assert_eq!(lines(&translation), [""; 0]);
+    names(&translation, "Refused: 401 paths with use-regex, and 400 are allowed: none is served");
+}
