@@ -472,7 +472,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     slow_start::check(section, pool.balance.algorithm, findings);
     shadow::check(section, pool, findings);
     queue::check(section, pool.timeouts.request, findings);
-    sticky::check(section, name, pool.balance.algorithm, findings);
+    sticky::check(section, pool.balance.algorithm, findings);
     tls::check(section, name, findings);
     headers::check_of_pool(section, findings);
     limits::check(&section.section("limits").section("concurrency"), findings);
