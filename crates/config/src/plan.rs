@@ -32,8 +32,8 @@ pub use crate::sections::filters::rewrite::Rewrite;
 pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, KernelFlows, Listener, ListenerLimits,
-    ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, ReportLoad, RequestIdField, UdpFlows,
-    UnknownName, Zone, takes,
+    ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, RedirectHttps, ReportLoad, RequestIdField,
+    UdpFlows, UnknownName, Zone, takes,
 };
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{

@@ -250,7 +250,7 @@ impl Plan {
         let mut text = self.to_toml_with_fields(&|_, _| None);
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
             Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
-            Secret::File(_) => None,
+            Secret::File(_) | Secret::Made => None,
         });
         let secrets: Vec<_> = secrets.collect();
         if secrets.is_empty() {

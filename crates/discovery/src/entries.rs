@@ -1,5 +1,6 @@
 //! Entries of a list that a registry gives as JSON: each is read by itself, so that a bad one is named and left out.
 
+use crate::guard::is_no_machine;
 use crate::kept::List;
 use evenkeel_config::endpoint_list;
 use evenkeel_config::plan::{Address, Endpoint};
@@ -63,7 +64,7 @@ pub fn address(host: &str, port: u64) -> Result<SocketAddr, String> {
         "" => "it has no address".to_owned(),
         name => format!("{name:?} is not an IP address"),
     })?;
-    if ip.is_unspecified() || ip.is_multicast() {
+    if is_no_machine(ip.to_canonical()) {
         return Err(format!("{ip} is not the address of one machine"));
     }
     match u16::try_from(port) {

@@ -2,9 +2,10 @@
 //! running with what they have found.
 
 use crate::context::Context;
+use crate::guard::{Guard, Trust};
 use crate::kept::Kept;
 use crate::lock::lock;
-use crate::out::{In, Pending, channel, unix_time};
+use crate::out::{In, Pending, channel, first, unix_time};
 use crate::sources;
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver, Scope};
@@ -33,6 +34,8 @@ pub struct Discovery {
     last: Option<Instant>,
     /// Lists of the process before, for the first plan, by pool and hash of the settings.
     before: Mutex<HashMap<(Arc<str>, u64), Found>>,
+    /// Endpoints that were last logged as refused, with the reasons, by pool.
+    told: Mutex<HashMap<Arc<str>, Vec<String>>>,
 }
 
 /// Endpoints that a source has found, for the process that takes over: the source may fail just then.
@@ -59,6 +62,9 @@ pub struct Following {
 struct Pool {
     name: Arc<str>,
     entries: Vec<Entry>,
+    guard: Arc<Guard>,
+    /// True if no endpoint may be on this machine.
+    refuses_local: bool,
 }
 
 /// An endpoint given by name without a known address.
@@ -151,8 +157,24 @@ impl Discovery {
 
     /// Makes these the current sources, and ends all others.
     pub fn keep(&self, following: Following) {
+        lock(&self.told).retain(|pool, _| following.at.contains_key(pool));
+        following.with_sources().for_each(|pool| self.tell(pool));
         *lock(&self.following) = following;
         lock(&self.before).clear();
+    }
+
+    /// Logs endpoints that a pool must not have, unless they are those of before.
+    fn tell(&self, pool: &Pool) {
+        let refused: Vec<String> = pool.refused(|_| true);
+        let mut told = lock(&self.told);
+        if told.get(&pool.name).map_or(&[][..], Vec::as_slice) == refused {
+            return;
+        }
+        if !refused.is_empty() {
+            let (pool, endpoints, first) = (&*pool.name, refused.len(), first(&refused));
+            tracing::warn!(pool, endpoints, first, "endpoints are refused");
+        }
+        told.insert(pool.name.clone(), refused);
     }
 
     /// Waits until endpoints of pools have changed, but at least [`APART`] since the last time. Returns those
@@ -166,6 +188,7 @@ impl Discovery {
         let (changed, following) = (self.news.take(), lock(&self.following));
         let list = |name: Arc<str>| {
             let pool = &following.pools[*following.at.get(&name)?];
+            self.tell(pool);
             Some((name, pool.endpoints()))
         };
         changed.into_iter().filter_map(list).collect()
@@ -179,11 +202,13 @@ impl Discovery {
     /// Endpoints given by name without a known address.
     pub fn unresolved(&self) -> Vec<Unresolved> {
         let following = lock(&self.following);
-        let each = following.pools.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
+        let each = following.pools.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (pool, entry)));
         let unresolved = each.filter_map(|(pool, entry)| match entry {
             Entry::Named(endpoint, source) => {
-                let why = source.kept().why_nothing()?;
-                Some(Unresolved { pool: pool.clone(), endpoint: endpoint.name.clone(), why })
+                let refused = || pool.refused(|one| std::ptr::eq(one, entry)).into_iter().next();
+                let why = source.kept().why_nothing();
+                let why = why.or_else(|| pool.of(entry).is_empty().then(refused)?)?;
+                Some(Unresolved { pool: pool.name.clone(), endpoint: endpoint.name.clone(), why })
             }
             Entry::Fixed(_) | Entry::Found(_) => None,
         });
@@ -233,6 +258,7 @@ impl Following {
     /// Collects the sources of a plan. `source` returns the one for a pool with these settings; the flag
     /// allows empty lists.
     fn of(plan: &Plan, mut source: impl FnMut(&Arc<str>, plan::Source, bool) -> Arc<Source>) -> Following {
+        let guard = Arc::new(Guard::of(plan));
         let pools = plan.pools.iter().map(|pool| {
             let mut entries = Vec::new();
             for endpoint in &pool.endpoints {
@@ -253,7 +279,8 @@ impl Following {
                 }
                 entries.push(Entry::Found(source(&pool.name, wanted, discover.allow_empty)));
             }
-            Arc::new(Pool { name: pool.name.clone(), entries })
+            let refuses_local = pool.refuse_local;
+            Arc::new(Pool { name: pool.name.clone(), entries, guard: guard.clone(), refuses_local })
         });
         let pools: Vec<_> = pools.collect();
         let at = pools.iter().enumerate().map(|(at, pool)| (pool.name.clone(), at)).collect();
@@ -265,9 +292,15 @@ impl Following {
         self.pools.iter().flat_map(|pool| pool.sources())
     }
 
-    /// Pools that have a source.
+    /// Number of endpoints of a source that its pool must not have.
+    pub(crate) fn refused(&self, source: &Source) -> usize {
+        let Some(at) = self.at.get(&source.pool) else { return 0 };
+        self.pools[*at].refused(|entry| entry.source().is_some_and(|one| std::ptr::eq(&**one, source))).len()
+    }
+
+    /// Pools whose endpoints are not just those of the plan.
     fn with_sources(&self) -> impl Iterator<Item = &Arc<Pool>> {
-        self.pools.iter().filter(|pool| pool.entries.iter().any(|e| !matches!(e, Entry::Fixed(_))))
+        self.pools.iter().filter(|pool| pool.refuses_local || pool.sources().next().is_some())
     }
 
     /// Current endpoints of each pool with sources.
@@ -278,31 +311,72 @@ impl Following {
 
 impl Pool {
     fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Fixed(_) => None,
-            Entry::Named(_, source) | Entry::Found(source) => Some(source),
-        })
+        self.entries.iter().filter_map(Entry::source)
     }
 
     /// Endpoints without duplicate names and addresses; those of the configuration take precedence.
     fn endpoints(&self) -> Vec<Endpoint> {
         let (mut names, mut addrs) = (HashSet::new(), HashSet::new());
-        let all = self.entries.iter().flat_map(Entry::endpoints);
+        let all = self.entries.iter().flat_map(|entry| self.listed(entry));
         all.filter(|e| names.insert(e.name.clone()) && addrs.insert(e.addr.clone())).collect()
+    }
+
+    /// Endpoints of one entry, with addresses that the pool may have. An endpoint of a name without one exists, and gets no
+    /// requests.
+    fn listed(&self, entry: &Entry) -> Vec<Endpoint> {
+        let found = self.of(entry);
+        match entry {
+            Entry::Fixed(_) | Entry::Found(_) => found,
+            Entry::Named(named, _) => match (named.resolve, &found[..]) {
+                (Resolve::All, found) => found.iter().map(|found| one_of_many(named, found)).collect(),
+                (Resolve::First, []) => vec![named.clone()],
+                (Resolve::First, [first, ..]) => vec![Endpoint { addr: first.addr.clone(), ..named.clone() }],
+            },
+        }
+    }
+
+    /// Endpoints of one entry at addresses that the pool may have.
+    fn of(&self, entry: &Entry) -> Vec<Endpoint> {
+        entry.with(|all| all.iter().filter(|one| self.refuses(entry, one).is_none()).cloned().collect())
+    }
+
+    /// Endpoints of some entries that the pool must not have, with the reasons.
+    fn refused(&self, of: impl Fn(&Entry) -> bool) -> Vec<String> {
+        let mut refused = Vec::new();
+        for entry in self.entries.iter().filter(|entry| of(entry)) {
+            let line = |one: &Endpoint| Some(format!("{}: {}", one.name, self.refuses(entry, one)?));
+            refused.extend(entry.with(|all| all.iter().filter_map(line).collect::<Vec<_>>()));
+        }
+        refused
+    }
+
+    /// Reason for which the pool must not have an endpoint.
+    fn refuses(&self, entry: &Entry, endpoint: &Endpoint) -> Option<String> {
+        let Address::Ip(addr) = endpoint.addr else { return None };
+        let trust = match entry {
+            _ if self.refuses_local => Trust::Tenant,
+            Entry::Fixed(_) => return None,
+            Entry::Named(..) => Trust::File,
+            Entry::Found(source) if matches!(source.source, plan::Source::Kubernetes(_)) => Trust::Tenant,
+            Entry::Found(_) => Trust::Registry,
+        };
+        self.guard.refuses(addr, trust)
     }
 }
 
 impl Entry {
-    fn endpoints(&self) -> Vec<Endpoint> {
+    fn source(&self) -> Option<&Arc<Source>> {
         match self {
-            Entry::Fixed(endpoint) => vec![endpoint.clone()],
-            Entry::Found(source) => source.kept().endpoints().to_vec(),
-            Entry::Named(entry, source) => match (entry.resolve, source.kept().endpoints()) {
-                (Resolve::All, found) => found.iter().map(|found| one_of_many(entry, found)).collect(),
-                // The endpoint exists without an address, and gets no requests.
-                (Resolve::First, []) => vec![entry.clone()],
-                (Resolve::First, [first, ..]) => vec![Endpoint { addr: first.addr.clone(), ..entry.clone() }],
-            },
+            Entry::Fixed(_) => None,
+            Entry::Named(_, source) | Entry::Found(source) => Some(source),
+        }
+    }
+
+    /// Looks at the endpoints as they are listed or found.
+    fn with<T>(&self, look: impl FnOnce(&[Endpoint]) -> T) -> T {
+        match self {
+            Entry::Fixed(endpoint) => look(std::slice::from_ref(endpoint)),
+            Entry::Named(_, source) | Entry::Found(source) => look(source.kept().endpoints()),
         }
     }
 }

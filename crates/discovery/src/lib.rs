@@ -11,7 +11,8 @@
 //!    the [`slices`] of a Kubernetes cluster, [`entries`] reads lists, [`registry`] and [`backoff`] have what all share.
 //! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys, [`xds`] control planes.
 //! 7. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
-//! 8. [`metrics`]: counters of the sources.
+//! 8. [`guard`]: addresses that endpoints must not have.
+//! 9. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -27,6 +28,7 @@ mod etcd;
 mod following;
 #[cfg(feature = "grpc")]
 mod grpc;
+mod guard;
 mod kept;
 mod lock;
 mod message;

@@ -182,7 +182,8 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-fn first(reasons: &[String]) -> String {
+/// The first reasons, for one log line.
+pub fn first(reasons: &[String]) -> String {
     reasons.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ")
 }
 

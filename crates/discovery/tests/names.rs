@@ -268,3 +268,39 @@ async fn changes_are_combined_for_ten_milliseconds() {
         assert!(before.elapsed() > Duration::from_millis(9), "{:?}", before.elapsed());
     }
 }
+
+#[tokio::test]
+async fn a_name_of_others_that_resolves_to_this_machine_leads_nowhere() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1], [127, 0, 0, 1], [169, 254, 169, 254]]));
+    follow(&discovery, plan(&[&names], &format!("refuse_local = true\n{WEB}"))).await;
+    becomes(&mut discovery, &["10.0.0.1:80"]).await;
+    let skipped = "evenkeel_discovery_skipped_entries{pool=\"web\",source=\"dns:web.test:80\"}";
+    assert_eq!(metric(&discovery, skipped), 2.0);
+    names.say("web.test", A, v4(0, &[[127, 0, 0, 1]]));
+    becomes(&mut discovery, &[]).await;
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 2]]));
+    becomes(&mut discovery, &["10.0.0.2:80"]).await;
+
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[10, 0, 0, 1]]));
+    follow(&discovery, plan(&[&names], "refuse_local = true\nendpoints = ['web.test:80']")).await;
+    names.say("web.test", A, v4(0, &[[127, 0, 0, 1]]));
+    let until = Instant::now() + Duration::from_secs(30);
+    while discovery.unresolved().is_empty() {
+        assert!(Instant::now() < until, "{:?}", discovery.lists());
+        let _ = tokio::time::timeout(Duration::from_millis(100), discovery.changed()).await;
+    }
+    let unresolved = &discovery.unresolved()[0];
+    assert!(unresolved.why.contains("127.0.0.1 is a loopback address"), "{unresolved:?}");
+    let addr = &discovery.lists()[0].1[0].addr;
+    assert!(matches!(addr, evenkeel_config::plan::Address::Name { .. }), "{addr}");
+}
+
+#[tokio::test]
+async fn a_name_that_resolves_to_no_machine_has_no_endpoint() {
+    let (names, mut discovery) = (Names::start(), Discovery::default());
+    names.say("web.test", A, v4(0, &[[0, 0, 0, 0], [127, 0, 0, 1], [255, 255, 255, 255]]));
+    follow(&discovery, plan(&[&names], WEB)).await;
+    becomes(&mut discovery, &["127.0.0.1:80"]).await;
+}

@@ -116,6 +116,27 @@ fn every_instance_with_the_same_key_knows_it_and_so_does_a_key_from_a_file() {
 }
 
 #[test]
+fn a_key_that_is_made_outlives_the_process_and_another_instance_gets_it_by_file() {
+    let (endpoints, dir) = (pair(), Directory::new());
+    let addrs = endpoints.each_ref().map(|e| e.addr);
+    let state = format!("[runtime]\nstate = '{}'\n", dir.0.join("orders.toml").display());
+    let made = config(&addrs, "", "").replace("[runtime]\n", &state);
+    let mut proxy = Proxy::start(&made);
+    let (endpoint, cookie) = new_client(&proxy);
+    proxy.reload(&made.replace("round_robin", "leastconn")).expect("nothing fails");
+    stays(&proxy, &endpoint, &cookie);
+    drop(proxy);
+    stays(&Proxy::start(&made), &endpoint, &cookie);
+    let file = format!("secret_file = '{}'", dir.0.join("sticky.key").display());
+    stays(&Proxy::start(&config(&addrs, &file, "")), &endpoint, &cookie);
+
+    std::fs::write(dir.0.join("file"), "").expect("a file of ours");
+    let nowhere = made.replace("orders.toml", "file/orders.toml");
+    let refused = Proxy::start(&made).reload(&nowhere).expect_err("there is no such folder").to_string();
+    assert!(refused.contains(STICKY) && refused.contains("sticky.key"), "{refused}");
+}
+
+#[test]
 fn a_reload_moves_no_client() {
     let (endpoints, new) = (pair(), Endpoint::saying("new"));
     let [a, b] = endpoints.each_ref().map(|e| e.addr);

@@ -111,6 +111,11 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
             continue;
         };
         used.extend(file);
+        if let Some(cert) = &pair.cert {
+            for what in inspect::misplaced(cert.into(), &certified.cert) {
+                tracing::warn!("tls: {what}");
+            }
+        }
         let facts = certified.end_entity_cert().ok().and_then(|der| inspect::facts(der));
         let names = facts.as_ref().map(|facts| facts.names.clone()).unwrap_or_default();
         let name = names.first().cloned().unwrap_or_else(|| file_name(pair));

@@ -219,7 +219,8 @@ fn of_chain(
     now: i64,
     faults: &mut Vec<CertificateFault>,
 ) -> Vec<String> {
-    let all: Vec<Facts> = chain.iter().filter_map(facts).collect();
+    let known = known(chain);
+    let all: Vec<&Facts> = known.iter().map(|(_, facts)| facts).collect();
     let Some(first) = all.first() else { return Vec::new() };
     let (from, until) = first.valid;
     if until < now {
@@ -232,17 +233,7 @@ fn of_chain(
         let what = format!("the certificate in {file} expires on {}", day(until));
         faults.push(warning(false, what, "renew it: clients refuse to connect then".to_string()));
     }
-    for (at, pair) in all.windows(2).enumerate() {
-        if pair[0].issuer != pair[1].subject {
-            let what = format!(
-                "the certificates in {file} are out of order: number {} is \"{}\", but the one before it was issued by \"{}\"",
-                at + 2,
-                pair[1].subject,
-                pair[0].issuer
-            );
-            faults.push(error(what, "put each certificate before its issuer"));
-        }
-    }
+    order(file, &known, faults);
     if let Some(last) = all.last().filter(|last| last.points_to_issuer && !last.is_self_signed())
         && !is_trusted(&last.issuer)
     {
@@ -261,6 +252,58 @@ fn of_chain(
         faults.push(warning(false, what, "clients check subjectAltName, not the common name".to_string()));
     }
     first.names.clone()
+}
+
+fn known<'c, 'd>(chain: &'c [CertificateDer<'d>]) -> Vec<(&'c CertificateDer<'d>, Facts)> {
+    chain.iter().filter_map(|der| Some((der, facts(der)?))).collect()
+}
+
+/// Notes about the order of a chain, for the log.
+pub fn misplaced(file: Source<'_>, chain: &[CertificateDer<'_>]) -> Vec<String> {
+    let mut faults = Vec::new();
+    order(file, &known(chain), &mut faults);
+    faults.into_iter().map(|fault| fault.what).collect()
+}
+
+/// Adds findings about the order of a chain. Clients find their way through any order if each certificate but the first is the
+/// issuer of another one.
+fn order(file: Source<'_>, chain: &[(&CertificateDer<'_>, Facts)], faults: &mut Vec<CertificateFault>) {
+    let mut leads = vec![false; chain.len()];
+    leads.iter_mut().take(1).for_each(|first| *first = true);
+    // A certificate may lead to one before it: each round goes one further from the first.
+    while let Some(next) = (1..chain.len()).find(|at| {
+        let mut issued = chain.iter().zip(&leads).filter(|(_, leads)| **leads);
+        !leads[*at] && issued.any(|((_, other), _)| other.issuer == chain[*at].1.subject)
+    }) {
+        leads[next] = true;
+    }
+    for (at, (der, this)) in chain.iter().enumerate().skip(1) {
+        let (before, number) = (&chain[..at], at + 1);
+        if before.iter().any(|(other, _)| other == der) {
+            let what = format!("certificate {number} in {file} is there twice");
+            let help = "remove it: clients get it with each handshake, and need it once";
+            faults.push(warning(false, what, help.to_owned()));
+        } else if before.iter().any(|(_, other)| other.issuer == this.subject) {
+            if before.iter().skip(1).any(|(_, other)| other.subject == this.subject) {
+                let what = format!("certificate {number} in {file} is another one of the issuer \"{}\"", this.subject);
+                let help = "if no client needs both (cross-signing), leave one out";
+                faults.push(warning(false, what, help.to_owned()));
+            }
+        } else {
+            let what = format!(
+                "the certificates in {file} are out of order: number {number} is \"{}\", but the one before it was issued by \"{}\"",
+                this.subject,
+                chain[at - 1].1.issuer
+            );
+            faults.push(match leads[at] {
+                true => {
+                    let help = "put each certificate before its issuer: old clients of TLS 1.2 take no other order";
+                    warning(false, what, help.to_owned())
+                }
+                false => error(what, "put each certificate before its issuer"),
+            });
+        }
+    }
 }
 
 fn fault(error: FileError) -> CertificateFault {

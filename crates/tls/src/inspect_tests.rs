@@ -226,6 +226,63 @@ fn other_files_are_looked_at_too() {
     assert!(said[0].what.contains("readable by every user"), "{said:?}");
 }
 
+/// A certificate of an authority, which another one issued if there is one.
+fn authority(name: &str, key: &KeyPair, by: Option<&Issuer<'_, &KeyPair>>) -> (String, CertificateParams) {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let made = match by {
+        Some(issuer) => params.signed_by(key, issuer),
+        None => params.self_signed(key),
+    };
+    (made.expect("a certificate").pem(), params)
+}
+
+#[test]
+fn a_chain_in_another_order_is_taken_with_a_note_and_one_with_a_gap_is_an_error() {
+    let folder = Folder::new("order");
+    let [root_key, other_key, middle_key, key] = [(); 4].map(|()| KeyPair::generate().expect("a key"));
+    let (root, root_params) = authority("Root", &root_key, None);
+    let (_, other_params) = authority("Other", &other_key, None);
+    let by_root = Issuer::from_params(&root_params, &root_key);
+    let (middle, middle_params) = authority("Middle", &middle_key, Some(&by_root));
+    let (crossed, _) = authority("Middle", &middle_key, Some(&Issuer::from_params(&other_params, &other_key)));
+    let params = CertificateParams::new(vec!["a.example".to_owned()]).expect("a name");
+    let leaf = params.signed_by(&key, &Issuer::from_params(&middle_params, &middle_key)).expect("a certificate").pem();
+    let (stranger, _) = made(|params| params.distinguished_name.push(DnType::CommonName, "stranger"));
+    let key = folder.file("key", &key.serialize_pem());
+    for (n, (chain, found)) in [
+        (vec![&leaf, &middle], ""),
+        (vec![&leaf, &middle, &root], ""),
+        (vec![&leaf, &middle, &middle], "W certificate 3 in FILE is there twice\n"),
+        (
+            vec![&leaf, &root, &middle],
+            "W the certificates in FILE are out of order: number 2 is \"CN=Root\", but the one before it was issued by \"CN=Middle\"\n",
+        ),
+        (vec![&leaf, &middle, &crossed], "W certificate 3 in FILE is another one of the issuer \"CN=Middle\"\n"),
+        (vec![&leaf, &middle, &crossed, &root], "W certificate 3 in FILE is another one of the issuer \"CN=Middle\"\n"),
+        (
+            vec![&leaf, &root],
+            "E the certificates in FILE are out of order: number 2 is \"CN=Root\", but the one before it was issued by \"CN=Middle\"\n",
+        ),
+        (
+            vec![&leaf, &middle, &stranger],
+            "E the certificates in FILE are out of order: number 3 is \"CN=stranger\", but the one before it was issued by \"CN=Root\"\n",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text: String = chain.into_iter().map(String::as_str).collect();
+        let file = folder.file(&format!("{n}.pem"), &text);
+        let shown = whats(&inspect(&file, &key, now())).replace(&file.display().to_string(), "FILE");
+        assert_eq!(shown, found, "{n}");
+        assert!(pair::certified(&file, &key).is_ok(), "{n}: a start takes it");
+        let chain = pair::certificates(&file).expect("certificates").found;
+        assert_eq!(misplaced((&file).into(), &chain).len(), usize::from(!found.is_empty()), "{n}: the log has it, too");
+    }
+}
+
 /// A start accepts exactly what `check` accepts, and trusts every certificate of a file.
 #[test]
 fn a_start_and_check_read_the_same() {

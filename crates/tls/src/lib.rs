@@ -29,4 +29,5 @@ mod tickets;
 pub use challenges::Challenges;
 pub use inspect::WithTls;
 pub use metrics::Metrics;
+pub use provider::random;
 pub use store::{Problem, Store};

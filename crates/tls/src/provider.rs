@@ -4,6 +4,7 @@
 use evenkeel_config::plan::TlsVersion;
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, SupportedProtocolVersion, version};
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 /// The provider, shared by all configurations of the process.
@@ -17,6 +18,16 @@ pub fn provider() -> Arc<CryptoProvider> {
             Arc::new(provider)
         })
         .clone()
+}
+
+/// Random bytes for keys.
+///
+/// # Errors
+/// The system has none.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    provider().secure_random.fill(&mut bytes).map_err(|_| io::Error::other("the system has no random bytes"))?;
+    Ok(bytes)
 }
 
 /// True for suites with AES-128.

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{AdminSocket, Formed, KeySource, network_list, user_list};
 use crate::machine::{Found, Machine};
-use crate::plan::{Discovery, ERROR_PAGE_MAX, LineSink, LogTarget, Plane};
+use crate::plan::{Discovery, ERROR_PAGE_MAX, LineSink, LogTarget, Plane, Runtime};
 use crate::source::Span;
 use crate::table::{Declared, Field, Named, Section};
 use std::io::{self, ErrorKind};
@@ -80,6 +80,12 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         let sticky = pool.section.section("sticky");
         if let Some(path) = sticky.text("secret_file") {
             check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
+        } else if let Some(set) = pool.section.set("sticky").filter(|_| sticky.set("secret").is_none()) {
+            let key = Runtime::of(&runtime).sticky_key();
+            match machine.look(&key) {
+                Ok(_) => check_secret(&key, set.span, machine, findings),
+                Err(_) => check_state(key.parent().unwrap_or(&key), set.span, machine, findings),
+            }
         }
     }
     let (listeners, sets) = (root.named("listener"), root.named("filters"));

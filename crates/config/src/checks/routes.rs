@@ -243,7 +243,8 @@ fn check_unused(root: &Section, routes: &[Route], listeners: &[Arc<Listener>], f
         let mode = leads.mode_of(name);
         let is_served = named.contains(&**name) || (common && mode == Some(Mode::Http));
         // A listener that redirects every request needs no route.
-        if is_served || mode == Some(Mode::Dns) || section.flag("redirect_https") {
+        let redirects_all = section.switched("redirect_https").is_some() && !section.has("trusted_proxies");
+        if is_served || mode == Some(Mode::Dns) || redirects_all {
             continue;
         }
         if mode != Some(Mode::Http) {

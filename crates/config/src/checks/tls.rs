@@ -100,7 +100,9 @@ fn report(span: Span, fault: CertificateFault, findings: &mut Findings) {
 /// Reports hosts of routes that no certificate of the listener covers. A route that names no listener counts
 /// only if this is the single listener that serves requests; otherwise its hosts may be meant for another.
 fn uncovered(root: &Section, listener: &str, names: &[String], findings: &mut Findings) {
-    let serves = |listener: &Section| listener.word("mode") == Mode::Http.name() && !listener.flag("redirect_https");
+    let serves = |listener: &Section| {
+        listener.word("mode") == Mode::Http.name() && listener.switched("redirect_https").is_none()
+    };
     let mut serving = root.named("listener").iter().filter(|listener| serves(&listener.section));
     let is_alone = serving.next().is_some_and(|first| first.name == listener) && serving.next().is_none();
     for route in root.sections("route") {
@@ -146,7 +148,6 @@ fn covers(name: &str, host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Span;
 
     #[test]
     fn a_certificate_for_certain_hosts_covers_no_others() {
@@ -155,7 +156,7 @@ mod tests {
                 Some(suffix) => HostPattern::Wildcard(suffix.to_owned()),
                 None => HostPattern::Exact(host.to_owned()),
             };
-            (Formed::Host(pattern), Span::default())
+            (Formed::Host(pattern), Span::whole(0))
         };
         let names = || vec!["*.a.com".to_owned(), "x.b.com".to_owned(), "c.com".to_owned()];
         assert_eq!(used(names(), &[]), names());

@@ -5,6 +5,7 @@ use super::pool::{
     KubernetesServer, NOMAD_SERVER, NomadServer, XDS_SERVER, XdsServer, check_etcd, check_server,
 };
 use crate::diagnostic::Findings;
+use crate::form::{Cidr, Form};
 use crate::table::{Absent, Key, Kind, Section, table};
 
 table! {
@@ -55,6 +56,16 @@ table! {
             absent: Absent::Means("its defaults"),
             help: "The control plane.",
             why: "",
+        };
+        /// Networks in which others may name addresses of this machine and its links.
+        local_networks: Vec<Cidr> = Key {
+            name: "local_networks",
+            kind: Kind::List(&Kind::Text(Form::Network)),
+            absent: Absent::Means("none"),
+            help: "Networks, such as `[\"127.0.0.0/8\"]`, in which objects of Kubernetes, and pools with `refuse_local`, may name \
+                addresses of this machine and its links, or addresses that evenkeel itself listens on. Without that, \
+                evenkeel sends nothing there. The address of `[admin]` is never an endpoint that a source finds.",
+            why: "Who may write an Ingress must not read the metadata of a cloud at 169.254.169.254, or what trusts loopback.",
         };
     }
 }

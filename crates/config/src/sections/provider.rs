@@ -111,6 +111,15 @@ table! {
             help: "Port at which Ingresses are served with TLS.",
             why: "",
         };
+        /// Port of URLs to which Ingresses redirect requests without TLS.
+        redirect_port: u16 = Key {
+            name: "redirect_port",
+            kind: Kind::Int { min: 1, max: 65_535 },
+            absent: Absent::Default("443"),
+            help: "Port at which clients reach `https_port`, for redirects of Ingresses to TLS: the port of the Service in front, or \
+                `https_port` itself on the network of a node.",
+            why: "The Services of `deploy` have it, whatever pods listen on.",
+        };
         /// Secret with the certificate for hosts without one: `NAMESPACE/NAME`.
         default_certificate: Option<Arc<str>> = Key {
             name: "default_certificate",

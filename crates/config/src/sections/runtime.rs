@@ -2,8 +2,11 @@
 
 use crate::form::{Form, REGEX_SIZE_MAX};
 use crate::table::{Absent, DAY, Field, H, Key, Kind, Value, quote, table, words};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The usual folder for the state of a service.
+const STATE_FOLDER: &str = "/var/lib/evenkeel";
 
 table! {
     pub(crate) static RUNTIME = "[runtime]",
@@ -167,6 +170,14 @@ impl Field for IdleConnections {
             IdleConnections::Auto => quote("auto"),
             IdleConnections::Count(n) => n.to_string(),
         }
+    }
+}
+
+impl Runtime {
+    /// File of the key that signs cookies of sticky sessions, for pools that have no key of their own.
+    pub fn sticky_key(&self) -> PathBuf {
+        let folder = self.state.as_deref().and_then(Path::parent).unwrap_or(Path::new(STATE_FOLDER));
+        folder.join("sticky.key")
     }
 }
 

@@ -7,14 +7,14 @@ use super::parts::{Contribution, Parts};
 use super::xds;
 use crate::context::Context;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{KubernetesProvider, KubernetesServer, XdsProvider, XdsServer};
+use evenkeel_config::plan::{Cidr, KubernetesProvider, KubernetesServer, XdsProvider, XdsServer};
 use std::collections::HashMap;
 use tokio::task::AbortHandle;
 
 /// Settings of a provider. With other ones it starts anew.
 #[derive(Clone, Debug, PartialEq)]
 enum Settings {
-    Kubernetes(KubernetesProvider, KubernetesServer),
+    Kubernetes(KubernetesProvider, KubernetesServer, Vec<Cidr>),
     Xds(XdsProvider, XdsServer),
 }
 
@@ -29,7 +29,8 @@ pub fn of(plan: &Plan) -> Vec<&'static str> {
 
 fn settings(plan: &Plan) -> Vec<Settings> {
     let (providers, servers) = (plan.providers.clone(), plan.discovery.clone());
-    let kubernetes = providers.kubernetes.map(|provider| Settings::Kubernetes(provider, servers.kubernetes));
+    let (server, networks) = (servers.kubernetes, servers.local_networks);
+    let kubernetes = providers.kubernetes.map(|provider| Settings::Kubernetes(provider, server, networks));
     let xds = providers.xds.map(|provider| Settings::Xds(provider, servers.xds));
     kubernetes.into_iter().chain(xds).collect()
 }
@@ -47,7 +48,9 @@ impl Settings {
     async fn run(self, context: Context, contribution: Contribution) {
         match self {
             #[cfg(feature = "kubernetes")]
-            Settings::Kubernetes(provider, server) => kubernetes::run(provider, server, contribution).await,
+            Settings::Kubernetes(provider, server, networks) => {
+                kubernetes::run(provider, server, networks, contribution).await
+            }
             #[cfg(feature = "xds")]
             Settings::Xds(provider, server) => xds::run(provider, server, context.xds, contribution).await,
             #[allow(unreachable_patterns, reason = "all are there with the default features")]

@@ -1,7 +1,7 @@
 //! Lists of registries: empty, half invalid, large, and changing all the time.
 
-use super::Follower;
 use super::fake::{KINDS, Kind, Registry};
+use super::{Follower, plan_of};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -48,6 +48,18 @@ async fn bad_entries_are_left_out_and_the_others_count() {
         registry.set(&["10.0.0.1:80"]);
         follower.becomes(&["10.0.0.1:80"]).await;
         assert_eq!(follower.metric("skipped_entries"), 0.0, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_admin_is_no_endpoint_and_others_of_this_machine_are() {
+    for kind in KINDS {
+        let entries = ["127.0.0.1:9900", "127.0.0.1:9901", "10.0.0.1:9900", "255.255.255.255:80"];
+        let registry = Registry::start(kind, &entries).await;
+        let section = format!("{}\n[admin]\nhttp = {{ bind = '127.0.0.1:9900' }}", registry.section());
+        let mut follower = Follower::in_plan(&plan_of(&section, &[registry.source()])).await;
+        follower.becomes(&["10.0.0.1:9900", "127.0.0.1:9901"]).await;
+        assert_eq!(follower.metric("skipped_entries"), 2.0, "{kind:?}");
     }
 }
 

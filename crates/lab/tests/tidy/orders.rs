@@ -32,7 +32,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
-        "backoff", "entries", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
+        "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
     ("discovery/providers/xds", &[
         "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "order", "names", "matching",

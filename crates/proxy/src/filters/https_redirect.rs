@@ -1,22 +1,29 @@
-//! Redirects plain HTTP requests to the same URL over HTTPS, at the default port.
+//! Redirects requests that came without TLS to the same URL over HTTPS. The scheme of a request is that of the connection, or
+//! the scheme that a trusted proxy reports.
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
+use evenkeel_config::plan::Scheme;
 use evenkeel_wire::host;
 
-struct Redirect;
+struct Redirect {
+    /// Port of the URL with its colon; empty for the usual one.
+    port: String,
+}
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    from.listener.redirect_https.then(|| Box::new(Redirect) as _)
+    let redirect = from.listener.redirect_https.as_ref()?;
+    let port = if redirect.port == 443 { String::new() } else { format!(":{}", redirect.port) };
+    Some(Box::new(Redirect { port }))
 }
 
 impl Filter for Redirect {
     fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        match cx.peer.tls() {
-            Some(_) => Verdict::Next,
-            None => Verdict::Answer(redirect(head.request.host, head.request.target)),
+        match cx.sender().scheme {
+            Scheme::Https => Verdict::Next,
+            Scheme::Http => Verdict::Answer(redirect(head.request.host, &self.port, head.request.target)),
         }
     }
 
@@ -26,10 +33,10 @@ impl Filter for Redirect {
 }
 
 #[cold]
-fn redirect(host: &[u8], target: &str) -> Response {
+fn redirect(host: &[u8], port: &str, target: &str) -> Response {
     let name = String::from_utf8_lossy(host::without_port(host));
     if name.is_empty() || !target.starts_with('/') {
         return Response::new(400, "it requires TLS, and the request names no host");
     }
-    Response::new(308, "it requires TLS").with("Location", &format!("https://{name}{target}"))
+    Response::new(308, "it requires TLS").with("Location", &format!("https://{name}{port}{target}"))
 }

@@ -2,6 +2,7 @@
 //! every worker is sent its parts.
 
 mod prepare;
+mod sticky_key;
 
 use super::look::Looker;
 use super::parts::{EndpointParts, Parts, PoolParts, Slots, Update, protocol_of};

@@ -37,14 +37,15 @@ impl sticky::Sign for Signer {
 }
 
 impl Sticky {
-    /// Creates the sticky sessions of the pool called `pool`.
+    /// Creates the sticky sessions of the pool called `pool`. `made` returns the key that the process makes.
     ///
     /// # Errors
-    /// The key file cannot be read, or the key is too short.
-    pub fn new(plan: &plan::Sticky, pool: &str) -> io::Result<Sticky> {
+    /// The key file cannot be read or made, or the key is too short.
+    pub fn new(plan: &plan::Sticky, pool: &str, made: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<Sticky> {
         let secret = match &plan.secret {
             Secret::Inline(secret) => secret.clone().into_bytes(),
             Secret::File(path) => std::fs::read(path)?.trim_ascii_end().to_vec(),
+            Secret::Made => made()?.trim_ascii_end().to_vec(),
         };
         if secret.len() < SECRET_MIN {
             return Err(io::Error::other(format!(

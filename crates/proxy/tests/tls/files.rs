@@ -172,3 +172,28 @@ fn a_plain_listener_may_send_all_clients_to_tls() {
     }
     assert!(endpoint.seen().is_empty());
 }
+
+#[test]
+fn a_redirect_to_tls_has_the_port_and_spares_what_came_over_https_to_a_trusted_proxy() {
+    let endpoint = Endpoint::saying("hello");
+    let listener = "redirect_https = { port = 8443 }\ntrusted_proxies = ['127.0.0.1']";
+    let proxy = Proxy::with(&[endpoint.addr], listener, "", "");
+    let mut client = proxy.client();
+    for (fields, status) in [
+        ("", 308),
+        ("X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n", 308),
+        ("X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n", 200),
+        ("Forwarded: for=192.0.2.1;proto=https\r\n", 200),
+    ] {
+        let answer = client.send(format!("GET /x HTTP/1.1\r\nHost: a.test:81\r\n{fields}\r\n")).response();
+        let wanted = (status == 308).then_some("https://a.test:8443/x");
+        assert_eq!((answer.status(), answer.field("location")), (status, wanted), "{fields}");
+    }
+    // Fields of anyone else are not believed.
+    let proxy = Proxy::with(&[endpoint.addr], "redirect_https = true\ntrusted_proxies = ['192.0.2.0/24']", "", "");
+    let answer = proxy
+        .client()
+        .send("GET /x HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\n\r\n".to_owned())
+        .response();
+    assert_eq!((answer.status(), answer.field("location")), (308, Some("https://a.test/x")));
+}

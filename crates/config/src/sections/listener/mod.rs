@@ -7,6 +7,7 @@ mod http2;
 mod kernel_flows;
 mod mode;
 mod plane;
+mod redirect_https;
 mod report_load;
 mod request_id;
 mod tls;
@@ -19,6 +20,7 @@ pub use http2::Http2;
 pub use kernel_flows::KernelFlows;
 pub use mode::Mode;
 pub use plane::Plane;
+pub use redirect_https::RedirectHttps;
 pub use report_load::ReportLoad;
 pub use request_id::RequestIdField;
 pub use tls::{Certificate, ClientAuth, ClientAuthMode, ListenerTls, Protocol, UnknownName};
@@ -35,6 +37,7 @@ use crate::table::{Absent, Declared, Key, Kind, Lines, Named, Section, table};
 use bound::{Bound, On};
 use http2::{H2C, HTTP2};
 use kernel_flows::KERNEL_FLOWS;
+use redirect_https::REDIRECT_HTTPS;
 use report_load::REPORT_LOAD;
 use request_id::REQUEST_ID;
 use std::net::SocketAddr;
@@ -149,13 +152,14 @@ table! {
             help: "Time limits for clients.",
             why: "",
         };
-        /// True if every request is redirected to HTTPS.
-        redirect_https: bool = Key {
+        /// Redirect of requests to HTTPS; `None` = off.
+        redirect_https: Option<RedirectHttps> = Key {
             name: "redirect_https",
-            kind: Kind::Bool,
-            absent: Absent::Default("false"),
-            help: "Answers every request with a 308 redirect to the same URL over HTTPS on port 443. For the listener \
-                on port 80.",
+            kind: Kind::TableOrBool(&REDIRECT_HTTPS),
+            absent: Absent::Means("off"),
+            help: "Answers every request with a 308 redirect to the same URL over HTTPS. For the listener on port 80. `true`: \
+                to port 443. A request that came over HTTPS to one of `trusted_proxies`, as that reports, is not \
+                redirected: routes take it.",
             why: "",
         };
         /// True if clients may use HTTP/2 without TLS.

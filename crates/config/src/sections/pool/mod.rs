@@ -116,6 +116,16 @@ table! {
             help: "Finds more endpoints while evenkeel runs.",
             why: "",
         };
+        /// True if endpoints must not be on this machine or its links.
+        refuse_local: bool = Key {
+            name: "refuse_local",
+            kind: Kind::Bool,
+            absent: Absent::Means("`true` for endpoints from Kubernetes, else `false`"),
+            help: "Leaves out endpoints at addresses of this machine and its links (loopback, link-local), and at those that \
+                evenkeel itself listens on, also if a name resolves to one: for lists and names that others may change. \
+                `local_networks` of `[discovery]` has exceptions.",
+            why: "An agent of Consul or Docker lists endpoints of its own machine.",
+        };
         /// Protocol of the endpoints.
         protocol: EndpointProtocol = Key {
             name: "protocol",
@@ -462,7 +472,7 @@ fn check(Named { name, span, section }: &Named, pool: &Pool, findings: &mut Find
     slow_start::check(section, pool.balance.algorithm, findings);
     shadow::check(section, pool, findings);
     queue::check(section, pool.timeouts.request, findings);
-    sticky::check(section, name, pool.balance.algorithm, findings);
+    sticky::check(section, pool.balance.algorithm, findings);
     tls::check(section, name, findings);
     headers::check_of_pool(section, findings);
     limits::check(&section.section("limits").section("concurrency"), findings);

@@ -12,7 +12,7 @@ use std::time::Duration;
 table! {
     pub(crate) static STICKY = "sticky of [pool.NAME]",
         "Session affinity: a signed cookie returns a client to its endpoint, as long as that endpoint is usable. \
-        Exactly one of `secret` and `secret_file` is required.";
+        Without `secret` and `secret_file`, evenkeel makes a key and keeps it.";
 
     /// `sticky` of a pool: a signed cookie that names the endpoint.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ table! {
             Key {
                 name: "secret",
                 kind: Kind::Text(Form::Secret),
-                absent: Absent::Means("from `secret_file`"),
+                absent: Absent::Means("from `secret_file`; without either, evenkeel makes a key at its first start"),
                 help: "Key that signs the cookies, 16 bytes or more, equal on every instance; for example \
                     `\"${STICKY_SECRET}\"`. It is never shown.",
                 why: "",
@@ -38,8 +38,10 @@ table! {
             Key {
                 name: "secret_file",
                 kind: Kind::Text(Form::File),
-                absent: Absent::Means("from `secret`"),
-                help: "File of the key, without trailing white space.",
+                absent: Absent::Means("`sticky.key` in the folder of `state` of `[runtime]`, or in `/var/lib/evenkeel`"),
+                help: "File of the key, without trailing white space. Unless it is named here, it is made if it is missing, readable \
+                    for this user only, and stays the same over reloads, restarts and upgrades. Another instance needs a \
+                    copy of it, or clients change endpoints when they change instances.",
                 why: "",
             },
         ], read secret, write write_secret;
@@ -105,6 +107,8 @@ pub enum Secret {
     Inline(String),
     /// File of the key, without trailing white space.
     File(PathBuf),
+    /// A key that the process makes, in [`Runtime::sticky_key`](crate::plan::Runtime::sticky_key).
+    Made,
 }
 
 /// Prints asterisks instead of a key.
@@ -113,15 +117,17 @@ impl fmt::Debug for Secret {
         match self {
             Secret::Inline(_) => f.write_str("Inline(***)"),
             Secret::File(path) => f.debug_tuple("File").field(path).finish(),
+            Secret::Made => f.write_str("Made"),
         }
     }
 }
 
-/// Reads the secret. [`check`] reports a table with none or both.
+/// Reads the secret. [`check`] reports a table with both.
 fn secret(sticky: &Section) -> Secret {
-    match sticky.text("secret_file") {
-        Some(path) => Secret::File(PathBuf::from(path)),
-        None => Secret::Inline(sticky.text("secret").unwrap_or_default()),
+    match (sticky.text("secret_file"), sticky.set("secret")) {
+        (Some(path), _) => Secret::File(PathBuf::from(path)),
+        (None, Some(_)) => Secret::Inline(sticky.text("secret").unwrap_or_default()),
+        (None, None) => Secret::Made,
     }
 }
 
@@ -132,12 +138,13 @@ fn write_secret(set: &Sticky, _: &Sticky, lines: &mut Lines) {
     match &set.secret {
         Secret::Inline(_) => lines.add("secret", quote(MASK)),
         Secret::File(path) => lines.add("secret_file", quote(&path.display().to_string())),
+        Secret::Made => {}
     }
 }
 
 /// Reports a cookie combined with an algorithm that has its own affinity, a cookie that browsers would drop,
-/// and a missing secret.
-pub(super) fn check(pool: &Section, name: &str, algorithm: &Algorithm, findings: &mut Findings) {
+/// and two secrets.
+pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findings) {
     let Some(set) = pool.set("sticky").filter(|_| pool.has_read("sticky")) else { return };
     if algorithm.promises.affinity {
         let message = format!("the cookie of \"sticky\" goes before the key of \"{}\"", algorithm.name);
@@ -147,25 +154,13 @@ pub(super) fn check(pool: &Section, name: &str, algorithm: &Algorithm, findings:
             .help("leave \"sticky\" out if the key is what matters, or choose another algorithm if the client is");
     }
     let sticky = pool.section("sticky");
-    check_secret(&sticky, name, findings);
+    if let (Some(_), Some(file)) = (sticky.set("secret"), sticky.set("secret_file")) {
+        let message = "\"sticky\" has both \"secret\" and \"secret_file\"";
+        sticky.contradiction(file.span, message, "secret", findings).help("keep one of them");
+    }
     if sticky.word("same_site") == SameSite::None.word() && !sticky.flag("secure") && !sticky.is_broken() {
         let span = sticky.span_of("same_site");
         let message = "browsers drop a cookie with \"same_site\" none that is not \"secure\"";
         sticky.contradiction(span, message, "secure", findings).help("add secure = true, or write \"lax\"");
-    }
-}
-
-fn check_secret(sticky: &Section, name: &str, findings: &mut Findings) {
-    match (sticky.set("secret"), sticky.set("secret_file")) {
-        (None, None) => {
-            findings
-                .add(Code::Missing, sticky.span, format!("sticky of [pool.{name}] has no secret"))
-                .help("add secret_file = \"/etc/evenkeel/sticky.key\" or secret = \"${STICKY_SECRET}\"");
-        }
-        (Some(_), Some(file)) => {
-            let message = "\"sticky\" has both \"secret\" and \"secret_file\"";
-            sticky.contradiction(file.span, message, "secret", findings).help("keep one of them");
-        }
-        _ => {}
     }
 }

@@ -18,7 +18,7 @@ use super::parts::{Contribution, Part};
 use crate::backoff::until;
 use crate::cluster::{self, Identity};
 use evenkeel_balance::EndpointId;
-use evenkeel_config::plan::{KubernetesProvider, KubernetesServer};
+use evenkeel_config::plan::{Cidr, KubernetesProvider, KubernetesServer};
 use gateway::addresses::Addresses;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -59,8 +59,13 @@ const GATEWAY_KINDS: [Kind; 10] = [
 ];
 const INGRESS_KINDS: [Kind; 2] = [Kind::Ingress, Kind::IngressClass];
 
-/// Serves until it is aborted.
-pub async fn run(provider: KubernetesProvider, server: KubernetesServer, contribution: Contribution) {
+/// Serves until it is aborted. `local_networks`: networks of this machine and its links that objects may name.
+pub async fn run(
+    provider: KubernetesProvider,
+    server: KubernetesServer,
+    local_networks: Vec<Cidr>,
+    contribution: Contribution,
+) {
     let (reports, mut reported) = mpsc::channel(REPORTS);
     let (mut tasks, identity) = (JoinSet::new(), Identity::default());
     let of_gateways = GATEWAY_KINDS.into_iter().filter(|_| provider.gateways);
@@ -75,7 +80,7 @@ pub async fn run(provider: KubernetesProvider, server: KubernetesServer, contrib
         addresses: Addresses::new(&provider.addresses),
         provider,
         contribution,
-        world: World::default(),
+        world: World { local_networks, ..World::default() },
         missing: kinds,
         versions: BTreeMap::new(),
         faults: BTreeMap::new(),

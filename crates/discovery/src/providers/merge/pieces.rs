@@ -121,7 +121,7 @@ impl Pieces {
         let is_idle = |listener: &Listener| {
             listener.mode == Mode::Http
                 && listener.pool.is_none()
-                && !listener.redirect_https
+                && listener.redirect_https.is_none()
                 && !led.contains(&listener.name)
         };
         let idle = self.listeners().filter(|(_, piece)| is_idle(&piece.value));

@@ -1,7 +1,7 @@
 //! The parts of a plan that can fail: sockets, access log, balancers, keys, pages. They are made before anything is
 //! changed.
 
-use super::{Proxy, addresses, line_sink, probed_at};
+use super::{Proxy, addresses, line_sink, probed_at, sticky_key};
 use crate::listener::error_pages::ErrorPages;
 use crate::listener::probe_answers;
 use crate::observe::explanations::Wanted;
@@ -12,7 +12,7 @@ use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LineSink, Pool, SpeakAs};
+use evenkeel_config::plan::{self, LineSink, Pool, Secret, SpeakAs};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
@@ -82,7 +82,8 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let explain = wrong.note(explain.map_err(no_secret));
     let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
-    let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool)))).collect();
+    let key = plan.runtime.sticky_key();
+    let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool), &key))).collect();
     match (log, error_pages, files, tokens, explain, secured) {
         (Some(log), Some(error_pages), Some(files), Some(tokens), Some(explain), Some(secured))
             if wrong.0.is_empty() =>
@@ -213,9 +214,28 @@ fn no_keys(problem: String) -> Diagnostic {
     }
 }
 
-fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>) -> Result<PoolRules, Diagnostic> {
-    let sticky = plan.sticky.as_ref().map(|sticky| Sticky::new(sticky, &plan.name)).transpose();
-    let no_key = |error| machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name));
+fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>, key: &Path) -> Result<PoolRules, Diagnostic> {
+    let sticky = plan
+        .sticky
+        .as_ref()
+        .map(|sticky| Sticky::new(sticky, &plan.name, || sticky_key::read_or_make(key)))
+        .transpose();
+    let is_made = plan.sticky.as_ref().is_some_and(|sticky| sticky.secret == Secret::Made);
+    let no_key = |error: io::Error| match is_made {
+        true => Diagnostic::Machine {
+            problem: format!(
+                "pool \"{}\": the key of its sticky sessions, {}: {}",
+                plan.name,
+                key.display(),
+                reason(&error)
+            ),
+            help: Some(
+                "set `state` of [runtime] to a file in a folder that this user can write to, or secret_file of sticky"
+                    .to_owned(),
+            ),
+        },
+        false => machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name)),
+    };
     let compiled = Compiled { tls, sticky: sticky.map_err(no_key)?, hosts: Hosts::of(plan) };
     Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })
 }

@@ -12,7 +12,8 @@ use crate::providers::kubernetes::world::objects::{
 };
 use crate::providers::kubernetes::world::store::Kind;
 use evenkeel_config::plan::{
-    Action, Criteria, Expected, Match, Mirror, PathPattern, Pool, Respond, Route, RouteTimeouts, Split, compile_regex,
+    Action, Criteria, Expected, ListenerLimits, Match, Mirror, PathPattern, Pool, Respond, Route, RouteTimeouts, Split,
+    compile_regex,
 };
 use evenkeel_config::tables::duration_ns;
 use std::sync::Arc;
@@ -73,13 +74,13 @@ impl Rules<'_> {
     pub fn make(&self, backends: &mut Backends<'_>) -> Made {
         let mut made = Made::default();
         let rules = &self.route.spec.rules;
-        let mut wrong = Vec::new();
         let count: usize = rules.iter().flat_map(|rule| &rule.matches).map(expressions).sum();
         if count > EXPRESSIONS_MAX {
             let why = format!("the Route has {count} regular expressions, and {EXPRESSIONS_MAX} are allowed");
             made.dropped = Some(Dropped { rules: vec![(None, why)], are_all: true });
             return made;
         }
+        let (mut wrong, mut are_all) = (Vec::new(), true);
         for (index, rule) in rules.iter().enumerate() {
             let any = [RouteMatch::default()];
             let matches = if rule.matches.is_empty() { &any[..] } else { &rule.matches };
@@ -93,19 +94,24 @@ impl Rules<'_> {
                     continue;
                 }
             };
-            for (at, matching) in matchings.into_iter().enumerate() {
+            let too_large = matchings.iter().find_map(needs_too_much);
+            // Other matches of the rule are served.
+            are_all &= too_large.is_none() || matchings.iter().all(|one| needs_too_much(one).is_some());
+            let is_whole = too_large.is_none();
+            wrong.extend(too_large.map(|why| (Some(shown.clone()), why)));
+            for (at, matching) in matchings.into_iter().enumerate().filter(|(_, one)| needs_too_much(one).is_none()) {
                 let of_rule = rule.name.as_deref().or((rules.len() > 1).then_some(&*number));
                 let of_match = (matches.len() > 1).then_some(at);
                 let prefix = if self.kind == Kind::GrpcRoute { "grpc:" } else { "" };
                 let name = name_of(prefix, &self.route.metadata.key().to_string(), of_rule, of_match);
                 let kept = self.make_one(name, rule, matching, backends, &mut made);
-                if let Some(why) = kept.err().filter(|_| at == 0) {
+                if let Some(why) = kept.err().filter(|_| at == 0 && is_whole) {
                     wrong.push((Some(shown.clone()), why));
                 }
             }
         }
         if !wrong.is_empty() {
-            made.dropped = Some(Dropped { are_all: wrong.len() == rules.len(), rules: wrong });
+            made.dropped = Some(Dropped { are_all: are_all && wrong.len() == rules.len(), rules: wrong });
         }
         made
     }
@@ -260,6 +266,32 @@ fn expressions(from: &RouteMatch) -> usize {
     let values = from.path.iter().chain(&from.headers).chain(&from.query_params);
     let of_grpc = matches!(&from.method, Some(MethodMatch::Grpc(method)) if is_regex(&method.kind));
     values.filter(|value| is_regex(&value.kind)).count() + usize::from(of_grpc)
+}
+
+/// Reason for which no request has a match: its head would be larger than listeners take.
+fn needs_too_much((path, criteria): &(PathPattern, Criteria)) -> Option<String> {
+    let value = |expected: &Expected| expected.equal.iter().map(|one| one.len()).min().unwrap_or_default();
+    let path = match path {
+        PathPattern::Any => 1,
+        // Braces may be doubled, or hold the name of a segment.
+        PathPattern::Pattern(path) | PathPattern::Prefix(path) => path.split(['{', '}']).map(str::len).sum(),
+        PathPattern::StartsWith(path) => path.len(),
+    };
+    let method = criteria.methods.iter().map(|method| method.len()).min().unwrap_or(3);
+    let query: usize = criteria.query.iter().map(|(name, expected)| name.len() + value(expected) + 2).sum();
+    // "METHOD PATH?QUERY HTTP/1.1", "host:x", and an empty line, each with its end.
+    let mut least = method + 1 + path + query + 11 + 8 + 2;
+    least += criteria.headers.iter().map(|(name, expected)| name.len() + 1 + value(expected) + 2).sum::<usize>();
+    let ListenerLimits { headers, header_count, .. } = ListenerLimits::default();
+    let fields = criteria.headers.len() + 1;
+    if least > headers {
+        return Some(format!(
+            "no request has this match: its head would have {least} bytes or more, and at most {headers} are taken"
+        ));
+    }
+    (fields > header_count).then(|| {
+        format!("no request has this match: it would have {fields} fields, and at most {header_count} are taken")
+    })
 }
 
 fn regex(text: &str) -> Result<Arc<str>, String> {

@@ -258,6 +258,31 @@ fn what_is_not_known_of_a_rule_makes_it_answer_500_and_its_route_says_so() {
 }
 
 #[test]
+fn a_match_that_needs_a_larger_head_than_listeners_take_is_refused_in_the_status() {
+    let fields = |number: usize, length: usize| {
+        let field = |n| format!("{{ name: X-{n}, value: {} }}", "v".repeat(length));
+        format!("{{ headers: [{}] }}", (0..number).map(field).collect::<Vec<_>>().join(", "))
+    };
+    let to = "backendRefs: [{ name: web, port: 80 }]";
+    let large = fields(16, 4096);
+    let (translation, plan) = translated(&with_routes(&[
+        &format!("rules: [{{ matches: [{large}], {to} }}]"),
+        &format!("rules: [{{ matches: [{}], {to} }}]", fields(16, 900)),
+        &format!("rules: [{{ matches: [{large}, {{ path: {{ value: /b }} }}], {to} }}]"),
+        &format!("rules: [{{ matches: [{large}], {to} }}, {{ matches: [{{ path: {{ value: /c }} }}], {to} }}]"),
+    ]));
+    let expected = [
+        "HTTPRoute route-0 at web: Accepted UnsupportedValue",
+        "HTTPRoute route-2 at web: PartiallyInvalid UnsupportedValue",
+        "HTTPRoute route-3 at web: PartiallyInvalid UnsupportedValue",
+    ];
+    assert_eq!(faults(&translation), expected);
+    let mut shown: Vec<&str> = plan.routes.iter().map(|route| &*route.name).collect();
+    shown.sort_unstable();
+    assert_eq!(shown, ["infra/route-1", "infra/route-2.1", "infra/route-3/1"]);
+}
+
+#[test]
 fn a_gateway_whose_routes_have_no_place_at_it_answers_404_and_their_services_get_nothing() {
     let manifests = with_routes(&["rules: [{ backendRefs: [{ name: web, port: 80 }] }]"]);
     let (translation, plan) = translated(&manifests.replace("[{ name: web }]", "[{ name: web, sectionName: other }]"));

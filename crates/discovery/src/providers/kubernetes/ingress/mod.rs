@@ -45,7 +45,7 @@ pub fn translate(
     let served = classes::served(world, provider);
     let mut sites: Vec<Site<'_>> = served.into_iter().map(|object| Site::read(object, world, backends)).collect();
     let listeners = Listeners::add(&mut sites, world, provider, refused, &mut to.part);
-    Rules { listeners: &listeners, backends, routes }.make(&mut sites);
+    Rules { listeners: &listeners, backends, routes, redirect_port: provider.redirect_port }.make(&mut sites);
     let points = points(provider, shown);
     for mut site in sites {
         if let Some(refusal) = refused.iter().find(|refusal| refusal.of == site.of) {

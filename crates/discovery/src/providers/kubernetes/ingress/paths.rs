@@ -1,7 +1,7 @@
 //! Paths of Ingresses and their rewriting. Expressions with the usual captures become prefixes. See [`Matched`].
 
 use crate::providers::kubernetes::gateway::rules::{plain, prefix};
-use evenkeel_config::plan::{PathPattern, Rewrite, Template, compile_regex};
+use evenkeel_config::plan::{ListenerLimits, PathPattern, Rewrite, Template, compile_regex};
 
 /// Requests that a path takes, and the path that endpoints get.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,10 @@ pub fn read(path: &str, kind: &str, is_regex: bool, target: Option<&str>) -> Res
     let is_path = path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic());
     if !is_path {
         return Err(format!("\"{path}\" is not a path"));
+    }
+    let max = ListenerLimits::default().headers;
+    if path.len() > max {
+        return Err(format!("it has {} bytes, and the whole head of a request has at most {max}", path.len()));
     }
     let mut matched = Matched { path: PathPattern::Any, regex: None, rewrite: None, fault: None };
     let mut captured = None;

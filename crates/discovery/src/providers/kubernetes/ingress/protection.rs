@@ -2,6 +2,7 @@
 //! Ingress, rather than leaving it open. See [`put`].
 
 use super::annotations::Annotations;
+use crate::guard::{is_localhost, local};
 use crate::providers::kubernetes::services::backends::{Backends, Variant, Wanted};
 use crate::providers::kubernetes::services::certificates::secret_text;
 use crate::providers::kubernetes::world::objects::Key;
@@ -10,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_config::plan::{Access, BasicAuth, Cidr, ForwardAuth, PoolTls, Route, Users};
 use evenkeel_config::user_list;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 /// Annotations about passwords. One of them without `auth-type` is a protection that was meant.
@@ -49,7 +50,7 @@ pub fn put(
     let mut closed = access(annotations, route);
     let why = basic_auth(annotations, namespace, world, route);
     closed = closed.or(why);
-    let why = forward_auth(annotations, backends, of, route);
+    let why = forward_auth(annotations, (world, backends), of, route);
     closed = closed.or(why);
     // An unknown annotation might keep clients out.
     for name in annotations.left().into_iter().filter(|name| PROTECTING.iter().any(|part| name.contains(part))) {
@@ -174,7 +175,7 @@ fn users(world: &World, key: &Key, kind: &str) -> Result<String, String> {
 
 fn forward_auth(
     annotations: &mut Annotations<'_>,
-    backends: &mut Backends<'_>,
+    (world, backends): (&World, &mut Backends<'_>),
     of: &Arc<str>,
     route: &mut Route,
 ) -> Option<String> {
@@ -195,6 +196,10 @@ fn forward_auth(
     let Some(Url { is_tls, host, port, path }) = Url::of(url) else {
         return Some(annotations.refuse("auth-url", &format!("\"{url}\" is not a URL of HTTP")));
     };
+    if let Some(what) = here(host, &world.local_networks) {
+        let why = format!("\"{host}\" is {what}; `local_networks` of [discovery] may allow its network");
+        return Some(annotations.refuse("auth-url", &why));
+    }
     let mut labels = host.split('.');
     let service = match (labels.next(), labels.next(), labels.next(), labels.next()) {
         (Some(name), Some(namespace), Some("svc"), None | Some("cluster")) if !is_tls => {
@@ -223,6 +228,15 @@ fn forward_auth(
         ..ForwardAuth::default()
     });
     None
+}
+
+/// Network of a host that means this machine or its links, if it is in no network that is allowed.
+fn here(host: &str, allowed: &[Cidr]) -> Option<&'static str> {
+    let ip: IpAddr = match is_localhost(host) {
+        true => Ipv4Addr::LOCALHOST.into(),
+        false => host.trim_matches(['[', ']']).parse().ok()?,
+    };
+    local(ip).filter(|_| !allowed.iter().any(|network| network.contains(ip)))
 }
 
 struct Url<'t> {

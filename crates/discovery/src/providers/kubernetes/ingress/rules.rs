@@ -30,6 +30,8 @@ pub struct Rules<'r, 'w> {
     pub listeners: &'r Listeners,
     pub backends: &'r mut Backends<'w>,
     pub routes: &'r mut Ordered,
+    /// Port of redirects to TLS.
+    pub redirect_port: u16,
 }
 
 /// Namespace, host, path and its type: Ingresses and canaries that have these in common belong together.
@@ -187,7 +189,12 @@ impl Rules<'_, '_> {
         let to_tls = to_tls && https.is_some() && !text.starts_with(CHALLENGES);
         let own: Vec<Arc<str>> = http.iter().filter(|_| !to_tls).chain(https).cloned().collect();
         if let (true, Some(http)) = (to_tls, http) {
-            let redirect = Redirect { status: TO_TLS, scheme: Some(Scheme::Https), ..Redirect::default() };
+            let redirect = Redirect {
+                status: TO_TLS,
+                scheme: Some(Scheme::Https),
+                port: Some(self.redirect_port).filter(|port| *port != 443),
+                ..Redirect::default()
+            };
             let route = Route {
                 name: name(":https"),
                 listeners: vec![http.clone()],

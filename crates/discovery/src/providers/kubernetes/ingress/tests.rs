@@ -321,6 +321,13 @@ fn hosts_with_tls_are_redirected_to_it() {
 }
 
 #[test]
+fn redirects_lead_to_the_port_that_clients_reach() {
+    let world = world(vec![tls("web", json!({}), &["a.example"])]);
+    let provider = KubernetesProvider { redirect_port: 8443, ..provider() };
+    assert_eq!(lines(&with(&world, &provider, &[]))[0], "80 a.example/* > 308 https://{host}:8443{path}");
+}
+
+#[test]
 fn challenges_of_an_authority_are_not_redirected() {
     let solver = ingress(
         "solver",

@@ -243,8 +243,10 @@ impl<'w> Backends<'w> {
             Err(_) => Address::Name { host: host.to_ascii_lowercase(), port },
         };
         let endpoints = vec![Endpoint { name: addr.to_string().into(), addr, ..Endpoint::default() }];
+        // The name may resolve to this machine later.
+        let pool = Pool { endpoints, tls, refuse_local: true, ..Pool::default() };
         // Names of namespaces have no underscore: it is not the pool of a Service in a namespace "http".
-        self.add(&format!("url_{scheme}.{host}.{port}"), Pool { endpoints, tls, ..Pool::default() }, of)
+        self.add(&format!("url_{scheme}.{host}.{port}"), pool, of)
     }
 
     fn tls(&self, trust: &Trust, variant: &Variant) -> PoolTls {

@@ -5,16 +5,19 @@ use evenkeel_config::plan::KubernetesServer;
 use evenkeel_fetch::reason;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime;
 use tokio::time::timeout;
 
 /// Time for which a Lease counts after it was renewed.
 const COUNTS_S: i32 = 15;
+
+/// Longest time for which a Lease counts, whatever it says.
+const COUNTS_MAX_S: u64 = 60;
 
 /// Time between two renewals.
 pub const RENEW: Duration = Duration::from_secs(5);
@@ -30,17 +33,40 @@ pub struct Leader {
     me: String,
     server: KubernetesServer,
     /// Time at which the Lease ends that this process holds.
-    until: Option<Timestamp>,
+    until: Option<Instant>,
+    seen: Seen,
+}
+
+/// The Lease as it was read last. Its times are those of another machine's clock, which may be wrong by hours: a Lease counts
+/// from the time at which this process saw it change (as in client-go).
+#[derive(Debug, Default)]
+struct Seen {
+    spec: LeaseSpec,
+    /// Time at which `spec` was first read.
+    since: Option<Instant>,
+}
+
+impl Seen {
+    /// Notes what was read. True if the process that holds it has not renewed it for as long as it counts.
+    fn has_run_out(&mut self, spec: &LeaseSpec, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if self.spec != *spec {
+            (self.spec, self.since) = (spec.clone(), Some(now));
+            return false;
+        }
+        let counts = u64::try_from(spec.lease_duration_seconds.unwrap_or(COUNTS_S)).unwrap_or_default();
+        now.duration_since(since) > Duration::from_secs(counts.min(COUNTS_MAX_S))
+    }
 }
 
 impl Leader {
     pub fn new(name: String, me: String, server: KubernetesServer) -> Leader {
-        Leader { name, me, server, until: None }
+        Leader { name, me, server, until: None, seen: Seen::default() }
     }
 
     /// True if this process holds the Lease.
     pub fn leads(&self) -> bool {
-        self.until.is_some_and(|until| Timestamp::now() < until)
+        self.until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Takes or renews the Lease if no other process holds it.
@@ -49,14 +75,13 @@ impl Leader {
     /// The API server does not allow it or does not answer.
     pub async fn renew(&mut self, client: &Client) -> Result<(), String> {
         let api: Api<Lease> = Api::default_namespaced(client.clone());
-        let now = Timestamp::now();
+        let (asked, now) = (Instant::now(), Timestamp::now());
         let found = api.get_opt(&self.name).await.map_err(|error| reason(&error))?;
         let spec = found.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let is_mine = spec.holder_identity.as_deref() == Some(&self.me);
-        let counts = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(COUNTS_S).into());
         let is_given_back = spec.holder_identity.as_deref().is_none_or(str::is_empty);
-        let is_free = is_given_back || spec.renew_time.as_ref().is_none_or(|time| time.0 + counts < now);
-        if !is_mine && !is_free {
+        let has_run_out = self.seen.has_run_out(&spec, asked);
+        if !is_mine && !is_given_back && !has_run_out {
             self.until = None;
             return Ok(());
         }
@@ -82,7 +107,7 @@ impl Leader {
         };
         match written {
             Ok(_) => {
-                self.until = Some(now + SignedDuration::from_secs(COUNTS_S.into()));
+                self.until = Some(asked + Duration::from_secs(COUNTS_S as u64));
                 Ok(())
             }
             // Another one was faster.
@@ -128,4 +153,44 @@ async fn release(name: &str, me: &str, server: &KubernetesServer) -> Result<(), 
     lease.metadata.managed_fields = None;
     api.replace(name, &PostParams::default(), &lease).await.map_err(|error| reason(&error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Lease of another process that renewed it `ago` seconds ago by its own clock.
+    fn held(ago: i64) -> LeaseSpec {
+        let renewed = Timestamp::from_second(1_800_000_000 - ago).expect("a time");
+        LeaseSpec {
+            holder_identity: Some("other".into()),
+            lease_duration_seconds: Some(COUNTS_S),
+            renew_time: Some(MicroTime(renewed)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_lease_counts_from_when_this_process_saw_it_change_whatever_the_clock_of_its_holder() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        // The holder's clock is an hour behind, or ahead.
+        for wrong in [3600, -3600] {
+            let mut seen = Seen::default();
+            let mut at = |seconds: u32, ago: i64| seen.has_run_out(&held(ago), start + seconds * second);
+            assert!(!at(0, wrong), "it is new to this process");
+            assert!(!at(10, wrong));
+            assert!(!at(16, wrong - 10), "it was renewed");
+            assert!(!at(31, wrong - 10));
+            assert!(at(32, wrong - 10), "it was not renewed for 15 s");
+            assert!(!at(33, wrong - 30), "its holder is back");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_never_ends_runs_out_all_the_same() {
+        let (mut seen, start) = (Seen::default(), Instant::now());
+        let forever = LeaseSpec { lease_duration_seconds: Some(i32::MAX), ..held(0) };
+        assert!(!seen.has_run_out(&forever, start));
+        assert!(seen.has_run_out(&forever, start + Duration::from_secs(COUNTS_MAX_S + 1)));
+    }
 }

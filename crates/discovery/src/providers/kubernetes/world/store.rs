@@ -4,6 +4,7 @@ use super::objects::{
     Data, GatewayClassSpec, GatewaySpec, GrantSpec, IngressClassSpec, IngressSpec, Key, ListenerSetSpec, Meta, Object,
     PolicySpec, RouteSpec, ServiceSpec,
 };
+use evenkeel_config::plan::Cidr;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -84,6 +85,8 @@ pub struct World {
     pub config_maps: Map<Data>,
     pub ingresses: Map<Object<IngressSpec>>,
     pub ingress_classes: Map<Object<IngressClassSpec>>,
+    /// Networks of this machine and its links that objects may name.
+    pub local_networks: Vec<Cidr>,
     /// Objects that cannot be read, with the reason.
     pub unreadable: BTreeMap<(Kind, Key), String>,
 }

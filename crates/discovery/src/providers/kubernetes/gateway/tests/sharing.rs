@@ -147,3 +147,39 @@ fn a_younger_gateway_takes_no_port_from_a_listener_set_that_was_there_before() {
         ["Gateway young a: Accepted PortUnavailable", "ListenerSet set-83 more: Accepted PortUnavailable"]
     );
 }
+
+#[test]
+fn a_certificate_of_a_listener_is_for_its_host_and_a_host_of_no_use_costs_itself() {
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let secret = |namespace: &str, name: &str| {
+        let (cert, key) = evenkeel_tls::pair::self_signed_pem(name).expect("a certificate");
+        format!(
+            "\n---\nkind: Secret\nmetadata: {{ name: cert, namespace: {namespace} }}\ndata: {{ tls.crt: {}, tls.key: {} }}",
+            encoded(&cert),
+            encoded(&key)
+        )
+    };
+    let https = |host: &str| {
+        format!("{{ name: https, port: 443, protocol: HTTPS, {host} tls: {{ certificateRefs: [{{ name: cert }}] }} }}")
+    };
+    let hosts = |theirs: &str| {
+        let all = [
+            secret("infra", "*.a.com"),
+            secret("other", "www.a.com"),
+            gateway("one", "infra", "", &https("hostname: '*.a.com',")),
+            gateway("two", "other", "", &https(theirs)),
+        ];
+        let translation =
+            translate(&world(&gateways(&all)), &provider(), &mut Addresses::new(&provider().addresses), None, &[]);
+        let tls = translation.part.listeners[0].value.tls.clone().expect("it has TLS");
+        let shown = |hosts: &[HostPattern]| hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let certificates: Vec<String> = tls.certificates.iter().map(|one| shown(&one.hosts)).collect();
+        (certificates, shown(&tls.host_groups))
+    };
+    let both = |one: &str, other: &str| vec![one.to_owned(), other.to_owned()];
+    assert_eq!(hosts("hostname: b.com,"), (both("*.a.com", "b.com"), "*.a.com b.com".into()));
+    assert_eq!(hosts(""), (both("*.a.com", ""), "*.a.com".into()), "for the names in it, unless another one has them");
+    // No part of the configuration takes a label of 64 letters.
+    let long = format!("hostname: {}.com,", "x".repeat(64));
+    assert_eq!(hosts(&long), (vec!["*.a.com".to_owned()], "*.a.com".into()));
+}

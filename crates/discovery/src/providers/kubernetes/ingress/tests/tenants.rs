@@ -126,3 +126,40 @@ fn tls_of_another_namespace_redirects_nothing() {
     let ours: Vec<String> = lines(&translated(&world)).into_iter().filter(|line| line.contains("a.example")).collect();
     assert_eq!(ours, ["80+443 a.example/* > shop.web.80"]);
 }
+
+#[test]
+fn a_service_that_decides_is_neither_this_machine_nor_one_of_its_links() {
+    for host in [
+        "127.0.0.1:9900",
+        "localhost",
+        "LOCALHOST.",
+        "a.localhost:81",
+        "[::1]:81",
+        "[::ffff:127.0.0.1]",
+        "169.254.169.254",
+        "[fe80::1]",
+        "0.0.0.0:81",
+        "224.0.0.1",
+        "255.255.255.255",
+    ] {
+        let mut world = world(vec![simple(json!({ "auth-url": format!("http://{host}/v1/config") }))]);
+        let translation = translated(&world);
+        assert_eq!(lines(&translation), ["80 a.example/* > respond 503"], "{host}");
+        names(&translation, "`local_networks` of [discovery] may allow its network");
+        if ["0.", "224.", "255."].iter().any(|no_machine| host.starts_with(no_machine)) {
+            continue;
+        }
+        world.local_networks = ["0.0.0.0/0", "::/0"].map(|all| network(all).expect("a network")).to_vec();
+        assert_eq!(lines(&translated(&world)), ["80 a.example/* > shop.web.80"], "{host}");
+    }
+    let (route, _) = route_with(json!({ "auth-url": "http://auth.example/" }));
+    let translation = translated(&world(vec![simple(json!({ "auth-url": "http://auth.example/" }))]));
+    let pool = route.forward_auth.expect("it is set").pool;
+    let pool = translation.part.pools.iter().find(|piece| piece.value.name == pool).expect("it has a pool");
+    assert!(pool.value.refuse_local, "its name may resolve to this machine");
+}
+
+fn network(text: &str) -> Option<evenkeel_config::plan::Cidr> {
+    let (ip, prefix) = text.split_once('/')?;
+    evenkeel_config::plan::Cidr::around(ip.parse().ok()?, prefix.parse().ok()?)
+}

@@ -1,0 +1,202 @@
+//! Addresses that endpoints must not have if others name them: those of this machine and its links. See [`Guard`].
+
+use crate::lock::lock;
+use evenkeel_config::plan::{Cidr, takes};
+use evenkeel_config::{Machine, Plan, ThisMachine};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Time for which an address is taken for one of this machine, or for none: lists of thousands of endpoints change often.
+const OWN: Duration = Duration::from_secs(1);
+
+/// Trust in what names an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// A name in the configuration file, which may resolve to this machine.
+    File,
+    /// A registry of the operator: its endpoints may be on this machine, and none is the admin.
+    Registry,
+    /// An object that somebody else may write, as those of a cluster.
+    Tenant,
+}
+
+/// Addresses that are refused, by the sockets that a plan listens on.
+#[derive(Debug, Default)]
+pub struct Guard {
+    /// Networks in which local addresses are allowed.
+    allowed: Vec<Cidr>,
+    admin: Option<SocketAddr>,
+    listeners: Vec<SocketAddr>,
+    /// Addresses that were looked up, true for those of this machine; and the time of the first lookup.
+    own: Mutex<Option<(Instant, HashMap<IpAddr, bool>)>>,
+}
+
+impl Guard {
+    pub fn of(plan: &Plan) -> Guard {
+        Guard {
+            allowed: plan.discovery.local_networks.clone(),
+            admin: plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)),
+            listeners: plan.listeners.iter().flat_map(|listener| listener.bind.iter().copied()).collect(),
+            own: Mutex::default(),
+        }
+    }
+
+    /// Reason for which an address is refused; `None` if it may be used.
+    pub fn refuses(&self, addr: SocketAddr, trust: Trust) -> Option<String> {
+        let ip = addr.ip().to_canonical();
+        if is_no_machine(ip) {
+            return Some(format!("{ip} is not the address of one machine"));
+        }
+        if trust != Trust::File && self.admin.is_some_and(|admin| self.is_at(addr, admin)) {
+            return Some(format!("{addr} is the admin of this evenkeel"));
+        }
+        if trust != Trust::Tenant || self.allowed.iter().any(|network| network.contains(ip)) {
+            return None;
+        }
+        if let Some(what) = local(ip) {
+            return Some(format!("{ip} is {what}, which `local_networks` of [discovery] may allow"));
+        }
+        let is_ours = self.listeners.iter().any(|bound| self.is_at(addr, *bound));
+        is_ours.then(|| format!("this evenkeel listens on {addr} itself"))
+    }
+
+    /// True if a connection to `addr` reaches the socket at `bound`.
+    fn is_at(&self, addr: SocketAddr, bound: SocketAddr) -> bool {
+        let ip = addr.ip().to_canonical();
+        addr.port() == bound.port()
+            && takes(bound.ip(), ip)
+            && (!bound.ip().is_unspecified() || ip.is_loopback() || self.is_own(ip))
+    }
+
+    fn is_own(&self, ip: IpAddr) -> bool {
+        let mut own = lock(&self.own);
+        let now = Instant::now();
+        let (_, known) = match &mut *own {
+            Some(known) if now.duration_since(known.0) < OWN => known,
+            stale => stale.insert((now, HashMap::new())),
+        };
+        *known.entry(ip).or_insert_with(|| ThisMachine.is_own(ip))
+    }
+}
+
+/// True if an address is that of no machine, or of several: 0.0.0.0 leads to this one, and others cannot be connected to.
+pub fn is_no_machine(ip: IpAddr) -> bool {
+    ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Network of addresses that mean this machine or its links, if an address is in one.
+pub fn local(ip: IpAddr) -> Option<&'static str> {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) if ip.is_loopback() => Some("a loopback address"),
+        // Clouds give credentials of the machine at 169.254.169.254.
+        IpAddr::V4(ip) if ip.is_link_local() => Some("a link-local address"),
+        IpAddr::V4(ip) if ip.octets()[0] == 0 || ip.octets()[0] >= 224 => Some("in a reserved network"),
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) if ip.is_loopback() => Some("a loopback address"),
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("a link-local address"),
+        IpAddr::V6(ip) if ip.is_unspecified() || ip.is_multicast() => Some("in a reserved network"),
+        // As 169.254.169.254 in clouds with IPv6 alone.
+        IpAddr::V6(ip) if ip == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254) => Some("a link-local address"),
+        IpAddr::V6(ip) => embedded(ip).and_then(|ip| local(ip.into())),
+    }
+}
+
+/// The IPv4 address that a translator (RFC 6052) or 6to4 router (RFC 3056) sends packets to.
+fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let words = ip.segments();
+    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+    match words {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
+        [0x2002, high, low, ..] => v4(high, low),
+        _ => None,
+    }
+}
+
+/// True if a name means this machine without being resolved (RFC 6761, section 6.3).
+pub fn is_localhost(host: &str) -> bool {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(text: &str) -> Guard {
+        let text = format!(
+            "{text}\n[listener.web]\nbind = ['0.0.0.0:8080']\npool = 'web'\n[pool.web]\nendpoints = ['10.0.0.1:1']"
+        );
+        let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+        Guard::of(
+            &outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false))),
+        )
+    }
+
+    #[test]
+    fn tenants_reach_neither_this_machine_nor_its_links() {
+        let guard = guard("[admin]\nhttp = { bind = '127.0.0.1:9900' }");
+        // File, registry, tenant.
+        for (addr, refused) in [
+            ("10.0.0.1:80", [false, false, false]),
+            ("[fd00::1]:80", [false, false, false]),
+            ("127.0.0.1:80", [false, false, true]),
+            ("127.9.9.9:80", [false, false, true]),
+            ("[::1]:80", [false, false, true]),
+            ("[::ffff:127.0.0.1]:80", [false, false, true]),
+            ("[64:ff9b::7f00:1]:80", [false, false, true]),
+            ("169.254.169.254:80", [false, false, true]),
+            ("[::ffff:169.254.169.254]:80", [false, false, true]),
+            ("[64:ff9b::a9fe:a9fe]:80", [false, false, true]),
+            ("[2002:a9fe:a9fe::1]:80", [false, false, true]),
+            ("[fe80::1]:80", [false, false, true]),
+            ("[fd00:ec2::254]:80", [false, false, true]),
+            ("0.1.2.3:80", [false, false, true]),
+            ("240.0.0.1:80", [false, false, true]),
+            ("127.0.0.1:9900", [false, true, true]),
+            ("[::ffff:127.0.0.1]:9900", [false, true, true]),
+            ("10.0.0.1:9900", [false, false, false]),
+            ("10.0.0.1:8080", [false, false, false]),
+            ("0.0.0.0:80", [true, true, true]),
+            ("[::]:80", [true, true, true]),
+            ("224.0.0.1:80", [true, true, true]),
+            ("[ff02::1]:80", [true, true, true]),
+            ("255.255.255.255:80", [true, true, true]),
+        ] {
+            let addr: SocketAddr = addr.parse().expect("an address");
+            let found = [Trust::File, Trust::Registry, Trust::Tenant].map(|trust| guard.refuses(addr, trust).is_some());
+            assert_eq!(found, refused, "{addr}: {:?}", guard.refuses(addr, Trust::Tenant));
+        }
+    }
+
+    #[test]
+    fn networks_that_are_allowed_lead_anywhere_but_to_the_admin() {
+        let guard = guard("[discovery]\nlocal_networks = ['127.0.0.0/8']\n[admin]\nhttp = { bind = '0.0.0.0:9900' }");
+        let refuses = |addr: &str| guard.refuses(addr.parse().expect("an address"), Trust::Tenant);
+        assert_eq!(refuses("127.0.0.1:80"), None);
+        assert_eq!(refuses("127.0.0.1:9900").as_deref(), Some("127.0.0.1:9900 is the admin of this evenkeel"));
+        assert!(refuses("[::1]:80").is_some_and(|why| why.contains("local_networks")));
+    }
+
+    #[test]
+    fn listeners_are_no_endpoints_of_tenants_at_any_address_of_this_machine() {
+        let guard = guard("");
+        let Some(own) = std::net::UdpSocket::bind("0.0.0.0:0").ok().and_then(|socket| {
+            // Nothing is sent (TEST-NET-2, RFC 5737).
+            socket.connect("198.51.100.1:9").ok()?;
+            socket.local_addr().ok().map(|addr| addr.ip()).filter(|ip| local(*ip).is_none())
+        }) else {
+            return;
+        };
+        let refuses = |port, trust| guard.refuses(SocketAddr::new(own, port), trust);
+        assert_eq!(refuses(8080, Trust::Tenant), Some(format!("this evenkeel listens on {own}:8080 itself")));
+        assert_eq!([refuses(8080, Trust::Registry), refuses(8081, Trust::Tenant)], [None, None], "a pod on this node");
+    }
+
+    #[test]
+    fn localhost_is_this_machine() {
+        assert!(["localhost", "LOCALHOST.", "a.localhost"].into_iter().all(is_localhost));
+        assert!(!["localhost.example", "notlocalhost"].into_iter().any(is_localhost));
+    }
+}
