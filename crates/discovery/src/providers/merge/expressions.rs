@@ -7,8 +7,8 @@ use evenkeel_config::plan::regex_cost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most bytes of the expressions of an object: some hundred usual ones, which take 3 to 4 KiB each.
-pub const OBJECT_MAX: usize = 1 << 20;
+/// Most bytes of the expressions of an object: 400 usual ones, which take 3 to 4 KiB each.
+const OBJECT_MAX: usize = 2 << 20;
 
 /// Most bytes of the expressions of a provider.
 const PROVIDER_MAX: usize = 16 << 20;

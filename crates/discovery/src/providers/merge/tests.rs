@@ -232,12 +232,12 @@ fn a_listener_that_cannot_be_as_it_should_stays_as_it_runs() {
 fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
     let mut part = part(&["a.example", "b.example", "c.example"]);
     let many: Vec<_> =
-        (0..400).map(|n| (format!("x-{n}").into(), expected(&format!("/{n}/[0-9]+/(?:[ab]*a){{30}}")))).collect();
+        (0..400).map(|n| (format!("x-{n}").into(), expected(&format!("/{n}/[0-9]+/(?:[ab]*a){{60}}")))).collect();
     part.routes[0].value.matching.criteria.headers = many;
     part.routes[2].value.matching.criteria.regex = Some("/u/[0-9]+".into());
     let merged = merged(&base(FILE), part);
     let [why] = &refused(&merged)[..] else { panic!("{:?}", refused(&merged)) };
-    assert!(why.starts_with("a.example: its 400 regular expressions take") && why.contains("1024 KiB"), "{why}");
+    assert!(why.starts_with("a.example: its 400 regular expressions take") && why.contains("2048 KiB"), "{why}");
     let names: Vec<&str> = merged.plan.routes.iter().map(|route| &*route.name).collect();
     assert!(names.contains(&"b.example") && names.contains(&"c.example"), "{names:?}");
 }
