@@ -30,11 +30,11 @@ INLINE __u32 below(__u32 n)
 	return (__u64)bpf_get_prandom_u32() * n >> 32;
 }
 
-/* A place by weight. The upper half of the product draws a place, the lower half is the fraction of Vose's method: its
- * resolution is n / 2^32. */
-INLINE __u32 draw(const struct record *record)
+/* A place by weight, from a number of 32 bits. The upper half of the product draws a place, the lower half is the
+ * fraction of Vose's method: its resolution is n / 2^32. */
+INLINE __u32 drawn(const struct record *record, __u32 number)
 {
-	__u64 product = (__u64)bpf_get_prandom_u32() * record->n;
+	__u64 product = (__u64)number * record->n;
 	__u32 i = product >> 32;
 	if (record->flags & RECORD_EQUAL)
 		return i;
@@ -42,6 +42,11 @@ INLINE __u32 draw(const struct record *record)
 	if (place && (__u32)product >= place->threshold)
 		return place->alias;
 	return i;
+}
+
+INLINE __u32 draw(const struct record *record)
+{
+	return drawn(record, bpf_get_prandom_u32());
 }
 
 /* The least loaded place so far. */

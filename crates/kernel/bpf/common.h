@@ -21,7 +21,7 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
-#define LAYOUT 1
+#define LAYOUT 2
 
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
@@ -272,7 +272,13 @@ enum total {
 	TOTAL_UNROUTABLE,	/* no route to the endpoint or the client, or no own address towards the endpoint */
 	TOTAL_OVERSIZED,	/* a packet larger than the MTU of its route */
 	TOTAL_FRAGMENT_EARLY,	/* a fragment before the first one of its packet */
-	TOTALS = 16
+	TOTAL_UNPROVEN_FULL,	/* a flow began in a flood: an unproven one was forgotten for it */
+	TOTAL_RESUMED,		/* a client's packet of a flow that was forgotten unproven: it was found again */
+	TOTAL_SYN_REPEATED,	/* the endpoint still had a former connection with the port: it was ended, and the SYN
+				 * sent again */
+	TOTAL_RESET_IGNORED,	/* a RST with a wrong sequence number: passed on, and the flow continues */
+	TOTAL_PORT_IN_USE,	/* a client's own connection to an endpoint, with the port of a flow: refused */
+	TOTALS = 32
 };
 
 struct {

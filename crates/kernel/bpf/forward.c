@@ -34,6 +34,15 @@ struct {
 	MAP_TYPE(value, __u32);
 } virtuals SECTION(".maps");
 
+/* Numbers of a segment that are believed: so far ahead of the last ones, a window, or so far behind. */
+#define SENT_MAX (1 << 21)
+#define ACKNOWLEDGED_MAX (1 << 22)
+#define BEHIND_MAX (1 << 16)
+/* Range of an acknowledgement by a client that has read the endpoint's SYN: others guess one in 2^12. */
+#define GUESS (1 << 20)
+/* Most data of a SYN. */
+#define SYN_DATA_MAX 1500
+
 INLINE void fragment_key_of(const struct packet *packet, struct fragment_key *key)
 {
 	key->source = packet->tuple.source;
@@ -170,55 +179,136 @@ INLINE int translate_transport(struct __sk_buff *skb, struct packet *packet, str
 	return !!bpf_l4_csum_replace(skb, at, 0, sum, flags | BPF_F_PSEUDO_HDR);
 }
 
-/* Follows the state of a flow of TCP. */
-INLINE void follow_tcp(struct __sk_buff *skb, struct packet *packet, struct flow *flow, __u64 now_ns)
+/* Notes the numbers of a segment, if its sender may be the end of the connection: those of the segment are close ahead
+ * of the last ones. Somebody who sees no packet of the flow hits both once in 2^21 segments. Returns 0 if not. */
+INLINE int note_numbers(const struct packet *packet, struct flow *flow)
+{
+	if (packet->sequence - flow->end + BEHIND_MAX > SENT_MAX + BEHIND_MAX ||
+	    packet->acknowledged - flow->acknowledged + BEHIND_MAX > ACKNOWLEDGED_MAX + BEHIND_MAX)
+		return 0;
+	__u32 end = packet->sequence + packet->payload + (packet->flags & TCP_FIN);
+	if ((__s32)(end - flow->end) > 0)
+		flow->end = end;
+	if ((__s32)(packet->acknowledged - flow->acknowledged) > 0)
+		flow->acknowledged = packet->acknowledged;
+	return 1;
+}
+
+/* True if a RST comes from an end of the connection: its number is one that its sender has sent, and that the other end
+ * has not acknowledged yet, or the next. The receiver checks that too (RFC 5961), and continues if it is wrong. */
+INLINE int is_reset_right(const struct packet *packet, const struct flow *flow, const struct flow *partner)
+{
+	__s32 sent = flow->end - partner->acknowledged;
+	if (packet->sequence - partner->acknowledged <= (__u32)(sent > 0 ? sent : 0))
+		return 1;
+	total(TOTAL_RESET_IGNORED);
+	return 0;
+}
+
+/* Follows a flow of TCP by a segment from the client. */
+INLINE void follow_client(struct packet *packet, struct flow *flow)
 {
 	__u8 flags = packet->flags;
-	void *end = (void *)(long)skb->data_end;
-	struct tcphdr *tcp = (void *)(long)skb->data + (packet->transport & 0x3ff);
 
-	if (!(flow->bits & FLOW_BACK)) {
-		if (flags & (TCP_RST | TCP_FIN | TCP_SYN)) {
-			if (flags & TCP_RST) {
-				end_flow(flow);
-				return;
-			}
-			if (flags & TCP_SYN)
-				return;
-			__u32 before = __sync_fetch_and_or(&flow->bits, FLOW_FIN_CLIENT);
-			if (before & FLOW_FIN_ENDPOINT)
-				end_flow(flow);
-		}
-		if ((flow->bits & (FLOW_ANSWERED | FLOW_COUNTED)) == FLOW_ANSWERED && (flags & TCP_ACK)) {
-			if ((void *)(tcp + 1) > end)
-				return;
-			/* Of a client that has read the endpoint's SYN: others guess one in 2^12. */
-			if (ntohl(tcp->ack_seq) - flow->sequence < 1 << 20)
-				count_flow(flow);
+	if (flow->bits & FLOW_UNPROVEN) {
+		if (flags & TCP_RST) {
+			if (flow->end - packet->sequence <= 1)
+				end_flow(flow, find_partner(flow, IPPROTO_TCP));
+		} else if (flow->bits & FLOW_RESUMED) {
+			__u32 end = packet->sequence + packet->payload + (flags & TCP_FIN);
+			if ((__s32)(end - flow->end) > 0)
+				flow->end = end;
+			flow->acknowledged = packet->acknowledged;
+		} else if ((flags & TCP_SYN) && !(flow->bits & FLOW_ANSWERED)) {
+			flow->end = packet->sequence + packet->payload + 1;
 		}
 		return;
 	}
-	if (!(flags & (TCP_RST | TCP_FIN | TCP_SYN)))
+	if (flags & TCP_SYN)
 		return;
-	__u32 sequence = 0;
-	if ((void *)(tcp + 1) <= end)
-		sequence = ntohl(tcp->seq);
-	struct flow *forth = find_partner(flow, packet->tuple.protocol);
+	if (flags & TCP_RST) {
+		struct flow *back = find_partner(flow, IPPROTO_TCP);
+		if (back && is_reset_right(packet, flow, back))
+			end_flow(flow, back);
+		return;
+	}
+	if (note_numbers(packet, flow) && (flags & TCP_FIN)) {
+		__u32 before = __sync_fetch_and_or(&flow->bits, FLOW_FIN_CLIENT);
+		if (before & FLOW_FIN_ENDPOINT)
+			end_flow(flow, find_partner(flow, IPPROTO_TCP));
+	}
+}
+
+/* Follows a flow of TCP that is not proven by a segment from the endpoint. Returns 1 if it is one to repeat_syn(). */
+NOINLINE int follow_answer(struct packet *packet, struct flow *flow, __u64 now_ns)
+{
+	struct flow *forth = find_partner(flow, IPPROTO_TCP);
+	__u8 flags = packet->flags;
+
+	if (!forth)
+		return 0;
+	/* Bytes of data of the SYN that are not acknowledged. */
+	__u32 left = forth->end - packet->acknowledged;
+	if (flags & TCP_RST) {
+		int is_right = (flags & TCP_ACK) ? left <= SYN_DATA_MAX : packet->sequence == flow->end;
+		if (forth->bits & FLOW_RESUMED)
+			is_right = packet->sequence == forth->acknowledged;
+		if (!is_right) {
+			total(TOTAL_RESET_IGNORED);
+			return 0;
+		}
+		if (!(forth->bits & (FLOW_ANSWERED | FLOW_COUNTED | FLOW_ENDED | FLOW_RESUMED)))
+			refuse_flow(forth, now_ns);
+		end_flow(forth, flow);
+	} else if (flags & TCP_SYN) {
+		if ((flags & TCP_ACK) && left <= SYN_DATA_MAX) {
+			forth->sequence = flow->end = packet->sequence + 1;
+			flow->acknowledged = packet->acknowledged;
+			__sync_fetch_and_or(&forth->bits, FLOW_ANSWERED);
+		}
+	} else if ((flags & TCP_ACK) && (forth->bits & FLOW_RESUMED)) {
+		/* The endpoint knows the connection. */
+		if (left < GUESS) {
+			forth->sequence = forth->acknowledged;
+			flow->end = packet->sequence + packet->payload + (flags & TCP_FIN);
+			flow->acknowledged = packet->acknowledged;
+			struct tuple key;
+			partner_of(flow, IPPROTO_TCP, &key);
+			forth = prove(&key, forth);
+			if (forth) {
+				count_flow(forth);
+				total(TOTAL_RESUMED);
+			}
+		}
+	} else if (flags == TCP_ACK && left > SYN_DATA_MAX) {
+		return !(forth->bits & (FLOW_ANSWERED | FLOW_REPEATED | FLOW_ENDED));
+	}
+	return 0;
+}
+
+/* Follows a flow of TCP by a segment from the endpoint. */
+INLINE void follow_endpoint(struct packet *packet, struct flow *flow)
+{
+	__u8 flags = packet->flags;
+
+	if (!(flags & (TCP_RST | TCP_SYN))) {
+		if (!note_numbers(packet, flow) || !(flags & TCP_FIN))
+			return;
+		struct flow *forth = find_partner(flow, IPPROTO_TCP);
+		if (forth && (__sync_fetch_and_or(&forth->bits, FLOW_FIN_ENDPOINT) & FLOW_FIN_CLIENT))
+			end_flow(forth, flow);
+		return;
+	}
+	struct flow *forth = find_partner(flow, IPPROTO_TCP);
 	if (!forth)
 		return;
 	if (flags & TCP_RST) {
-		if (!(forth->bits & (FLOW_ANSWERED | FLOW_COUNTED | FLOW_ENDED)))
-			refuse_flow(forth, now_ns);
-		end_flow(forth);
-	} else if (flags & TCP_SYN) {
-		if (flags & TCP_ACK) {
-			forth->sequence = sequence + 1;
-			__sync_fetch_and_or(&forth->bits, FLOW_ANSWERED);
-		}
-	} else {
-		__u32 before = __sync_fetch_and_or(&forth->bits, FLOW_FIN_ENDPOINT);
-		if (before & FLOW_FIN_CLIENT)
-			end_flow(forth);
+		if (is_reset_right(packet, flow, forth))
+			end_flow(forth, flow);
+	} else if (flags == (TCP_SYN | TCP_ACK) && packet->sequence + 1 != forth->sequence) {
+		/* The endpoint had lost the connection, and the client has begun another one with the port. */
+		forth->sequence = forth->acknowledged = flow->end = packet->sequence + 1;
+		forth->end = flow->acknowledged = packet->acknowledged;
 	}
 }
 
@@ -287,9 +377,12 @@ INLINE int admit(struct __sk_buff *skb, struct packet *packet, struct flow *flow
 	return NEXT;
 }
 
-/* Translates a packet of a flow, and sends it. */
-INLINE int relay(struct __sk_buff *skb, struct packet *packet, struct flow *flow, __u64 now_ns)
+/* Translates a packet of a flow, and sends it. A function that is not static is verified once and apart, not for each way
+ * to reach it. */
+__attribute__((noinline)) int relay(struct __sk_buff *skb, struct packet *packet, struct flow *flow, __u64 now_ns)
 {
+	if (!packet || !flow)
+		return DROP;
 	int result = admit(skb, packet, flow, now_ns);
 	if (result != NEXT)
 		return result;
@@ -306,12 +399,48 @@ INLINE int relay(struct __sk_buff *skb, struct packet *packet, struct flow *flow
 	return send(flow);
 }
 
-/* A function that is not static is verified once and apart, not for each way to reach it: loops of choose() are long. */
+/* Not static, as relay(): loops of choose() are long. */
 __attribute__((noinline)) __u32 choose_endpoint(struct record *record, const struct address *client, __u64 now_ns)
 {
 	if (!record || !client)
 		return 0;
 	return choose(record, client, now_ns);
+}
+
+/* As choose_endpoint(), by the client's address and port alone: a client that comes back gets the same again. */
+__attribute__((noinline)) __u32 choose_by_hash(struct record *record, const struct address *client, __u32 port)
+{
+	if (!record || !client || !record->n)
+		return 0;
+	__u32 i = drawn(record, (hash_of(client) ^ port) * 0x9e3779b1);
+	return endpoint_at(record, i);
+}
+
+/* A client's own SYN to an endpoint, past the virtual address, with the port of a flow that shows the endpoint the
+ * client's address: the endpoint's answers would go to that flow. If it has ended, it goes; if not, the client is
+ * refused at once, and takes another port. */
+NOINLINE int meet(struct __sk_buff *skb, struct packet *packet)
+{
+	struct tuple key = {
+		.source = packet->tuple.target,
+		.target = packet->tuple.source,
+		.source_port = packet->tuple.target_port,
+		.target_port = packet->tuple.source_port,
+		.protocol = packet->tuple.protocol,
+	};
+	struct flow *back = find_flow(&key);
+	if (!back || !(back->bits & FLOW_BACK))
+		return NEXT;
+	if (!(back->bits & FLOW_ENDED)) {
+		total(TOTAL_PORT_IN_USE);
+		return answer_reset(skb, packet);
+	}
+	partner_of(back, packet->tuple.protocol, &key);
+	struct flow *forth = find_partner(back, packet->tuple.protocol);
+	struct tuple partner;
+	if (forth)
+		remove_flow(&key, forth, &partner);
+	return NEXT;
 }
 
 /* Begins a flow with a packet of none. Returns null if there is none to be relayed, and the program's result. */
@@ -320,16 +449,18 @@ INLINE struct flow *begin(struct __sk_buff *skb, struct packet *packet, __u64 no
 	struct service_key key = {
 		.addr = packet->tuple.target, .port = packet->tuple.target_port, .protocol = packet->tuple.protocol
 	};
+	int tcp = packet->tuple.protocol == IPPROTO_TCP;
+	__u8 flags = packet->flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN);
 	struct record *record = find_service(&key);
 	if (!record) {
 		if (packet->fragmented)
 			keep_fragment(packet, 0);
-		*result = NEXT;
+		*result = flags == TCP_SYN ? meet(skb, packet) : NEXT;
 		return 0;
 	}
 	*result = DROP;
-	int tcp = packet->tuple.protocol == IPPROTO_TCP;
-	if (tcp && (packet->flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) != TCP_SYN) {
+	int flood = is_flooded();
+	if (tcp && flags != TCP_SYN && (!flood || !(flags & TCP_ACK) || (flags & (TCP_SYN | TCP_RST)))) {
 		/* As a host answers that does not know the connection: the client need not wait for a timeout. */
 		total(TOTAL_STRAY);
 		*result = answer_reset(skb, packet);
@@ -339,7 +470,13 @@ INLINE struct flow *begin(struct __sk_buff *skb, struct packet *packet, __u64 no
 		total(TOTAL_EXPIRED);
 		return 0;
 	}
-	__u32 id = choose_endpoint(record, &packet->tuple.source, now_ns);
+	__u32 id;
+	/* In a flood, beginnings are forgotten soon. A client's next packet then begins its flow again, with the same
+	 * endpoint and port: so that the flood does not keep clients out whose packets take long. */
+	if (flood && record->policy != POLICY_MAGLEV && !(record->flags & RECORD_AFFINITY))
+		id = choose_by_hash(record, &packet->tuple.source, packet->tuple.source_port);
+	else
+		id = choose_endpoint(record, &packet->tuple.source, now_ns);
 	if (!id) {
 		total(TOTAL_NO_ENDPOINT);
 		if (tcp)
@@ -350,18 +487,52 @@ INLINE struct flow *begin(struct __sk_buff *skb, struct packet *packet, __u64 no
 			*result = answer_error(skb, packet, 3, 3, 0);
 		return 0;
 	}
+	if (flood)
+		total(TOTAL_UNPROVEN_FULL);
 	return begin_flow(skb, packet, record, id, now_ns);
+}
+
+/* Looks after the entry of a packet to an endpoint before it is used. Returns the entry to use, or null if the packet
+ * begins a flow; 1 in `lost` if another CPU removes the old one now. */
+NOINLINE struct flow *renew(struct packet *packet, struct flow *flow, int *lost)
+{
+	int tcp = packet->tuple.protocol == IPPROTO_TCP, over = 0;
+
+	if (tcp && (packet->flags & TCP_SYN)) {
+		/* The client uses its port again, or the other entry was evicted. */
+		over = (flow->bits & FLOW_ENDED) || !find_partner(flow, IPPROTO_TCP);
+	} else if ((flow->bits & (FLOW_UNPROVEN | FLOW_ANSWERED | FLOW_ENDED)) == (FLOW_UNPROVEN | FLOW_ANSWERED)) {
+		if (tcp && (!(packet->flags & TCP_ACK) || (packet->flags & TCP_RST) ||
+			    packet->acknowledged - flow->sequence >= GUESS))
+			return flow;
+		struct flow *proven = prove(&packet->tuple, flow);
+		if (proven) {
+			if (!(proven->bits & FLOW_COUNTED)) {
+				proven->acknowledged = packet->acknowledged;
+				count_flow(proven);
+			}
+			return proven;
+		}
+		over = 1;
+	}
+	if (!over)
+		return flow;
+	struct tuple partner;
+	*lost = remove_flow(&packet->tuple, flow, &partner);
+	return 0;
 }
 
 /* Relays TCP and UDP. */
 INLINE int relay_transport(struct __sk_buff *skb, struct packet *packet, __u64 now_ns)
 {
-	struct flow *flow = bpf_map_lookup_elem(&flows, &packet->tuple);
-	int tcp = packet->tuple.protocol == IPPROTO_TCP, known = !!flow;
+	struct flow *flow = find_flow(&packet->tuple);
+	int tcp = packet->tuple.protocol == IPPROTO_TCP, known = 1;
 
-	if (flow && (flow->bits & (FLOW_ENDED | FLOW_BACK)) == FLOW_ENDED && tcp && (packet->flags & TCP_SYN)) {
-		forget_flow(flow, packet);
-		flow = 0;
+	if (flow && !(flow->bits & FLOW_BACK) && ((flow->bits & FLOW_UNPROVEN) || (packet->flags & TCP_SYN))) {
+		int lost = 0;
+		flow = renew(packet, flow, &lost);
+		if (lost)
+			return DROP;
 	}
 	if (!flow) {
 		int result;
@@ -372,10 +543,25 @@ INLINE int relay_transport(struct __sk_buff *skb, struct packet *packet, __u64 n
 	}
 	if (packet->fragmented)
 		keep_fragment(packet, 1);
-	if (tcp)
-		follow_tcp(skb, packet, flow, now_ns);
-	else if (known)
-		follow_udp(packet, flow);
+	if (!tcp) {
+		if (known)
+			follow_udp(packet, flow);
+	} else if (!(flow->bits & FLOW_BACK)) {
+		follow_client(packet, flow);
+	} else if (!(flow->bits & FLOW_UNPROVEN)) {
+		follow_endpoint(packet, flow);
+	} else {
+		if (follow_answer(packet, flow, now_ns)) {
+			struct tuple client;
+			partner_of(flow, IPPROTO_TCP, &client);
+			if (repeat_syn(skb, packet, &client))
+				return DROP;
+		}
+		/* The flow may have moved. */
+		flow = find_flow(&packet->tuple);
+		if (!flow)
+			return DROP;
+	}
 	return relay(skb, packet, flow, now_ns);
 }
 
@@ -395,7 +581,7 @@ INLINE int relay_later(struct __sk_buff *skb, struct packet *packet, __u64 now_n
 	if (!fragment->flow.protocol)
 		return NEXT;
 	struct tuple tuple = fragment->flow;
-	struct flow *flow = bpf_map_lookup_elem(&flows, &tuple);
+	struct flow *flow = find_flow(&tuple);
 	if (!flow) {
 		total(TOTAL_FRAGMENT_EARLY);
 		return DROP;
@@ -417,7 +603,7 @@ INLINE int relay_error(struct __sk_buff *skb, struct packet *packet, __u64 now_n
 	/* The sender of the quoted packet is told, or it is an error about a packet of another translation. */
 	if (read_quoted(skb, packet, &key) || !same_address(&key.target, &packet->tuple.target))
 		return NEXT;
-	struct flow *flow = bpf_map_lookup_elem(&flows, &key);
+	struct flow *flow = find_flow(&key);
 	if (!flow)
 		return NEXT;
 	__u8 type = 0;
@@ -453,6 +639,70 @@ SECTION("classifier") int forward(struct __sk_buff *skb)
 	if (packet.kind == LATER)
 		return relay_later(skb, &packet, now_ns);
 	return relay_error(skb, &packet, now_ns);
+}
+
+/* Flow that the sweep has found to be over: its entry as the sweep has read it. */
+struct over {
+	struct tuple key;
+	__u64 begun_ns;
+	__u64 last_ns;
+	__u64 quiet_ns; /* the other entry had no packet since then, if it is there */
+	__u32 bits;
+	__u32 endpoint;
+	__u64 flags;
+};
+
+#define OVER_REMNANT 1 /* the entry goes only without the other one */
+#define OVER_HURRIED 2 /* the flow goes even if packets came since */
+
+
+#define OVER_MAX 40
+#define OVER_HEAD 16
+
+/* Removes a flow, if nothing has happened to it since it was read. Returns 1 if it has gone. */
+__attribute__((noinline)) int end_over(struct __sk_buff *skb, __u32 i)
+{
+	struct over over;
+	struct tuple partner;
+
+	if (i >= OVER_MAX || bpf_skb_load_bytes(skb, OVER_HEAD + i * sizeof(over), &over, sizeof(over)))
+		return 0;
+	__u32 is_unproven = over.bits & FLOW_UNPROVEN;
+	struct flow *flow = is_unproven ? bpf_map_lookup_elem(&openings, &over.key) : bpf_map_lookup_elem(&flows, &over.key);
+	if (!flow && (over.flags & OVER_HURRIED))
+		flow = bpf_map_lookup_elem(&flows, &over.key);
+	if (!flow || flow->begun_ns != over.begun_ns)
+		return 0;
+	if (!(over.flags & OVER_HURRIED) && (flow->last_ns != over.last_ns || flow->bits != over.bits))
+		return 0;
+	struct flow *other = find_partner(flow, over.key.protocol);
+	if ((over.flags & OVER_REMNANT) ? !!other : other && (__s64)(other->last_ns - over.quiet_ns) > 0)
+		return 0;
+	__u32 bits = flow->bits;
+	if (flow->bits & FLOW_BACK) {
+		/* Its other entry was evicted, with the state. */
+		if (is_unproven)
+			return !remove_entry(&openings, &over.key, over.begun_ns);
+		return !remove_entry(&flows, &over.key, over.begun_ns);
+	}
+	if (remove_flow(&over.key, flow, &partner))
+		return 0;
+	/* Nothing else counts its end now: the entry is not found any more, and its memory not yet used again. */
+	if ((bits & (FLOW_COUNTED | FLOW_ENDED)) == FLOW_COUNTED)
+		uncount_flow(over.endpoint);
+	return 1;
+}
+
+/* Ends flows for the sweep, which runs it by itself: the packet is a list of them. Returns how many have gone. */
+SECTION("classifier") int end_flows(struct __sk_buff *skb)
+{
+	int gone = 0;
+	for (__u32 i = 0; i < OVER_MAX; i++) {
+		if (OVER_HEAD + (i + 1) * sizeof(struct over) > skb->len)
+			break;
+		gone += end_over(skb, i);
+	}
+	return gone;
 }
 
 /* For bpf_skb_adjust_room() and others that only such programs may call. */

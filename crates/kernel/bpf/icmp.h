@@ -114,49 +114,108 @@ NOINLINE int answer_too_big(struct __sk_buff *skb, struct packet *packet, __u32 
 	return answer_error(skb, packet, 3, 4, mtu);
 }
 
-/* Answers a segment of TCP with RST. */
-NOINLINE int answer_reset(struct __sk_buff *skb, struct packet *packet)
+/* Header of TCP, without fields of bits. */
+struct tcp {
+	__be16 source;
+	__be16 target;
+	__be32 sequence;
+	__be32 acknowledged;
+	__u8 offset;
+	__u8 flags;
+	__be16 window;
+	__sum16 checksum;
+	__be16 urgent;
+};
+
+/* Changes a segment of TCP to a RST for its sender. Returns 0 if it could. */
+NOINLINE int make_reset(struct __sk_buff *skb, struct packet *packet)
 {
-	struct tcphdr tcp;
 	__u32 network = packet->ipv6 ? sizeof(struct ipv6) : sizeof(struct ipv4);
 	__u32 at = NETWORK + network;
 	__u64 sum;
 
 	/* Nothing answers a RST, and nobody sends extension headers with TCP. */
 	if ((packet->flags & TCP_RST) || packet->transport != at || packet->fragmented || skb->gso_size)
-		return DROP;
-	if (bpf_skb_load_bytes(skb, at, &tcp, sizeof(tcp)))
-		return DROP;
-	__u32 payload = packet->length - network - tcp.doff * 4;
-	struct {
-		__be16 source;
-		__be16 target;
-		__be32 sequence;
-		__be32 acknowledged;
-		__u8 offset;
-		__u8 flags;
-		__be16 window;
-		__sum16 checksum;
-		__be16 urgent;
-	} reset = { .source = tcp.dest, .target = tcp.source, .offset = sizeof(tcp) / 4 << 4, .flags = TCP_RST };
+		return 1;
+	struct tcp reset = {
+		.source = packet->tuple.target_port,
+		.target = packet->tuple.source_port,
+		.offset = sizeof(reset) / 4 << 4,
+		.flags = TCP_RST,
+	};
 	if (packet->flags & TCP_ACK) {
-		reset.sequence = tcp.ack_seq;
+		reset.sequence = htonl(packet->acknowledged);
 	} else {
 		reset.flags |= TCP_ACK;
-		reset.acknowledged = htonl(ntohl(tcp.seq) + payload + !!(packet->flags & TCP_SYN) + !!(packet->flags & TCP_FIN));
+		reset.acknowledged =
+			htonl(packet->sequence + packet->payload + !!(packet->flags & TCP_SYN) + !!(packet->flags & TCP_FIN));
 	}
 	if (bpf_skb_change_tail(skb, at + sizeof(reset), 0))
-		return DROP;
+		return 1;
 	if (write_answer(skb, packet, IPPROTO_TCP, sizeof(reset), &sum))
-		return DROP;
+		return 1;
 	const __u32 *word = (const __u32 *)&reset;
 #pragma unroll
 	for (int i = 0; i < 5; i++)
 		sum += word[i];
 	reset.checksum = ~folded(sum);
-	if (bpf_skb_store_bytes(skb, at, &reset, sizeof(reset), 0))
-		return DROP;
-	return bpf_redirect(skb->ifindex, 0);
+	return !!bpf_skb_store_bytes(skb, at, &reset, sizeof(reset), 0);
+}
+
+/* Answers a segment of TCP with RST. */
+NOINLINE int answer_reset(struct __sk_buff *skb, struct packet *packet)
+{
+	return make_reset(skb, packet) ? DROP : bpf_redirect(skb->ifindex, 0);
+}
+
+/* Changes an endpoint's answer to the SYN of a flow, which acknowledges something else, to that SYN, and sends RST ahead.
+ *
+ * The endpoint still has a former connection with the port, mostly in TIME-WAIT. A client would answer with RST, and
+ * send its SYN again after a second; this saves it the second. `packet` becomes that of the SYN. Returns 0 if it could. */
+NOINLINE int repeat_syn(struct __sk_buff *skb, struct packet *packet, const struct tuple *client)
+{
+	struct scratch *at = find_scratch();
+	struct opening *opening = bpf_map_lookup_elem(&openings, client);
+	if (!at || !opening || opening->syn.length > sizeof(opening->syn.options))
+		return 1;
+	struct tcp *tcp = (void *)at->quoted;
+	__u32 network = packet->ipv6 ? sizeof(struct ipv6) : sizeof(struct ipv4);
+	__u32 length = sizeof(*tcp) + opening->syn.length;
+	__u64 sum;
+
+	__builtin_memset(at->quoted, 0, sizeof(*tcp) + sizeof(opening->syn.options));
+	tcp->source = client->source_port;
+	tcp->target = client->target_port;
+	tcp->sequence = htonl(opening->syn.sequence);
+	tcp->offset = length / 4 << 4;
+	tcp->flags = opening->syn.flags;
+	tcp->window = opening->syn.window;
+	__builtin_memcpy(at->quoted + sizeof(*tcp), opening->syn.options, sizeof(opening->syn.options));
+	__sync_fetch_and_or(&opening->flow.bits, FLOW_REPEATED);
+
+	if (make_reset(skb, packet) || bpf_clone_redirect(skb, skb->ifindex, 0))
+		return 1;
+	if (bpf_skb_change_tail(skb, NETWORK + network + length, 0))
+		return 1;
+	/* As an answer to one from the virtual address to the client. */
+	packet->tuple.source = client->target;
+	packet->tuple.target = client->source;
+	if (write_answer(skb, packet, IPPROTO_TCP, length, &sum))
+		return 1;
+	sum += (__u32)bpf_csum_diff(0, 0, (void *)at->quoted, sizeof(*tcp) + sizeof(opening->syn.options), 0);
+	tcp->checksum = ~folded(sum);
+	if (bpf_skb_store_bytes(skb, NETWORK + network, at->quoted, length, 0))
+		return 1;
+	packet->tuple = *client;
+	packet->length = network + length;
+	packet->flags = tcp->flags;
+	packet->header = length;
+	packet->payload = 0;
+	packet->whole = 1;
+	packet->ttl = ANSWER_TTL;
+	pull(skb, NETWORK + network + sizeof(*tcp));
+	total(TOTAL_SYN_REPEATED);
+	return 0;
 }
 
 /* What an error quotes of a packet of a flow: as much as all errors have. */

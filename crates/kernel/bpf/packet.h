@@ -38,6 +38,7 @@ static long (*const bpf_l4_csum_replace)(void *skb, __u32 offset, __u64 from, __
 static __s64 (*const bpf_csum_diff)(const __be32 *from, __u32 from_size, const __be32 *to, __u32 to_size, __wsum seed) =
 	(void *)BPF_FUNC_csum_diff;
 static __s64 (*const bpf_csum_update)(void *skb, __wsum sum) = (void *)BPF_FUNC_csum_update;
+static long (*const bpf_clone_redirect)(void *skb, __u32 ifindex, __u64 flags) = (void *)BPF_FUNC_clone_redirect;
 static long (*const bpf_redirect)(__u32 ifindex, __u64 flags) = (void *)BPF_FUNC_redirect;
 static long (*const bpf_redirect_neigh)(__u32 ifindex, void *hop, int size, __u64 flags) =
 	(void *)BPF_FUNC_redirect_neigh;
@@ -118,6 +119,11 @@ struct packet {
 	__u8 whole;	 /* routers must not fragment it */
 	__u8 flags;	 /* of TCP */
 	__u8 ttl;
+	__u8 header;	 /* length of the header of TCP */
+	__be16 window;	 /* of TCP, as the following */
+	__u32 sequence;
+	__u32 acknowledged;
+	__u32 payload;
 };
 
 #define NETWORK ETH_HLEN
@@ -192,6 +198,11 @@ INLINE int parse_transport(struct __sk_buff *skb, struct packet *packet, __u32 t
 		packet->tuple.source_port = tcp->source;
 		packet->tuple.target_port = tcp->dest;
 		packet->flags = ((__u8 *)tcp)[13];
+		packet->header = header;
+		packet->window = tcp->window;
+		packet->sequence = ntohl(tcp->seq);
+		packet->acknowledged = ntohl(tcp->ack_seq);
+		packet->payload = (there ? there : skb->len - packet->transport) - header;
 	} else {
 		struct udphdr *udp = at;
 		if ((void *)(udp + 1) > end)

@@ -28,6 +28,14 @@ pub const STRAY: u32 = 6;
 pub const EXPIRED: u32 = 7;
 pub const OVERSIZED: u32 = 9;
 pub const FRAGMENT_EARLY: u32 = 10;
+pub const UNPROVEN_FULL: u32 = 11;
+pub const RESUMED: u32 = 12;
+pub const SYN_REPEATED: u32 = 13;
+pub const RESET_IGNORED: u32 = 14;
+pub const PORT_IN_USE: u32 = 15;
+
+/// Word of a flow: when it ended.
+pub const ENDED: usize = 96;
 
 fn open(path: &Path) -> MapData {
     MapData::from_pin(path).expect("a pinned map")
@@ -108,10 +116,26 @@ impl Tables {
         totals.get(&reason, 0).expect("a counter").iter().sum()
     }
 
-    pub fn flows(&self) -> Vec<([u8; 40], [u8; 120])> {
-        let map = Map::LruHashMap(open(&self.folder.join("map-flows")));
-        let flows: HashMap<_, [u8; 40], [u8; 120]> = HashMap::try_from(map).expect("a hash");
-        flows.iter().filter_map(Result::ok).collect()
+    /// Entries of flows that are proven.
+    fn proven(&self) -> HashMap<MapData, [u8; 40], [u8; 128]> {
+        HashMap::try_from(Map::LruHashMap(open(&self.folder.join("map-flows")))).expect("a hash")
+    }
+
+    /// Entries of flows that are not proven: a flow, and the SYN of its client.
+    fn openings(&self) -> HashMap<MapData, [u8; 40], [u8; 176]> {
+        HashMap::try_from(Map::LruHashMap(open(&self.folder.join("map-openings")))).expect("a hash")
+    }
+
+    /// Entries of flows that are proven.
+    pub fn proven_flows(&self) -> usize {
+        self.proven().iter().filter_map(Result::ok).count()
+    }
+
+    /// Entries of all flows.
+    pub fn flows(&self) -> Vec<([u8; 40], [u8; 128])> {
+        let openings = self.openings();
+        let flow = |(key, value): ([u8; 40], [u8; 176])| (key, *value.first_chunk().expect("a flow"));
+        self.proven().iter().filter_map(Result::ok).chain(openings.iter().filter_map(Result::ok).map(flow)).collect()
     }
 
     /// Moves a time of every entry of a flow to the past. The machine must have been up for longer.
@@ -121,13 +145,19 @@ impl Tables {
 
     /// Changes a word of 64 bits of every entry of a flow.
     pub fn change_flows(&self, at: usize, change: impl Fn(u64) -> u64) {
-        let map = Map::LruHashMap(open(&self.folder.join("map-flows")));
-        let mut flows: HashMap<_, [u8; 40], [u8; 120]> = HashMap::try_from(map).expect("a hash");
-        for (key, mut value) in self.flows() {
-            let old = u64::from_ne_bytes(std::array::from_fn(|i| value[at + i]));
-            value[at..at + 8].copy_from_slice(&change(old).to_ne_bytes());
-            let _ = flows.insert(key, value, 2);
+        fn changed<const N: usize>(
+            mut map: HashMap<MapData, [u8; 40], [u8; N]>,
+            at: usize,
+            change: &impl Fn(u64) -> u64,
+        ) {
+            for (key, mut value) in map.iter().filter_map(Result::ok).collect::<Vec<_>>() {
+                let old = u64::from_ne_bytes(std::array::from_fn(|i| value[at + i]));
+                value[at..at + 8].copy_from_slice(&change(old).to_ne_bytes());
+                let _ = map.insert(key, value, 2);
+            }
         }
+        changed(self.proven(), at, &change);
+        changed(self.openings(), at, &change);
     }
 }
 

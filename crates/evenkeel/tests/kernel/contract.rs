@@ -230,3 +230,21 @@ fn half_open_connections_move_no_count() {
         }
     });
 }
+
+#[test]
+fn a_flood_of_beginnings_ends_no_silent_connection() {
+    for_each(|mechanism| {
+        if !mechanism.is_local {
+            let site = Site::start(mechanism, Family::V4, "tcp", [""; 4], "");
+            let mut held: Vec<_> = (0..20).map(|_| site.connect().expect("it is balanced")).collect();
+            let names: Vec<String> = held.iter_mut().map(|stream| said(stream).expect("it is answered")).collect();
+            // Several times what the table of flows holds.
+            let to = site.address();
+            site.clients.within(|| super::flood::syns(to, 30_000));
+            for (stream, name) in held.iter_mut().zip(&names) {
+                assert_eq!(&said(stream).expect("it survives"), name, "{}", mechanism.name);
+            }
+            site.serves("tcp", &[0, 1, 2, 3]);
+        }
+    });
+}

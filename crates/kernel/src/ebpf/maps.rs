@@ -18,7 +18,7 @@ pub const MAPS: [&str; 9] =
     ["layout", "services", "records", "places", "slots", "endpoints", "loads", "affinities", "totals"];
 
 /// Reasons in `totals`, in the order of `enum total`.
-const REASONS: [&str; 11] = [
+const REASONS: [&str; 16] = [
     "no-endpoint",
     "flows-full",
     "inconsistent",
@@ -30,6 +30,11 @@ const REASONS: [&str; 11] = [
     "unroutable",
     "oversized",
     "fragment-early",
+    "unproven-full",
+    "resumed",
+    "syn-repeated",
+    "reset-ignored",
+    "port-in-use",
 ];
 
 /// Sizes of maps for so many endpoints and flows. A change has the old and the new members of its services at once, and

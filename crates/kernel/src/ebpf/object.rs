@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Folder where systemd mounts a bpffs, too.
 const BPFFS: &str = "/sys/fs/bpf";
 /// Version of the layout of maps, LAYOUT of `common.h`.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 
 /// Folder in a bpffs that keeps maps and links while no process has them.
 pub struct Pins {

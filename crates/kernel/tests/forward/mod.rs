@@ -277,6 +277,93 @@ fn a_connection_outlives_the_process_that_loads_and_a_change_of_weights() {
     eventually("no open flow", || world.active() == 0);
 }
 
+#[test]
+fn a_flood_ends_no_silent_connection() {
+    let Some(mut world) = World::new("o", Default::default()) else { return };
+    world.serve(Source::Own, &[1, 1, 1, 1]);
+    let mut held = world
+        .client
+        .enter(|| (0..50).map(|_| connect(IPV4.parse().unwrap()).expect("a connection").0).collect::<Vec<_>>());
+    // Twice what the table of flows holds.
+    world.client.enter(|| world::spoof(40_000));
+    eventually("a flood", || world.total("unproven-full") > 30_000);
+    for stream in &mut held {
+        stream.write_all(b"alive").expect("sent");
+        let mut echo = [0; 5];
+        stream.read_exact(&mut echo).expect("received");
+        assert_eq!(&echo, b"alive");
+    }
+    assert!(world.client.enter(|| connect(IPV4.parse().unwrap()).is_ok()), "a new one");
+    drop(held);
+    eventually("no open flow", || world.active() == 0);
+}
+
+/// Endpoints that close first keep the port in TIME-WAIT. The client's next connection with it is to another virtual
+/// address, so its time stamps begin elsewhere: a half of them look old to the endpoint.
+#[test]
+fn ports_that_endpoints_still_remember_are_taken_without_delay() {
+    let Some(mut world) = World::new("q", Default::default()) else { return };
+    world.serve_two(Source::Client);
+    let ports = 20_000..20_200_u16;
+    let closed = |to: &'static str, ports: std::ops::Range<u16>| {
+        ports.filter(|&port| world::ends_first(port, to.parse().unwrap()).is_err()).count()
+    };
+    let range = ports.clone();
+    assert_eq!(world.client.enter(move || closed(IPV4, range)), 0);
+    world.age_ends();
+    let repeated = || {
+        let text = std::fs::read_to_string("/proc/thread-self/net/snmp").expect("counters");
+        let mut lines = text.lines().filter(|line| line.starts_with("Tcp:")).map(str::split_whitespace);
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let at = names.zip(values).find(|(name, _)| *name == "RetransSegs").expect("a counter").1;
+        at.parse::<u64>().expect("a number")
+    };
+    let (failed, repeated) = world.client.enter(move || {
+        let before = repeated();
+        (closed(world::OTHER, ports), repeated() - before)
+    });
+    // 200 coins: below 60 heads, once in 10^8 runs.
+    let replayed = world.total("syn-repeated");
+    assert!(replayed >= 60, "{replayed}");
+    assert_eq!((failed, repeated), (0, 0), "of {replayed} that met TIME-WAIT");
+}
+
+/// Connections whose endpoints close first, many more than there are ports: none waits for a repeated SYN. So many as
+/// EVENKEEL_CONNECTIONS has, or a million.
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_connections_that_endpoints_close() {
+    let Some(mut world) = World::new("r", Default::default()) else { return };
+    world.serve_two(Source::Own);
+    let all = std::env::var("EVENKEEL_CONNECTIONS").map_or(1_000_000, |text| text.parse().expect("a number"));
+    let part = all / 10;
+    for n in 1..=10 {
+        let began = Instant::now();
+        let late: usize = world.client.enter(move || {
+            let threads = 8;
+            let run = move |thread: u32| {
+                let mut late = 0;
+                for i in 0..part / threads {
+                    let began = Instant::now();
+                    // Of many clients: each address has time stamps of its own.
+                    let from = format!("10.1.0.{}:0", 10 + (thread * 31 + i) % 200).parse().unwrap();
+                    world::ends_first_from(from, IPV4.parse().unwrap()).expect("a connection");
+                    late += usize::from(began.elapsed() > Duration::from_millis(900));
+                }
+                late
+            };
+            let threads: Vec<_> = (0..threads).map(|thread| world::thread_here(move || run(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread")).sum()
+        });
+        world.readings();
+        let rate = f64::from(part) / began.elapsed().as_secs_f64();
+        let repeated = world.total("syn-repeated");
+        println!("{} connections: {rate:.0} a second, {late} late, {repeated} SYNs repeated", n * part);
+        assert!(late as u32 <= part / 1000, "{late} of {part} waited for a second SYN");
+    }
+    assert_eq!(world.total("ports-exhausted"), 0);
+}
+
 /// Prints the time that the program takes per packet, of real connections: `--ignored --nocapture` shows it.
 #[test]
 #[ignore = "measures"]

@@ -17,7 +17,12 @@ use std::time::{Duration, Instant};
 pub const IPV4: &str = "10.9.0.1:80";
 pub const IPV6: &str = "[fd09::1]:80";
 
+/// Virtual address of [`World::serve_two`].
+pub const OTHER: &str = "10.9.0.2:80";
+
 const PORT: u16 = 8080;
+/// Port of endpoints that close first.
+const CLOSES: u16 = 8081;
 
 #[derive(Clone)]
 pub struct Settings {
@@ -121,6 +126,30 @@ impl World {
     pub fn serve_at(&mut self, source: Source, weights: &[u32; 4], port: u16) {
         let members = weights.map(|weight| (weight, State::Serving));
         self.with(move |driver| set(driver, source, &members, port, &[Transport::Tcp, Transport::Udp]));
+    }
+
+    /// Serves two virtual addresses of one endpoint, or of all with [`Source::Own`], which closes first.
+    pub fn serve_two(&mut self, source: Source) {
+        for n in 10..210 {
+            self.client.ip(&format!("addr add 10.1.0.{n}/24 dev eth0"));
+        }
+        self.with(move |driver| {
+            let serving = (1, State::Serving);
+            let members = if source == Source::Own {
+                [serving; 4]
+            } else {
+                [serving, (0, State::Serving), (0, State::Serving), (0, State::Serving)]
+            };
+            let first = service(Transport::Tcp, source, &members, CLOSES);
+            let second = Service { name: "other".into(), addrs: vec![OTHER.parse().unwrap()], ..first.clone() };
+            let change = Change { set: vec![&first, &second], removed: Vec::new(), left: Vec::new() };
+            driver.apply(&change).expect("applied");
+        });
+    }
+
+    /// Makes all flows that have ended end ten seconds earlier.
+    pub fn age_ends(&self) {
+        Tables::new(&self.folder()).change_flows(crate::tables::ENDED, |at| at.saturating_sub(10_000_000_000));
     }
 
     pub fn change(&mut self, transport: Transport, members: &[(u32, State); 4]) {
@@ -258,6 +287,15 @@ fn serve(space: &Space, number: u8, peers: &Arc<Mutex<Vec<IpAddr>>>) {
         // One socket serves both families.
         bind("::")
     });
+    let closes = space.enter(|| TcpListener::bind(("::", CLOSES)).expect("a port"));
+    for _ in 0..2 {
+        let closes = closes.try_clone().expect("a handle");
+        thread::spawn(move || {
+            for mut stream in closes.incoming().filter_map(Result::ok) {
+                let _ = stream.write_all(&[number]);
+            }
+        });
+    }
     let seen = peers.clone();
     thread::spawn(move || {
         for stream in tcp.incoming() {
@@ -284,6 +322,30 @@ fn serve(space: &Space, number: u8, peers: &Arc<Mutex<Vec<IpAddr>>>) {
             let _ = udp.send_to(&buffer[..=length], from);
         }
     });
+}
+
+/// Connects from a port of all addresses, and reads until the endpoint closes.
+pub fn ends_first(port: u16, to: SocketAddr) -> std::io::Result<()> {
+    ends_first_from(SocketAddr::from(([10, 1, 0, 2], port)), to)
+}
+
+/// Connects from an address, and reads until the endpoint closes.
+pub fn ends_first_from(from: SocketAddr, to: SocketAddr) -> std::io::Result<()> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&from.into())?;
+    socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+    socket.connect(&to.into())?;
+    let mut stream = std::net::TcpStream::from(socket);
+    match stream.read_to_end(&mut Vec::new())? {
+        1 => Ok(()),
+        length => Err(std::io::Error::other(format!("{length} bytes"))),
+    }
+}
+
+/// Starts a thread in the namespace of this one.
+pub fn thread_here<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
+    thread::spawn(run)
 }
 
 /// Polls until a condition holds.

@@ -5,10 +5,10 @@ use super::world::{DROP, Family, NEXT, REDIRECT, World, families};
 use evenkeel_kernel::ebpf::forward::Settings;
 
 /// xorshift64*.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

@@ -7,6 +7,7 @@ use aya::programs::{SchedClassifier, TcAttachType, TestRun, TestRunOptions};
 use evenkeel_kernel::driver::Change;
 use evenkeel_kernel::ebpf::forward::{Forward, Settings};
 use evenkeel_kernel::service::{Member, Policy, Service, Source, State, Transport};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// Balancer with two interfaces, and a service of both protocols and families with one endpoint.
 pub struct World {
-    pub forward: Forward,
+    pub forward: RefCell<Forward>,
     pub program: SchedClassifier,
     pub tables: Tables,
     client: u32,
@@ -95,7 +96,7 @@ impl World {
         let info = programs.pop().expect("the program is attached");
         let program = SchedClassifier::from_program_info(info, "forward".into()).expect("the program");
         let client = rustix_index("client0");
-        World { forward, program, tables, client, _pins: pins }
+        World { forward: RefCell::new(forward), program, tables, client, _pins: pins }
     }
 
     /// Returns the result of the program, and the packet after it.

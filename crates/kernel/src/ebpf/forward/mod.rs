@@ -1,6 +1,7 @@
 //! Forwarding of packets by a program at the ingress of interfaces: [`Forward`]. The program is `bpf/forward.c`, which
 //! says what becomes of a packet; here it is loaded, attached, given addresses, and its flows are swept.
 
+mod ends;
 mod interfaces;
 mod memory;
 mod sweep;
@@ -9,7 +10,7 @@ mod walk;
 use super::object::chain;
 use crate::driver::{Change, Fault};
 use crate::service::{Service, Source};
-use aya::maps::{HashMap, MapData};
+use aya::maps::{HashMap, MapData, MapInfo};
 use aya::programs::links::{FdLink, LinkError, PinnedLink};
 use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
 use aya::programs::{LinkOrder, SchedClassifier, TcAttachType};
@@ -27,7 +28,7 @@ use sweep::Sweep;
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/forward.o");
 
 /// Maps of the program, all pinned. Those of `common.h` are shared with other programs.
-const MAPS: [&str; 14] = [
+const MAPS: [&str; 16] = [
     "layout",
     "services",
     "records",
@@ -38,11 +39,21 @@ const MAPS: [&str; 14] = [
     "affinities",
     "totals",
     "flows",
+    "openings",
+    "unproven",
     "egresses",
     "scratch",
     "fragments",
     "virtuals",
 ];
+
+/// Programs of the object: that of packets, and that of the sweep.
+const FORWARD: &str = "forward";
+const END_FLOWS: &str = "end_flows";
+
+/// Part of the flows that may be unproven, and the least number.
+const UNPROVEN_PART: u32 = 8;
+const UNPROVEN_MIN: u32 = 512;
 
 /// Reads of [`Forward::read`] between two looks at routes and interfaces.
 const REVIEW: u32 = 10;
@@ -60,7 +71,8 @@ pub struct Settings {
     /// Interfaces with clients or endpoints; `None` = all of Ethernet that are up.
     pub interfaces: Option<Vec<String>>,
     /// Number of flows. When it is reached, the kernel removes those without a packet for the longest time. A table
-    /// that exists keeps its size.
+    /// that exists keeps its size. Flows whose clients have not proved that they are there are in a table of an eighth
+    /// of this size.
     pub flows: u32,
     /// Source ports towards endpoints: each may have as many flows with [`Source::Own`] as there are ports.
     pub ports: RangeInclusive<u16>,
@@ -99,7 +111,11 @@ impl Forward {
         let mut program = load(folder, &settings, sizes)?;
         let virtuals = program.take_map("virtuals").ok_or_else(|| Fault::new("find the map \"virtuals\"", "no map"))?;
         let virtuals = HashMap::try_from(virtuals).map_err(|e| Fault::new("open the map \"virtuals\"", e))?;
-        classifier(&mut program)?.load().map_err(|e| Fault::new("load the program of forwarding", chain(&e)))?;
+        for name in [FORWARD, END_FLOWS] {
+            classifier(&mut program, name)?
+                .load()
+                .map_err(|e| Fault::new(format!("load the program \"{name}\""), chain(&e)))?;
+        }
         let egresses = Memory::of(&folder.join("map-egresses"))?;
         let sweep = Sweep::new(folder)?;
         let mut forward = Forward {
@@ -176,8 +192,17 @@ impl Forward {
     /// # Errors
     /// The kernel refuses to list flows.
     pub fn sweep(&mut self) -> Result<(), Fault> {
+        self.sweep_with(|| ())
+    }
+
+    /// As `sweep`; calls `between` when it has read all flows, before it ends any. For tests of what happens meanwhile.
+    ///
+    /// # Errors
+    /// The kernel refuses to list flows.
+    #[doc(hidden)]
+    pub fn sweep_with(&mut self, between: impl FnOnce()) -> Result<(), Fault> {
         let began = Instant::now();
-        self.sweep.run(&self.egresses, self.below)?;
+        self.sweep.run(classifier(&mut self.program, END_FLOWS)?, &self.egresses, self.below, between)?;
         let took = began.elapsed();
         // Of many flows, some 0.7 us each, a sweep every second would take a part of a core.
         if took > SWEEP_SHORT {
@@ -191,7 +216,7 @@ impl Forward {
     /// # Errors
     /// The kernel refuses to list flows.
     pub fn left(&mut self, ids: &HashSet<u32>) -> Result<(), Fault> {
-        self.sweep.left(ids)
+        self.sweep.left(classifier(&mut self.program, END_FLOWS)?, ids)
     }
 
     /// Open flows by the number of their endpoint, if it is below `below`; a part of its load.
@@ -224,7 +249,7 @@ impl Forward {
                 fs::remove_file(&path).map_err(|e| Fault::new(format!("remove {}", path.display()), e))?;
             }
         }
-        let program = classifier(&mut self.program)?;
+        let program = classifier(&mut self.program, FORWARD)?;
         for (index, name) in wanted {
             let path = self.folder.join(format!("{LINK}{index}"));
             attach_to(program, &name, &path)?;
@@ -276,10 +301,10 @@ fn tcx() -> Result<(), String> {
     SchedClassifier::query_tcx("lo", TcAttachType::Ingress).map(drop).map_err(|e| chain(&e))
 }
 
-fn classifier(program: &mut Ebpf) -> Result<&mut SchedClassifier, Fault> {
-    let program =
-        program.program_mut("forward").ok_or_else(|| Fault::new("find the program of forwarding", "no program"))?;
-    program.try_into().map_err(|e| Fault::new("find the program of forwarding", e))
+fn classifier<'e>(object: &'e mut Ebpf, name: &str) -> Result<&'e mut SchedClassifier, Fault> {
+    let fault = || format!("find the program \"{name}\"");
+    let program = object.program_mut(name).ok_or_else(|| Fault::new(fault(), "no program"))?;
+    program.try_into().map_err(|e| Fault::new(fault(), e))
 }
 
 /// Loads the object, with its maps.
@@ -297,6 +322,9 @@ fn load(folder: &Path, settings: &Settings, sizes: &[(&'static str, u32)]) -> Re
     rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Fault::new("choose where source ports begin", e))?;
     let secret = u32::from_ne_bytes(secret);
+    // A table that exists keeps its size.
+    let unproven = MapInfo::from_pin(folder.join("map-openings"))
+        .map_or((settings.flows / UNPROVEN_PART).max(UNPROVEN_MIN), |info| info.max_entries() / 2);
     let mut loader = EbpfLoader::new();
     loader
         .override_global("port_secret", &secret, true)
@@ -304,7 +332,9 @@ fn load(folder: &Path, settings: &Settings, sizes: &[(&'static str, u32)]) -> Re
         .override_global("port_last", &last, true)
         .override_global("port_local_first", &local_first, true)
         .override_global("port_local_last", &local_last, true)
-        .map_max_entries("flows", entries);
+        .override_global("unproven_max", &unproven, true)
+        .map_max_entries("flows", entries)
+        .map_max_entries("openings", unproven * 2);
     for &(name, size) in sizes {
         loader.map_max_entries(name, size);
         // One entry for each endpoint.

@@ -4,11 +4,15 @@
 //! with it, and a flow without packets has none. So every sweep counts the open flows that were open when it began, and
 //! takes the difference to the programs' count at that time from the load of the endpoint. A count that changed just
 //! then is uncertain by as much as it changed: then only what is certain is corrected, and the rest a second later.
+//!
+//! What the sweep has read is old when it acts: the client of a flow that is over may have begun another one with the
+//! same addresses and ports. So the sweep removes nothing itself: [`Ends`] has the kernel remove what is unchanged.
 
+use super::ends::{Ends, Over};
 use super::memory::Memory;
 use super::walk::{KEY, VALUE, Walk};
 use crate::driver::Fault;
-use aya::maps::{HashMap, Map, MapData, MapInfo};
+use aya::programs::SchedClassifier;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap as Table, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -36,6 +40,7 @@ const FIN_ENDPOINT: u32 = 8;
 const ENDED: u32 = 16;
 const FAILED: u32 = 32;
 const BACK: u32 = 64;
+const UNPROVEN: u32 = 128;
 
 /// Offsets of fields of `struct egress` and `struct load`.
 const OPEN: usize = 16;
@@ -69,9 +74,11 @@ impl Hasher for Ready {
 }
 
 pub(super) struct Sweep {
-    walk: Walk,
-    flows: HashMap<MapData, Key, [u8; VALUE]>,
+    flows: Walk,
+    openings: Walk,
+    ends: Ends,
     loads: Memory,
+    unproven: Memory,
 }
 
 /// Direction of a flow, as the map has it.
@@ -113,8 +120,26 @@ impl Entry<'_> {
         self.word(112)
     }
 
+    fn counted(&self) -> u64 {
+        self.long(64)
+    }
+
     fn protocol(&self) -> u8 {
         self.key[36]
+    }
+
+    /// Order to remove the flow, as it is.
+    fn over(&self) -> Over {
+        Over {
+            key: *self.key,
+            begun: self.begun(),
+            last: self.last(),
+            quiet: u64::MAX >> 1,
+            bits: self.bits(),
+            endpoint: self.endpoint(),
+            remnant: false,
+            hurried: false,
+        }
     }
 
     /// Key of the other direction: its packets go from where these go to.
@@ -131,7 +156,7 @@ impl Entry<'_> {
     /// True if it was an open flow at `at`.
     fn open_at(&self, at: u64) -> bool {
         let bits = self.bits();
-        bits & COUNTED != 0 && self.begun() <= at && (bits & ENDED == 0 || self.ended() > at)
+        bits & COUNTED != 0 && self.counted() <= at && (bits & ENDED == 0 || self.ended() > at)
     }
 
     /// Fate at `now`, by its own packets alone.
@@ -140,7 +165,8 @@ impl Entry<'_> {
         let quiet = now.saturating_sub(self.last());
         if bits & ENDED != 0 {
             let closed = bits & FIN_CLIENT != 0 && bits & FIN_ENDPOINT != 0;
-            let since = quiet.min(now.saturating_sub(self.ended()));
+            // By its end alone: answers to a connection past the virtual address may match it for as long as it is there.
+            let since = now.saturating_sub(self.ended());
             return if since > if closed { CLOSING } else { RESET } { Fate::Over } else { Fate::Kept };
         }
         if bits & COUNTED != 0 || self.protocol() == UDP {
@@ -169,95 +195,100 @@ enum Fate {
 /// Flows that a walk has found, by what becomes of them.
 #[derive(Default)]
 struct Found {
-    over: Vec<(Key, Key)>,
-    idle: Vec<(Key, Key, u64)>,
-    unanswered: Table<u32, u64>,
+    over: Vec<Over>,
+    /// Flows without an answer, by their endpoint.
+    unanswered: Table<u32, Vec<Over>>,
+    /// Open flows, by their endpoint.
     open: Table<u32, i64>,
-    /// Open flows that are idle by the packets to the endpoint, and count if those from it are not.
-    idle_open: Table<Key, u32>,
+    unproven: i64,
     forth: Keys,
     back: Keys,
-    /// Entries that are old enough to have partners: key, and hash of the partner's.
-    old_forth: Vec<(Key, u64, u32, bool)>,
-    old_back: Vec<(Key, u64)>,
+    /// Entries that are old enough to have partners, with the hash of the partner.
+    old_forth: Vec<(Over, u64)>,
+    old_back: Vec<(Over, u64)>,
 }
 
 impl Found {
     fn entry(&mut self, entry: &Entry<'_>, now: u64) {
-        let partner = entry.partner();
-        let (hash, hash_of_partner) = (hash(entry.key), hash(&partner));
-        let old = now.saturating_sub(entry.begun()) > REMNANT;
+        let begun = entry.begun();
+        // 0: being removed.
+        if begun == 0 {
+            return;
+        }
+        let (hash, hash_of_partner) = (hash(entry.key, begun), hash(&entry.partner(), begun));
+        let remnant = || Over { remnant: true, ..entry.over() };
+        let old = now.saturating_sub(begun) > REMNANT;
         if entry.bits() & BACK != 0 {
             self.back.insert(hash);
             if old {
-                self.old_back.push((*entry.key, hash_of_partner));
+                self.old_back.push((remnant(), hash_of_partner));
             }
             return;
         }
-        self.forth.insert(hash);
-        let (endpoint, open) = (entry.endpoint(), entry.open_at(now));
+        // A flow that moves from one map to the other is seen twice.
+        if !self.forth.insert(hash) {
+            return;
+        }
+        self.unproven += i64::from(entry.bits() & UNPROVEN != 0);
+        if entry.open_at(now) {
+            *self.open.entry(entry.endpoint()).or_default() += 1;
+        }
         match entry.fate(now) {
             Fate::Kept => {
-                if open {
-                    *self.open.entry(endpoint).or_default() += 1;
-                }
                 if old {
-                    self.old_forth.push((*entry.key, hash_of_partner, endpoint, open));
+                    self.old_forth.push((remnant(), hash_of_partner));
                 }
             }
-            Fate::Over => self.over.push((*entry.key, partner)),
-            Fate::Idle => {
-                self.idle.push((*entry.key, partner, entry.idle()));
-                if open {
-                    self.idle_open.insert(*entry.key, endpoint);
-                }
-            }
-            Fate::Unanswered => {
-                self.over.push((*entry.key, partner));
-                *self.unanswered.entry(endpoint).or_default() += 1;
-            }
+            Fate::Over => self.over.push(entry.over()),
+            // The other direction keeps it, if packets come that way.
+            Fate::Idle => self.over.push(Over { quiet: now.saturating_sub(entry.idle()), ..entry.over() }),
+            Fate::Unanswered => self.unanswered.entry(entry.endpoint()).or_default().push(entry.over()),
         }
+    }
+
+    /// Entries whose partners were evicted. A client then learns by RST that its connection is gone.
+    fn remnants(&mut self) -> Vec<Over> {
+        let (old_forth, old_back) = (std::mem::take(&mut self.old_forth), std::mem::take(&mut self.old_back));
+        let forth = old_forth.into_iter().filter(|(_, partner)| !self.back.contains(partner));
+        let back = old_back.into_iter().filter(|(_, partner)| !self.forth.contains(partner));
+        forth.chain(back).map(|(over, _)| over).collect()
     }
 }
 
 impl Sweep {
     /// Sweep of the flows whose maps are pinned in `folder`.
     pub(super) fn new(folder: &Path) -> Result<Sweep, Fault> {
-        let path = folder.join("map-flows");
-        let fault = |e: &dyn std::fmt::Display| Fault::new("open the map \"flows\"", e);
-        let info = MapInfo::from_pin(&path).map_err(|e| fault(&e))?;
-        if (info.key_size() as usize, info.value_size() as usize) != (KEY, VALUE) {
-            return Err(fault(&"entries of another size: another version has made it"));
-        }
-        let open = || MapData::from_pin(&path).map_err(|e| fault(&e));
-        let flows = HashMap::try_from(Map::LruHashMap(open()?)).map_err(|e| fault(&e))?;
-        Ok(Sweep { walk: Walk::new(open()?), flows, loads: Memory::of(&folder.join("map-loads"))? })
+        Ok(Sweep {
+            flows: Walk::new(&folder.join("map-flows"))?,
+            openings: Walk::new(&folder.join("map-openings"))?,
+            ends: Ends::default(),
+            loads: Memory::of(&folder.join("map-loads"))?,
+            unproven: Memory::of(&folder.join("map-unproven"))?,
+        })
     }
 
-    /// Ends what is over, and corrects the loads of endpoints whose numbers are below `below`.
-    pub(super) fn run(&mut self, egresses: &Memory, below: u32) -> Result<(), Fault> {
+    /// Ends what is over, and corrects the loads of endpoints whose numbers are below `below`. `program` is `end_flows`;
+    /// `between` is called when all flows are read, before any ends.
+    pub(super) fn run(
+        &mut self,
+        program: &SchedClassifier,
+        egresses: &Memory,
+        below: u32,
+        between: impl FnOnce(),
+    ) -> Result<(), Fault> {
         let before = counts(egresses, below);
         let now = now();
         let after = counts(egresses, below);
+        let unproven = self.unproven();
         let mut found = Found::default();
-        self.walk.run(|key, value| found.entry(&Entry { key, value }, now))?;
+        // In this order: flows move from the first map to the second, and none is missed.
+        self.openings.run(|key, value| found.entry(&Entry { key, value }, now))?;
+        let unproven = (unproven, self.unproven());
+        self.flows.run(|key, value| found.entry(&Entry { key, value }, now))?;
 
-        for (forth, back) in std::mem::take(&mut found.over) {
-            self.end(&forth, &back);
-        }
-        for (forth, back, idle) in std::mem::take(&mut found.idle) {
-            // The other direction keeps it, if packets come that way.
-            let value = self.flows.get(&back, 0).ok();
-            let last = value.map_or(0, |value| Entry { key: &back, value: &value }.last());
-            if now.saturating_sub(last) > idle {
-                self.end(&forth, &back);
-            } else if let Some(endpoint) = found.idle_open.get(&forth) {
-                *found.open.entry(*endpoint).or_default() += 1;
-            }
-        }
-        self.end_remnants(&mut found);
-        for (&endpoint, &count) in &found.unanswered {
-            self.count_failures(endpoint, count, now);
+        // The count has flows that the kernel has evicted.
+        if let Some(count) = self.unproven.signed(0, 0) {
+            count.fetch_sub(leaked(unproven.0, unproven.1, found.unproven), Relaxed);
         }
         for (id, (before, after)) in (0..).zip(before.into_iter().zip(after)) {
             let leaked = leaked(before, after, found.open.get(&id).copied().unwrap_or(0));
@@ -267,52 +298,43 @@ impl Sweep {
                 self.loads.signed(id, ACTIVE).map(|active| active.fetch_sub(leaked, Relaxed));
             }
         }
+        between();
+        self.ends.run(program, &found.over)?;
+        self.ends.run(program, &found.remnants())?;
+        for (endpoint, flows) in found.unanswered {
+            let gone = self.ends.run(program, &flows)?;
+            self.count_failures(endpoint, gone, now);
+        }
         Ok(())
     }
 
+    /// Flows that are not proven, as programs count them.
+    fn unproven(&self) -> i64 {
+        self.unproven.signed(0, 0).map_or(0, |count| count.load(Relaxed))
+    }
+
     /// Ends flows of datagrams to these endpoints.
-    pub(super) fn left(&mut self, ids: &HashSet<u32>) -> Result<(), Fault> {
+    pub(super) fn left(&mut self, program: &SchedClassifier, ids: &HashSet<u32>) -> Result<(), Fault> {
         if ids.is_empty() {
             return Ok(());
         }
         let mut over = Vec::new();
-        self.walk.run(|key, value| {
+        let mut each = |key: &Key, value: &[u8; VALUE]| {
             let entry = Entry { key, value };
             if entry.protocol() == UDP && entry.bits() & BACK == 0 && ids.contains(&entry.endpoint()) {
-                over.push((*key, entry.partner()));
+                over.push(Over { hurried: true, ..entry.over() });
             }
-        })?;
-        for (forth, back) in over {
-            self.end(&forth, &back);
-        }
-        Ok(())
-    }
-
-    /// Removes entries whose partners were evicted. A client then learns by RST that its connection is gone.
-    fn end_remnants(&mut self, found: &mut Found) {
-        for (key, partner) in std::mem::take(&mut found.old_back) {
-            if !found.forth.contains(&partner) {
-                let _ = self.flows.remove(&key);
-            }
-        }
-        for (key, partner, endpoint, open) in std::mem::take(&mut found.old_forth) {
-            if !found.back.contains(&partner) {
-                let _ = self.flows.remove(&key);
-                if open {
-                    *found.open.entry(endpoint).or_default() -= 1;
-                }
-            }
-        }
-    }
-
-    /// Removes both entries of a flow. The kernel may have evicted them.
-    fn end(&mut self, forth: &Key, back: &Key) {
-        let _ = self.flows.remove(forth);
-        let _ = self.flows.remove(back);
+        };
+        self.openings.run(&mut each)?;
+        self.flows.run(&mut each)?;
+        self.ends.run(program, &over).map(drop)
     }
 
     /// Counts flows that the endpoint did not answer, and raises its penalty once.
     fn count_failures(&self, endpoint: u32, count: u64, now: u64) {
+        if count == 0 {
+            return;
+        }
         let (Some(started), Some(failed), Some(penalty)) = (
             self.loads.unsigned(endpoint, STARTED),
             self.loads.unsigned(endpoint, FAILURES),
@@ -355,8 +377,9 @@ fn now() -> u64 {
     now.tv_sec as u64 * SECOND + now.tv_nsec as u64
 }
 
-fn hash(key: &Key) -> u64 {
-    let mut hash = 0_u64;
+/// Hash of an entry, of the flow that began at a time.
+fn hash(key: &Key, begun: u64) -> u64 {
+    let mut hash = begun;
     for word in key.as_chunks::<8>().0 {
         hash = (hash ^ u64::from_ne_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         hash ^= hash >> 32;
@@ -371,7 +394,7 @@ mod tests {
     fn entry(bits: u32, last: u64, begun: u64, ended: u64) -> (Key, [u8; VALUE]) {
         let (mut key, mut value) = ([0; KEY], [0; VALUE]);
         key[36] = 6;
-        for (at, field) in [(80, last), (88, begun), (96, ended), (104, 60 * SECOND)] {
+        for (at, field) in [(64, begun), (80, last), (88, begun), (96, ended), (104, 60 * SECOND)] {
             value[at..at + 8].copy_from_slice(&field.to_ne_bytes());
         }
         value[112..116].copy_from_slice(&bits.to_ne_bytes());
@@ -394,6 +417,7 @@ mod tests {
         let closed = ANSWERED | COUNTED | FIN_CLIENT | FIN_ENDPOINT | ENDED;
         assert_eq!(fate(closed, 100, 50, 100, 109), Fate::Kept);
         assert_eq!(fate(closed, 100, 50, 100, 111), Fate::Over);
+        assert_eq!(fate(closed, 111, 50, 100, 111), Fate::Over, "packets do not keep what has ended");
         assert_eq!(fate(ANSWERED | COUNTED | ENDED, 100, 50, 100, 103), Fate::Over);
         assert_eq!(fate(FAILED | ENDED, 100, 100, 100, 103), Fate::Over);
     }
