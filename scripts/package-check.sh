@@ -134,6 +134,19 @@ inventory() {
         -o ! -name '*-' ! -name .pwd.lock "$@" -print | sort && cat etc/passwd etc/group && ls var/log | grep -vx dpkg.log)
 }
 
+# What the service writes, with folders as systemd makes them for its unit; those of others stay.
+leave_traces() {
+    local folder
+    for folder in lib cache log; do
+        mkdir -p "$root/var/$folder/private/evenkeel"
+        echo trace >"$root/var/$folder/private/evenkeel/trace"
+        ln -sfn private/evenkeel "$root/var/$folder/evenkeel"
+    done
+}
+traces() {
+    (cd "$root/var" && find lib cache log -name evenkeel ! -path 'lib/dpkg/*')
+}
+
 check_deb() {
     local deb=$packages/evenkeel_$version-1_amd64.deb
     lintian --allow-root --fail-on error "$deb"
@@ -146,10 +159,13 @@ check_deb() {
     local files
     mapfile -t files < <(chroot "$root" dpkg -L evenkeel | grep -v '^/\.$')
     inspect deb "${files[@]}"
+    leave_traces
     chroot "$root" dpkg -r evenkeel
     [ ! -e "$root/usr/bin/evenkeel" ] || fail "removed, and the program is there"
     [ -e "$root/etc/evenkeel/evenkeel.toml" ] || fail "removed, and the configuration is gone"
     chroot "$root" dpkg -P evenkeel
+    traces | { ! grep .; } || fail "purged, and this remains"
+    rmdir "$root"/var/{lib,cache,log}/private
     inventory | diff "$work/before" - || fail "purged, and this remains"
     echo "deb: installs, serves, and leaves nothing"
 }
@@ -163,7 +179,11 @@ check_rpm() {
     local files
     mapfile -t files < <("${rpm_in[@]}" -ql evenkeel)
     inspect rpm "${files[@]}"
+    leave_traces
     "${rpm_in[@]}" -e evenkeel
+    traces | { ! grep cache; } || fail "erased, and this remains"
+    traces | grep -q lib/evenkeel || fail "erased, and the state is gone"
+    rm -rf "$root"/var/{lib,cache,log}/{private,evenkeel}
     # The user stays, as RPM has it. Folders of completions and licences belong to packages of those systems.
     chroot "$root" userdel evenkeel
     inventory ! -type d | diff "$work/files" - || fail "erased, and this remains"
@@ -188,6 +208,7 @@ serve_image() {
     stop_container second
     echo "image: serves as user 65532, and stops"
 }
+
 start_container() {
     "${podman[@]}" run --detach --name "$1" --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
         --health-cmd "[\"/usr/bin/evenkeel\", \"ready\"]" --health-interval disable \
