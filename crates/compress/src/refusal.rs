@@ -23,6 +23,8 @@ pub enum Refusal {
     NotAccepted,
     /// The request states `Cache-Control: no-transform`.
     NoTransformAsked,
+    /// All memory for compressors is in use.
+    NoMemory,
     /// The client speaks HTTP/1.0, to which only the close of the connection could show the end of the body.
     Http10,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Refusal {
             Refusal::NoSmaller => "it would become no smaller",
             Refusal::NotAccepted => "the client accepts no coding of the route",
             Refusal::NoTransformAsked => "the request states no-transform",
+            Refusal::NoMemory => "all memory for compression is in use",
             Refusal::Http10 => "the client speaks HTTP/1.0",
         })
     }

@@ -12,6 +12,9 @@ impl Failure {
     /// Failure of a call. `what`: the thing that was tried, as "create".
     pub fn of(what: &str, path: &Path, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
+            _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                "remove the symbolic link, or name the folder that it leads to"
+            }
             ErrorKind::NotFound => "create the folder",
             ErrorKind::PermissionDenied => "let the user of evenkeel write there",
             ErrorKind::ReadOnlyFilesystem => "mount it for writing, or name another folder",

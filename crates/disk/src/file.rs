@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::layout::{Layout, Options, START};
 use evenkeel_cache::record::{FRAME, Frame, Kind};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
@@ -36,6 +36,9 @@ pub enum Opened {
 /// The reason why it cannot.
 pub fn check(options: &Options) -> Result<(), Failure> {
     let path = options.path.join(NAME);
+    if path.is_symlink() {
+        return Err(Failure::of("open", &path, &io::Error::from(rustix::io::Errno::LOOP)));
+    }
     let (existing, what) = if path.exists() { (&path, "write to") } else { (&options.path, "write into") };
     if !options.path.exists() {
         let parent = options.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -60,6 +63,8 @@ impl Ring {
         }
         let path = options.path.join(NAME);
         let mut open = OpenOptions::new();
+        // A link would lead the writes of this process to a file of another.
+        open.custom_flags(OFlags::NOFOLLOW.bits() as i32);
         let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(|error| Failure::of("open", &path, &error))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -75,9 +80,21 @@ impl Ring {
             if is_mine {
                 tracing::warn!("{}: a segment is broken: the cache on disk begins anew", ring.path.display());
             }
-            ring.format().map_err(|error| Failure::of("take room for", &ring.path, &error))?;
+            ring.renew()?;
         }
         Ok(Opened::Ring(ring))
+    }
+
+    /// Begins anew, with an empty file.
+    ///
+    /// # Errors
+    /// There is no room for it; then it takes none.
+    pub fn renew(&self) -> Result<(), Failure> {
+        self.format().map_err(|error| {
+            // What it has taken is needed by others.
+            let _ = self.file.set_len(0);
+            Failure::of("take room for", &self.path, &error)
+        })
     }
 
     /// True if the file was made with the same layout, and has all its bytes.

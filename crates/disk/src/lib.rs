@@ -38,4 +38,4 @@ pub use layout::Options;
 pub use queue::Ticket;
 pub use reads::{Loaded, READ_MAX, Read};
 pub use shared::Stage;
-pub use tier::{Disk, Hidden};
+pub use tier::{Disk, Hidden, RETRY_EVERY};

@@ -80,8 +80,9 @@ pub struct Waiting {
 }
 
 impl Queue {
-    pub fn new(bytes_max: u64) -> Queue {
-        Queue { waiting: Mutex::default(), point: AtomicU64::new(0), changed: Condvar::new(), bytes_max }
+    /// Creates a queue. `point`: beyond those of a queue that it takes the place of.
+    pub fn new(bytes_max: u64, point: u64) -> Queue {
+        Queue { waiting: Mutex::default(), point: AtomicU64::new(point), changed: Condvar::new(), bytes_max }
     }
 
     /// Present point in the order of purges.

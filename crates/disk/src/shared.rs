@@ -18,7 +18,7 @@ pub enum Stage {
     /// The file is searched. New responses are written meanwhile, and none is found.
     Searching,
     Open,
-    /// The file cannot be used, with the reason. The cache continues in memory.
+    /// The file cannot be used, with the reason. The cache continues in memory until it can.
     Off(Failure),
     /// This process has let go of the file.
     Closed,
@@ -30,7 +30,8 @@ pub struct Shared {
     pub index: Index,
     pub purges: Purges,
     pub queue: Queue,
-    pub counts: Counters,
+    /// Counters, which stay when the tier comes back after a failure.
+    pub counts: Arc<Counters>,
     /// The file, once it is open.
     pub ring: OnceLock<Ring>,
     /// True while responses can be found.
@@ -44,12 +45,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(entries_max: usize, queue_max: u64) -> Arc<Shared> {
+    /// Creates the state. `point`: where the order of purges begins.
+    pub fn new(entries_max: usize, queue_max: u64, counts: Arc<Counters>, point: u64) -> Arc<Shared> {
         Arc::new(Shared {
             index: Index::new(entries_max),
             purges: Purges::default(),
-            queue: Queue::new(queue_max),
-            counts: Counters::default(),
+            queue: Queue::new(queue_max, point),
+            counts,
             ring: OnceLock::new(),
             is_open: AtomicBool::new(false),
             has_left_out: AtomicBool::new(false),

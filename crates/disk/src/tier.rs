@@ -1,6 +1,7 @@
-//! The tier as requests, evictions and purges see it.
+//! The tier as requests, evictions and purges see it. After a failure of the disk it begins anew, with an empty file, once that can be
+//! made.
 
-use crate::counts::Counts;
+use crate::counts::{Counters, Counts};
 use crate::failure::Failure;
 use crate::file::{Opened, Ring};
 use crate::layout::{Layout, Options};
@@ -14,8 +15,8 @@ use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{Dropped, PurgeRecord, Scope};
 use evenkeel_cache::store::{Cursor, Evictions, Fate, Item, KeyRef, Sequence, Store, Target};
 use evenkeel_cache::stored::Stored;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,18 +26,101 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 /// Places of the memory that are looked at in one step when it is saved.
 const STEP: usize = 64;
 
+/// Time between two tries to use a disk that has failed.
+pub const RETRY_EVERY: Duration = Duration::from_secs(30);
+
+/// Pause until a purge is over that keeps the tier from being replaced.
+const REPLACE_EVERY: Duration = Duration::from_millis(5);
+
 /// Stored responses on disk. Its clones are the same.
 #[derive(Clone, Debug)]
 pub struct Disk {
+    tiers: Arc<Tiers>,
+    options: Arc<Options>,
+}
+
+/// The tier that is used, and what its successor needs.
+#[derive(Debug)]
+struct Tiers {
+    current: RwLock<Arc<Tier>>,
+    /// Purges that have begun: they end at the tier at which they began.
+    purging: AtomicUsize,
+    orders: Mutex<Orders>,
+    ordered: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    /// True once the tier is closed for good.
+    closes: bool,
+    /// True if a disk that has failed is to be tried at once.
+    retries: bool,
+}
+
+/// State of the tier from one failure to the next.
+#[derive(Debug)]
+struct Tier {
     shared: Arc<Shared>,
     reads: Arc<Reads>,
-    options: Arc<Options>,
 }
 
 /// A purge that no lookup passes any more, and that is not written yet.
 #[derive(Debug)]
 pub struct Hidden {
     number: Option<u64>,
+    tier: Arc<Tier>,
+    tiers: Arc<Tiers>,
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        self.tiers.purging.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Tier {
+    fn new(options: &Options, share: fn(Vec<u8>) -> Bytes, counts: Arc<Counters>, point: u64) -> Arc<Tier> {
+        let shared = Shared::new(Layout::of(options).entries_max(), options.queue_max, counts, point);
+        let reads = Reads::new(shared.clone(), share);
+        Arc::new(Tier { shared, reads })
+    }
+}
+
+impl Tiers {
+    fn current(&self) -> Arc<Tier> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the tier between two purges. Returns false if it is closed for good.
+    fn replace(&self, next: &Arc<Tier>) -> bool {
+        loop {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            if self.orders.lock().unwrap_or_else(PoisonError::into_inner).closes {
+                return false;
+            }
+            if self.purging.load(Ordering::SeqCst) == 0 {
+                *current = next.clone();
+                return true;
+            }
+            drop(current);
+            thread::sleep(REPLACE_EVERY);
+        }
+    }
+
+    fn order(&self, order: impl FnOnce(&mut Orders)) {
+        order(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner));
+        self.ordered.notify_all();
+    }
+
+    /// Waits until a disk that has failed is to be tried again. Returns false if the tier is closed for good.
+    fn wait_for_retry(&self) -> bool {
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |orders: &mut Orders| !orders.closes && !orders.retries;
+        let waited = self.ordered.wait_timeout_while(orders, RETRY_EVERY, waits);
+        let mut orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+        orders.retries = false;
+        !orders.closes
+    }
 }
 
 impl Disk {
@@ -47,14 +131,25 @@ impl Disk {
         now: impl Fn() -> Moment + Send + Sync + 'static,
         share: fn(Vec<u8>) -> Bytes,
     ) -> Disk {
-        let shared = Shared::new(Layout::of(&options).entries_max(), options.queue_max);
-        let (reads, options) = (Reads::new(shared.clone(), share), Arc::new(options));
-        let disk = Disk { shared: shared.clone(), reads, options: options.clone() };
-        let run = move || run(&shared, &options, now);
+        let tier = Tier::new(&options, share, Arc::default(), 0);
+        let (orders, ordered) = (Mutex::default(), Condvar::new());
+        let tiers = Tiers { current: RwLock::new(tier.clone()), purging: AtomicUsize::new(0), orders, ordered };
+        let (tiers, options) = (Arc::new(tiers), Arc::new(options));
+        let disk = Disk { tiers: tiers.clone(), options: options.clone() };
+        let run = move || run(&tiers, &options, now, share);
         if let Err(error) = thread::Builder::new().name("cache-write".into()).spawn(run) {
-            disk.shared.fail(&Failure::of("start a thread for", &disk.options.path, &error));
+            tier.shared.fail(&Failure::of("start a thread for", &disk.options.path, &error));
         }
         disk
+    }
+
+    /// Tries a disk that has failed again at once.
+    pub fn retry(&self) {
+        self.tiers.order(|orders| orders.retries = true);
+    }
+
+    fn tier(&self) -> Arc<Tier> {
+        self.tiers.current()
     }
 
     pub fn options(&self) -> &Options {
@@ -62,22 +157,23 @@ impl Disk {
     }
 
     pub fn stage(&self) -> Stage {
-        self.shared.stage()
+        self.tier().shared.stage()
     }
 
     /// Waits until the file is searched, or cannot be used. Not for a thread that serves requests.
     pub fn is_settled(&self, longest: Duration) -> bool {
-        self.shared.wait_for(longest, |stage| !matches!(stage, Stage::Waiting | Stage::Searching))
+        self.tier().shared.wait_for(longest, |stage| !matches!(stage, Stage::Waiting | Stage::Searching))
     }
 
     /// True if nothing waits to be written.
     pub fn is_written(&self) -> bool {
-        self.shared.queue.is_empty()
+        self.tier().shared.queue.is_empty()
     }
 
     pub fn counts(&self) -> Counts {
-        let counts = &self.shared.counts;
-        let (objects, bytes) = self.shared.index.size();
+        let tier = self.tier();
+        let counts = &tier.shared.counts;
+        let (objects, bytes) = tier.shared.index.size();
         Counts {
             bytes,
             objects,
@@ -94,37 +190,43 @@ impl Disk {
 
     /// Begins to read a key, if it may be on disk. `began`: point in the order of purges of the memory, taken before this.
     pub fn read(&self, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
-        if self.has(key) { self.reads.begin(key, began) } else { None }
+        if self.has(key) { self.tier().reads.begin(key, began) } else { None }
     }
 
     /// True if a key may be on disk.
     pub fn has(&self, key: KeyRef<'_>) -> bool {
-        self.shared.is_open.load(Ordering::SeqCst) && {
-            let id = self.shared.index.id(&key, b"");
-            self.shared.index.has_key(id.url, id.rest)
+        let tier = self.tier();
+        let shared = &tier.shared;
+        shared.is_open.load(Ordering::SeqCst) && {
+            let id = shared.index.id(&key, b"");
+            shared.index.has_key(id.url, id.rest)
         }
     }
 
     /// Writes a response, unless it is on disk. `point`: [`Evictions::point`] before it left the memory.
     pub fn offer(&self, item: Item<Stored>, point: u64) {
-        let id = self.shared.index.id(&item.key(), item.object.head().varying());
-        let Some(turn) = self.shared.index.shard(id.url).wait(&id) else { return };
-        if !self.shared.queue.push(item, turn, point) {
-            self.shared.index.shard(id.url).give_up(&id, turn);
-            self.shared.counts.dropped.add(1);
+        let tier = self.tier();
+        let shared = &tier.shared;
+        let id = shared.index.id(&item.key(), item.object.head().varying());
+        let Some(turn) = shared.index.shard(id.url).wait(&id) else { return };
+        if !shared.queue.push(item, turn, point) {
+            shared.index.shard(id.url).give_up(&id, turn);
+            shared.counts.dropped.add(1);
         }
     }
 
     /// Drops a response that is stored in memory anew, or that its endpoint has ended.
     pub fn forget(&self, key: KeyRef<'_>, varying: &[u8]) {
-        let id = self.shared.index.id(&key, varying);
+        let tier = self.tier();
+        let shared = &tier.shared;
+        let id = shared.index.id(&key, varying);
         // Before the index: what the search finds meanwhile is not added, and stays in the file.
-        let is_open = self.shared.is_open.load(Ordering::SeqCst);
-        let was_there = self.shared.index.shard(id.url).forget(&id);
-        if was_there || !is_open || self.shared.has_left_out.load(Ordering::SeqCst) {
+        let is_open = shared.is_open.load(Ordering::SeqCst);
+        let was_there = shared.index.shard(id.url).forget(&id);
+        if was_there || !is_open || shared.has_left_out.load(Ordering::SeqCst) {
             let dropped = Dropped { key: key.bytes().into(), url_len: key.url().len(), varying: varying.into() };
-            if self.shared.queue.order(Work::Dropped(dropped)) == Ordered::Full {
-                self.overflowed(None);
+            if shared.queue.order(Work::Dropped(dropped)) == Ordered::Full {
+                tier.overflowed(None);
             }
         }
     }
@@ -132,27 +234,36 @@ impl Disk {
     /// Hides what a purge is meant for. To be called before the memory is purged, so that nothing comes back from here
     /// meanwhile; and [`Disk::purge`] after it.
     pub fn hide(&self, purge: &PurgeRecord) -> Hidden {
-        self.purge_index(purge);
-        let number = if is_in_index(purge) { None } else { self.shared.purges.add(purge) };
+        let tier = {
+            let current = self.tiers.current.read().unwrap_or_else(PoisonError::into_inner);
+            self.tiers.purging.fetch_add(1, Ordering::SeqCst);
+            current.clone()
+        };
+        let mut hidden = Hidden { number: None, tier, tiers: self.tiers.clone() };
+        let tier = &hidden.tier;
+        tier.purge_index(purge);
+        let number = if is_in_index(purge) { None } else { tier.shared.purges.add(purge) };
         if number.is_none() && !is_in_index(purge) {
-            self.overflowed(None);
+            tier.overflowed(None);
         }
-        Hidden { number }
+        hidden.number = number;
+        hidden
     }
 
     /// Purges for good: what was evicted from memory since [`Disk::hide`], too. The ticket ends when a crash does not undo it.
     pub fn purge(&self, purge: &PurgeRecord, hidden: Hidden) -> Arc<Ticket> {
-        self.purge_index(purge);
+        let tier = &hidden.tier;
+        tier.purge_index(purge);
         let ticket = Arc::<Ticket>::default();
-        let ordered = self.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone())));
+        let ordered = tier.shared.queue.order(Work::Purge(purge.clone(), hidden.number, Some(ticket.clone())));
         let has_ended = match ordered {
             Ordered::Taken => false,
-            Ordered::Full => !self.overflowed(Some(ticket.clone())),
+            Ordered::Full => !tier.overflowed(Some(ticket.clone())),
             Ordered::Ended => true,
         };
         if has_ended {
-            ticket.end(match self.stage() {
-                Stage::Off(failure) => self.shared.erased(&failure),
+            ticket.end(match tier.shared.stage() {
+                Stage::Off(failure) => tier.shared.erased(&failure),
                 // Another process has the file, and purges of its own.
                 _ => Ok(()),
             });
@@ -162,12 +273,12 @@ impl Disk {
 
     /// Writes what the memory holds, until a time.
     pub fn save(&self, store: &Store<Stored>, until: Instant) {
-        let mut at = Some(Cursor::default()).filter(|_| !self.shared.queue.is_closed());
+        let mut at = Some(Cursor::default()).filter(|_| !self.tier().shared.queue.is_closed());
         while let Some(from) = at {
-            let point = self.shared.queue.point();
+            let point = self.tier().shared.queue.point();
             let (items, next) = store.walk(from, STEP);
             for item in items {
-                if !self.shared.queue.wait_for_room(until) {
+                if !self.tier().shared.queue.wait_for_room(until) {
                     return tracing::warn!("not all of the cache is written to disk: time is over");
                 }
                 self.offer(item, point);
@@ -178,15 +289,20 @@ impl Disk {
 
     /// Writes what waits, and lets go of the file. Does not wait.
     pub fn close(&self) {
-        self.shared.queue.close();
-        self.reads.end();
+        // First: the tier is not replaced any more.
+        self.tiers.order(|orders| orders.closes = true);
+        let tier = self.tier();
+        tier.shared.queue.close();
+        tier.reads.end();
     }
 
     /// Waits until the file is let go of. Not for a thread that serves requests.
     pub fn is_closed(&self, longest: Duration) -> bool {
-        self.shared.wait_for(longest, |stage| matches!(stage, Stage::Closed | Stage::Off(_)))
+        self.tier().shared.wait_for(longest, |stage| matches!(stage, Stage::Closed | Stage::Off(_)))
     }
+}
 
+impl Tier {
     fn purge_index(&self, purge: &PurgeRecord) {
         match &purge.scope {
             Scope::Url(url) if is_in_index(purge) => {
@@ -216,7 +332,7 @@ fn is_in_index(purge: &PurgeRecord) -> bool {
 
 impl Evictions<Stored> for Disk {
     fn point(&self) -> u64 {
-        self.shared.queue.point()
+        self.tier().shared.queue.point()
     }
 
     fn evicted(&self, item: Item<Stored>, point: u64) {
@@ -224,19 +340,64 @@ impl Evictions<Stored> for Disk {
     }
 }
 
-/// Opens the file, searches it and writes to it, until the tier is closed.
-fn run(shared: &Arc<Shared>, options: &Options, now: impl Fn() -> Moment + Send + Sync + 'static) {
-    let ring = match wait_for(shared, options) {
-        Ok(Some(ring)) => ring,
-        Ok(None) => return shared.enter(Stage::Closed),
-        Err(failure) => return shared.fail(&failure),
+/// Opens the file, searches it and writes to it, until the tier is closed; after a failure with a new file.
+fn run(tiers: &Tiers, options: &Options, now: impl Fn() -> Moment, share: fn(Vec<u8>) -> Bytes) {
+    let mut tier = tiers.current();
+    loop {
+        serve(&tier.shared, options, &now);
+        let Stage::Off(failure) = tier.shared.stage() else { return };
+        let Some(ring) = wait_for_disk(tiers, options, failure) else { return };
+        // Nothing that was meant for the tier before is taken for this one's.
+        let next = Tier::new(options, share, tier.shared.counts.clone(), tier.shared.queue.point() + 1);
+        // It is new, so it has none.
+        let _ = next.shared.ring.set(ring);
+        if !tiers.replace(&next) {
+            return;
+        }
+        tier.reads.end();
+        tracing::info!("the cache uses its disk again: {}", options.path.display());
+        tier = next;
+    }
+}
+
+/// Waits until an empty file can be made on a disk that has failed. `None` if the tier is closed before.
+fn wait_for_disk(tiers: &Tiers, options: &Options, mut failure: Failure) -> Option<Ring> {
+    while tiers.wait_for_retry() {
+        let again = match Ring::open(options) {
+            Ok(Opened::Locked) => continue,
+            // What it has may have been purged meanwhile.
+            Ok(Opened::Ring(ring)) if !ring.segments().is_empty() => ring.renew().map(|()| ring),
+            Ok(Opened::Ring(ring)) => Ok(ring),
+            Err(failure) => Err(failure),
+        };
+        match again {
+            Ok(ring) => return Some(ring),
+            Err(other) if other != failure => {
+                tracing::warn!("the cache is still in memory alone: {other}");
+                failure = other;
+            }
+            Err(_) => {}
+        }
+    }
+    None
+}
+
+/// Uses the file until the tier is closed or fails.
+fn serve(shared: &Arc<Shared>, options: &Options, now: &impl Fn() -> Moment) {
+    let ring = match shared.ring.get() {
+        Some(ring) => ring,
+        None => match wait_for(shared, options) {
+            Ok(Some(ring)) => shared.ring.get_or_init(|| ring),
+            Ok(None) => return shared.enter(Stage::Closed),
+            Err(failure) => return shared.fail(&failure),
+        },
     };
     let segments = ring.segments();
-    let ring = shared.ring.get_or_init(|| ring);
     shared.enter(Stage::Searching);
     thread::scope(|scope| {
-        let search = thread::Builder::new().name("cache-search".into()).spawn_scoped(scope, || {
-            search(shared, ring, segments, now());
+        let at = now();
+        let search = thread::Builder::new().name("cache-search".into()).spawn_scoped(scope, move || {
+            search(shared, ring, segments, at);
         });
         if let Err(error) = search {
             return shared.fail(&Failure::of("start a thread for", &ring.path, &error));

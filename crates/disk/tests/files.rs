@@ -227,6 +227,52 @@ fn a_folder_that_cannot_be_used_is_named_with_a_remedy() {
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).expect("it is ours");
 }
 
+#[test]
+fn a_disk_that_has_failed_comes_back_empty_once_it_can_be_used() {
+    let folder = Folder::new();
+    let later = Folder(folder.0.join("later/cache"));
+    let disk = later.open(SIZE, 4 << 10);
+    assert!(matches!(disk.stage(), Stage::Off(_)), "{:?}", disk.stage());
+    // What happens meanwhile is not noted there.
+    put(&disk, "/a", "de", "red", vec![1; 10]);
+    purge(&disk, Scope::Log(Target::Tag(b"blue"[..].into())), Fate::Removed);
+    let before = disk.counts().errors;
+    fs::create_dir_all(folder.0.join("later")).expect("a folder");
+    disk.retry();
+    let until = std::time::Instant::now() + DEADLINE;
+    while disk.stage() != Stage::Open {
+        assert!(std::time::Instant::now() < until, "{:?}", disk.stage());
+        std::thread::yield_now();
+    }
+    assert_eq!((disk.counts().objects, disk.counts().errors), (0, before));
+    put(&disk, "/a", "de", "blue", vec![2; 10]);
+    settle(&disk);
+    assert_eq!(body(&disk, "/a"), Some(vec![2; 10]), "purges of the time before are not for it");
+    purge(&disk, Scope::Log(Target::Tag(b"blue"[..].into())), Fate::Removed);
+    assert_eq!(body(&disk, "/a"), None);
+    close(&disk);
+    // One that is closed while it is off does not come back.
+    let disk = Folder(folder.0.join("never/cache")).open(SIZE, 4 << 10);
+    disk.close();
+    disk.retry();
+    assert!(disk.is_closed(DEADLINE) && matches!(disk.stage(), Stage::Off(_)));
+}
+
+#[test]
+fn the_file_is_not_a_link_to_another() {
+    let folder = Folder::new();
+    fs::create_dir_all(&folder.0).expect("a folder");
+    let other = folder.0.join("precious");
+    fs::write(&other, "precious").expect("room");
+    std::os::unix::fs::symlink(&other, folder.file()).expect("a link");
+    let failure = check(&folder.options(SIZE, 4 << 10)).expect_err("it is a link");
+    assert!(failure.to_string().contains("remove the symbolic link"), "{failure}");
+    let disk = folder.open(SIZE, 4 << 10);
+    assert_eq!(disk.stage(), Stage::Off(failure));
+    assert_eq!(fs::read(&other).expect("a file"), b"precious");
+    close_if_open(&disk);
+}
+
 fn close_if_open(disk: &Disk) {
     disk.close();
     assert!(disk.is_closed(DEADLINE));

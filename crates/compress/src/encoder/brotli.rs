@@ -20,6 +20,19 @@ pub(super) const BLOCK: usize = 16 << 10;
 /// Compressor for Brotli, made anew for each body.
 pub struct Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>);
 
+/// Memory of a compressor by level, in KiB, without that for a whole body.
+pub fn kib(level: u8, room: Room) -> u64 {
+    match (room, level) {
+        (_, 0) => 320,
+        (Room::Small, _) | (_, 1) => 704,
+        (Room::Fitted(..=14), ..=4) => 768,
+        (Room::Fitted(..=14), _) => 1280,
+        (_, 2..=3) => 1056,
+        (_, 4) => 2112,
+        _ => 2560,
+    }
+}
+
 impl Brotli {
     pub fn new(level: u8, room: Room) -> Brotli {
         let mut state = Box::new(BrotliEncoderStateStruct::new(StandardAlloc::default()));

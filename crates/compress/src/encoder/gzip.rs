@@ -1,4 +1,4 @@
-//! Compressor for gzip by zlib-rs, a port of zlib-ng.
+//! Deflate, the blocks of gzip, by zlib-rs, a port of zlib-ng.
 
 use super::step::{Failed, Op, Room, Step};
 use flate2::{Compress, Compression, FlushCompress, Status};
@@ -20,7 +20,7 @@ thread_local! {
     static IDLE: RefCell<Vec<(u8, Compress)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Compressor for gzip. Returns to its thread when dropped.
+/// Compressor for the blocks of gzip. Returns to its thread when dropped.
 pub struct Gzip {
     level: u8,
     room: Room,
@@ -30,6 +30,16 @@ pub struct Gzip {
     left: Vec<u8>,
 }
 
+/// Memory of a compressor, in KiB: half of it is a table of a size that cannot be chosen, and room for output.
+pub fn kib(room: Room) -> u64 {
+    match room {
+        Room::Small => 224,
+        Room::Fitted(..=12) => 224,
+        Room::Fitted(..=14) => 256,
+        Room::Fitted(_) | Room::Usual | Room::Large => 352,
+    }
+}
+
 impl Gzip {
     pub fn new(level: u8, room: Room) -> Gzip {
         let idle = |idle: &mut Vec<(u8, Compress)>| {
@@ -37,8 +47,12 @@ impl Gzip {
             Some(idle.swap_remove(at).1)
         };
         let idle = if room == Room::Usual { IDLE.with_borrow_mut(idle) } else { None };
-        let window = if room == Room::Small { SMALL_WINDOW_BITS } else { WINDOW_BITS };
-        let new = || Compress::new_gzip(Compression::new(u32::from(level)), window);
+        let window = match room {
+            Room::Small => SMALL_WINDOW_BITS,
+            Room::Fitted(bits) => bits.clamp(SMALL_WINDOW_BITS, WINDOW_BITS),
+            Room::Usual | Room::Large => WINDOW_BITS,
+        };
+        let new = || Compress::new_with_window_bits(Compression::new(u32::from(level)), false, window);
         Gzip { level, room, inner: Some(idle.unwrap_or_else(new)), left: Vec::new() }
     }
 

@@ -64,6 +64,18 @@ fn body(len: usize, seed: u64) -> Vec<u8> {
     all
 }
 
+/// Change to the compressor of a body before the next piece.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    None,
+    Make,
+    GiveUp,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![Just(Change::None), Just(Change::Make), Just(Change::GiveUp)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -71,17 +83,24 @@ proptest! {
     fn a_body_decodes_to_what_it_was(
         at in 0usize..3,
         level in 0u8..10,
-        is_small in any::<bool>(),
-        cuts in prop::collection::vec((0usize..40_000, any::<bool>()), 0..8),
+        rooms in prop::collection::vec(0usize..4, 8),
+        cuts in prop::collection::vec((0usize..40_000, any::<bool>(), change()), 0..8),
         room in 1usize..5_000,
         seed in any::<u64>(),
     ) {
         let coding = Coding::ALL[at];
         let level = level.clamp(*coding.levels().start(), *coding.levels().end());
-        let mut encoder = Encoder::new(coding, level, if is_small { Room::Small } else { Room::Usual });
-        let whole = body(cuts.iter().map(|(len, _)| len).sum(), seed);
+        let rooms = rooms.into_iter().map(|at| [Room::Usual, Room::Small, Room::Fitted(3), Room::Fitted(16)][at]);
+        let mut rooms = rooms.cycle();
+        let mut encoder = Encoder::without_compressor(coding, level);
+        let whole = body(cuts.iter().map(|(len, ..)| len).sum(), seed);
         let (mut out, mut sent) = (Vec::new(), 0);
-        for (len, flushes) in cuts {
+        for (len, flushes, change) in cuts {
+            match change {
+                Change::None => {}
+                Change::Make => drop(encoder.make(rooms.next().expect("without end"))),
+                Change::GiveUp => drop(encoder.give_up().expect("it flushes")),
+            }
             give(&mut encoder, &whole[sent..sent + len], Op::Go, room, &mut out);
             sent += len;
             if flushes {
@@ -112,6 +131,48 @@ fn a_whole_body_decodes_to_what_it_was_and_is_none_if_it_becomes_no_smaller() {
         for from in [&b""[..], b"a", b"x9!", &whole(coding, &body(300_000, 1)).expect("it is text")] {
             assert_eq!(whole(coding, from), None, "{coding} {}", from.len());
         }
+    }
+}
+
+#[test]
+fn a_body_without_a_compressor_has_its_coding_nevertheless() {
+    for coding in Coding::ALL {
+        for len in [0, 1, 63, 16 << 10, 100_000] {
+            for room in [1, 70, 32 << 10] {
+                let (from, mut out) = (body(len, 5), Vec::new());
+                let mut encoder = Encoder::without_compressor(coding, coding.level(Default::default()));
+                give(&mut encoder, &from, Op::Go, room, &mut out);
+                give(&mut encoder, &[], Op::End, room, &mut out);
+                assert!(decoded(coding, &out, len) == from, "{coding} {len} {room}");
+                assert!(out.len() <= len + 40 + len / 1000 || room < 100, "{coding} {len}: {}", out.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_compressor_that_is_given_up_at_the_end_loses_nothing() {
+    for coding in Coding::ALL {
+        let (from, mut out) = (body(100_000, 9), Vec::new());
+        let mut encoder = Encoder::new(coding, coding.level(Default::default()), Room::Usual);
+        give(&mut encoder, &from, Op::Go, 1000, &mut out);
+        let mut to = [0; 10];
+        let step = encoder.step(&[], &mut to, Op::End).expect("it compresses");
+        assert!(!step.is_done);
+        out.extend_from_slice(&to[..step.written]);
+        assert!(encoder.give_up().expect("it ends") > 0 && !encoder.has_compressor() && !encoder.make(Room::Small));
+        give(&mut encoder, &[], Op::End, 1000, &mut out);
+        assert!(decoded(coding, &out, from.len()) == from, "{coding}");
+    }
+}
+
+#[test]
+fn only_brotli_gets_no_second_compressor() {
+    for coding in Coding::ALL {
+        let mut encoder = Encoder::new(coding, coding.level(Default::default()), Room::Usual);
+        give(&mut encoder, b"hello", Op::Go, 100, &mut Vec::new());
+        encoder.give_up().expect("it flushes");
+        assert_eq!(encoder.make(Room::Small), coding != Coding::Brotli);
     }
 }
 

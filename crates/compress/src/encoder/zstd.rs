@@ -8,8 +8,12 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 /// Window of 256 KiB. Decoders must support 8 MiB (RFC 9659), but memory of the compressor grows with it.
 const WINDOW_LOG: u32 = 18;
 
+/// Window of 16 KiB, the smallest. Blocks are no longer than a window, and those without compression are as long as this.
+const SMALL_WINDOW_LOG: u32 = 14;
+
 /// Sizes of the window and of the tables of a body that is sent in small pieces over a long time, 16 KiB each.
-const SMALL: [CParameter; 3] = [CParameter::WindowLog(14), CParameter::HashLog(13), CParameter::ChainLog(12)];
+const SMALL: [CParameter; 3] =
+    [CParameter::WindowLog(SMALL_WINDOW_LOG), CParameter::HashLog(13), CParameter::ChainLog(12)];
 
 /// Most idle compressors that a thread keeps.
 const KEPT_MAX: usize = 4;
@@ -25,6 +29,21 @@ pub struct Zstd {
     room: Room,
 }
 
+/// Memory of a compressor by level, in KiB, without that for a whole body.
+pub fn kib(level: u8, room: Room) -> u64 {
+    match (room, level) {
+        (Room::Small | Room::Fitted(..=14), _) => 160,
+        (Room::Fitted(15), _) => 256,
+        (Room::Fitted(16), _) => 384,
+        (Room::Fitted(17), _) => 736,
+        (_, ..=2) => 704,
+        (_, 3) => 1280,
+        (_, 4) => 2560,
+        (_, 5..=6) => 3072,
+        _ => 5632,
+    }
+}
+
 impl Zstd {
     /// Creates a compressor. The length of the body is not given to it even if it is known: that chooses other tables,
     /// which are slower and hardly better.
@@ -34,8 +53,15 @@ impl Zstd {
         let mut inner = idle.or_else(CCtx::try_create);
         if let Some(context) = &mut inner {
             let mut is_set = context.set_parameter(CParameter::CompressionLevel(i32::from(level))).is_ok();
+            let fitted: [CParameter; 3];
             let sizes: &[CParameter] = match room {
                 Room::Usual => &[CParameter::WindowLog(WINDOW_LOG)],
+                Room::Fitted(bits) => {
+                    // Tables with about a place for each byte of the window.
+                    let log = u32::from(bits).clamp(SMALL_WINDOW_LOG, WINDOW_LOG);
+                    fitted = [CParameter::WindowLog(log), CParameter::HashLog(log - 1), CParameter::ChainLog(log - 2)];
+                    &fitted
+                }
                 Room::Small => &SMALL,
                 // Those of the level: up to 8 MiB, and not more than the body.
                 Room::Large => &[],

@@ -28,7 +28,7 @@ use evenkeel_cache::store::{Evictions, Inserted, Matched, Object, Options, Seque
 use evenkeel_cache::stored::Stored;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::CacheMemory;
-use evenkeel_disk::{Disk, Loaded, Ticket};
+use evenkeel_disk::{Disk, Loaded, Stage, Ticket};
 use evenkeel_view::words::unix_ms;
 use flights::Flights;
 use partner::{Partner, Told};
@@ -123,6 +123,10 @@ impl SharedCache {
     pub fn next(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
         let wanted = disk::options(plan);
         let has_same_disk = self.disk.as_ref().map(Disk::options) == wanted.as_ref();
+        if has_same_disk {
+            // A disk that was full may have room by now.
+            self.disk.iter().filter(|disk| matches!(disk.stage(), Stage::Off(_))).for_each(Disk::retry);
+        }
         if has_same_disk && self.plan == plan.cache {
             return self.clone();
         }

@@ -15,7 +15,7 @@ use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
 use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
-use crate::side::copy::RequestCopy;
+use crate::side::copy::Coming;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
@@ -75,7 +75,7 @@ pub struct Exchange<'c> {
     /// Response that is to be stored once its body is complete.
     pub(super) filling: Cell<Option<Box<Filling>>>,
     /// Copies of the request for `mirror` of the route, while its body is still to come.
-    pub(crate) copying: Cell<Vec<RequestCopy>>,
+    pub(crate) copying: Cell<Vec<Rc<Coming>>>,
     /// Decision of each `mirror` of the route.
     pub(super) copied: [Copied; MIRRORS_MAX],
     /// Token of the request, or the reason why it is refused, if the route verifies tokens.

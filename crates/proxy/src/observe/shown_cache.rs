@@ -17,7 +17,7 @@ use evenkeel_cache::stored::Stored;
 use evenkeel_cache::tags::TAG_MAX;
 use evenkeel_compress::coding::Coding;
 use evenkeel_config::plan;
-use evenkeel_disk::{Disk, Stage, Ticket};
+use evenkeel_disk::{Disk, RETRY_EVERY, Stage, Ticket};
 use evenkeel_view::cache::{
     AgeClass, Cache, CacheDisk, CacheRoute, EncodedBody, Evicted, Meant, NotStored, Purge, PurgeDone, Refused,
     StoredResponse, TopBy, TopKey,
@@ -343,6 +343,14 @@ fn terms(item: &Item<Stored>) -> evenkeel_cache::stored::Terms {
     item.stale_from.map_or(terms, |at| terms.ended_at(at))
 }
 
+impl Numbers {
+    /// State of the cache's disk, with its path. `None` if it is open, or there is none.
+    pub fn shown_cache_disk(&self) -> Option<String> {
+        let disk = self.cache.disk.as_ref().map(shown_disk).filter(|disk| !disk.is_open)?;
+        Some(format!("{}: {}", disk.path, disk.state))
+    }
+}
+
 fn shown_disk(disk: &Disk) -> CacheDisk {
     let (counts, stage) = (disk.counts(), disk.stage());
     CacheDisk {
@@ -352,7 +360,7 @@ fn shown_disk(disk: &Disk) -> CacheDisk {
             Stage::Open => "open".to_owned(),
             Stage::Searching => "being searched: responses are found there once that is done".to_owned(),
             Stage::Waiting => "used by another process".to_owned(),
-            Stage::Off(failure) => format!("off: {failure}"),
+            Stage::Off(failure) => format!("off: {failure}; tried again every {} s", RETRY_EVERY.as_secs()),
             Stage::Closed => "left to another process".to_owned(),
         },
         bytes: counts.bytes,

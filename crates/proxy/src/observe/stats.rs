@@ -343,11 +343,16 @@ pub enum MirrorDrop {
     NoEndpoint,
     /// The request is a copy itself.
     CameBack,
+    /// Its body did not come for too long while other requests needed its place.
+    Stalled,
+    /// It is a gRPC call with more than one message, whose end may never come.
+    Stream,
 }
 
 impl MirrorDrop {
     /// Labels of the metrics, in the order of the variants.
-    pub const NAMES: [&str; 5] = ["too_large", "in_flight_max", "incomplete", "no_endpoint", "came_back"];
+    pub const NAMES: [&str; 7] =
+        ["too_large", "in_flight_max", "incomplete", "no_endpoint", "came_back", "stalled", "grpc_stream"];
 
     /// Value of the label `reason` in metrics.
     pub fn name(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Copies of clients' requests for another pool. A copy holds its body in memory, up to a limit, until the pool has
-//! answered; the number of copies at once is limited, too. No client waits for one.
+//! answered; the number of copies at once is limited by route, too. No client waits for one. A copy whose body does not come gives
+//! its place back once others need it.
 
 use super::attempt::{self, Terms};
 use super::request::SideRequest;
@@ -7,13 +8,26 @@ use crate::load::probe::Prober;
 use crate::observe::stats::MirrorDrop;
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
-use evenkeel_balance::Request;
+use evenkeel_balance::{Clock, Instant, Request};
+use evenkeel_config::plan;
 use evenkeel_net::event_loop::spawn;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most bytes of the body of an answer that are read, so that the connection can carry another request.
 const ANSWER_MAX: u64 = 1 << 20;
+
+/// Part of the timeout after which a body without another byte has stalled.
+const STALLED: u32 = 5;
+
+/// Least time between two searches for stalled bodies, in nanoseconds.
+const SEARCH_EVERY_NS: u64 = 10_000_000;
+
+/// Bytes in front of each message of a gRPC call: a flag and its length.
+const GRPC_PREFIX: usize = 5;
 
 /// Pool that gets copies, and their limits.
 pub struct Mirror {
@@ -21,10 +35,25 @@ pub struct Mirror {
     pub prober: Rc<Prober>,
     /// Most bytes of a body.
     pub body_max: u64,
-    /// Most copies at once on this worker.
-    pub in_flight_max: usize,
-    /// Longest time from sending a copy to the end of the answer.
-    pub timeout: Duration,
+    /// Most copies of the route at once on this worker.
+    in_flight_max: usize,
+    /// Longest time from sending a copy to the end of the answer; and for its body to come, if others need its place.
+    timeout: Duration,
+    /// Copies of the route for the pool.
+    in_flight: Rc<Cell<usize>>,
+    /// Copies whose bodies are still coming, the oldest first, and others that have ended.
+    coming: RefCell<VecDeque<Weak<Coming>>>,
+    searched: Cell<Instant>,
+}
+
+/// Copy whose body is still coming; empty once it was sent or given up.
+pub struct Coming {
+    copy: RefCell<Option<RequestCopy>>,
+    began: Instant,
+    /// Time of the last bytes.
+    last: Cell<Instant>,
+    /// True if it is a gRPC call.
+    is_call: bool,
 }
 
 /// Copy of a request, as far as its body has come. Dropped before it was sent, it counts as incomplete.
@@ -43,32 +72,108 @@ impl Mirror {
         self.pool.stats.mirrors.dropped[why as usize].add(1);
     }
 
-    /// True if another copy may be made.
+    /// Creates a mirror of a route.
+    pub fn new(pool: &Rc<WorkerPool>, route: &Arc<str>, prober: &Rc<Prober>, plan: &plan::Mirror) -> Mirror {
+        Mirror {
+            pool: pool.clone(),
+            prober: prober.clone(),
+            body_max: plan.body_max,
+            in_flight_max: plan.in_flight_max as usize,
+            timeout: plan.timeout,
+            in_flight: pool.mirrored_of(route),
+            coming: RefCell::default(),
+            searched: Cell::new(Instant(0)),
+        }
+    }
+
+    /// True if another copy may be made, perhaps in the place of one whose body does not come.
     pub fn has_room(&self) -> bool {
-        self.pool.mirrored.get() < self.in_flight_max
+        self.in_flight.get() < self.in_flight_max || self.give_back()
+    }
+
+    /// Gives up the oldest copy whose body has stalled. Returns false if there is none.
+    #[cold]
+    fn give_back(&self) -> bool {
+        let now = self.prober.core().clock.now();
+        if now.since(self.searched.get()) < SEARCH_EVERY_NS {
+            return false;
+        }
+        let stalled = {
+            let mut coming = self.coming.borrow_mut();
+            coming.retain(|copy| copy.strong_count() > 0);
+            coming.iter().filter_map(Weak::upgrade).find(|copy| copy.has_stalled(now, self.timeout))
+        };
+        let copy = stalled.and_then(|stalled| stalled.copy.take());
+        match copy {
+            Some(mut copy) => copy.count(MirrorDrop::Stalled),
+            None => {
+                self.searched.set(now);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Keeps a copy until its body has come.
+    pub fn await_body(&self, copy: RequestCopy, is_call: bool) -> Rc<Coming> {
+        let now = self.prober.core().clock.now();
+        let coming = Rc::new(Coming { copy: Some(copy).into(), began: now, last: now.into(), is_call });
+        let mut all = self.coming.borrow_mut();
+        if all.len() == all.capacity() {
+            all.retain(|copy| copy.strong_count() > 0);
+        }
+        all.push_back(Rc::downgrade(&coming));
+        coming
     }
 
     /// Makes a copy of a request, whose body follows by [`RequestCopy::push`]. `key` is its hash key for the pool's
     /// algorithm.
     pub fn copy(self: &Rc<Mirror>, request: SideRequest, key: Option<u64>) -> RequestCopy {
-        self.pool.mirrored.set(self.pool.mirrored.get() + 1);
+        self.in_flight.update(|n| n + 1);
         RequestCopy { mirror: self.clone(), request, key, is_counted: false }
     }
 }
 
-impl RequestCopy {
-    /// Adds bytes of the body. Returns false, and counts the copy as too large, if it would exceed the limit.
-    pub fn push(&mut self, bytes: &[u8]) -> bool {
-        let body = &mut self.request.message.kept;
-        let fits = (body.len() + bytes.len()) as u64 <= self.mirror.body_max;
+impl Coming {
+    /// Adds bytes of the body. Returns false if the copy was given up: before, or now, and is counted.
+    pub fn push(&self, bytes: &[u8]) -> bool {
+        let mut place = self.copy.borrow_mut();
+        let Some(copy) = &mut *place else { return false };
+        self.last.set(copy.mirror.prober.core().clock.now());
+        let body = &mut copy.request.message.kept;
+        let fits = (body.len() + bytes.len()) as u64 <= copy.mirror.body_max;
         if fits {
             body.extend_from_slice(bytes);
-        } else {
-            self.count(MirrorDrop::TooLarge);
         }
-        fits
+        let is_stream = self.is_call && has_second_message(body);
+        if fits && !is_stream {
+            return true;
+        }
+        copy.count(if fits { MirrorDrop::Stream } else { MirrorDrop::TooLarge });
+        *place = None;
+        false
     }
 
+    /// Sends the copy, as its body has come.
+    pub fn send(&self) {
+        if let Some(copy) = self.copy.take() {
+            copy.send();
+        }
+    }
+
+    fn has_stalled(&self, now: Instant, timeout: Duration) -> bool {
+        let longer = |since: Instant, time: Duration| u128::from(now.since(since)) >= time.as_nanos();
+        self.copy.borrow().is_some() && (longer(self.last.get(), timeout / STALLED) || longer(self.began, timeout))
+    }
+}
+
+/// True if a body of gRPC has bytes behind its first message.
+fn has_second_message(body: &[u8]) -> bool {
+    let Some(&[_, a, b, c, d]) = body.first_chunk::<GRPC_PREFIX>() else { return false };
+    body.len() - GRPC_PREFIX > u32::from_be_bytes([a, b, c, d]) as usize
+}
+
+impl RequestCopy {
     /// Sends the copy, in a task of its own, and drops the answer.
     pub fn send(mut self) {
         self.is_counted = true;
@@ -101,7 +206,6 @@ impl Drop for RequestCopy {
         if !self.is_counted {
             self.count(MirrorDrop::Incomplete);
         }
-        let pool = &self.mirror.pool;
-        pool.mirrored.set(pool.mirrored.get() - 1);
+        self.mirror.in_flight.update(|n| n - 1);
     }
 }

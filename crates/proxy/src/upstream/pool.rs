@@ -33,8 +33,8 @@ pub struct WorkerPool {
     pub chose_h2: Rc<Cell<bool>>,
     /// Rate limit of load probes.
     pub probes: ProbeRate,
-    /// Number of copies of requests that are made for it, or in flight.
-    pub mirrored: Cell<usize>,
+    /// Number of copies of requests that each route makes for it, or has in flight.
+    mirrored: RefCell<Vec<(Arc<str>, Weak<Cell<usize>>)>>,
     /// Statistics of the pool on this worker.
     pub stats: Arc<PoolStats>,
     /// Log fields of requests that reached no endpoint.
@@ -193,7 +193,7 @@ impl WorkerPool {
             endpoints,
             chose_h2: Rc::default(),
             probes: ProbeRate::default(),
-            mirrored: Cell::new(0),
+            mirrored: RefCell::default(),
             stats,
             named: Named::default(),
             control,
@@ -202,6 +202,18 @@ impl WorkerPool {
         let swept: Weak<WorkerPool> = Rc::downgrade(&pool);
         pool.endpoints.mark.follow(swept);
         pool
+    }
+
+    /// Number of copies that a route makes for the pool, or has in flight, the same under each plan.
+    pub fn mirrored_of(&self, route: &Arc<str>) -> Rc<Cell<usize>> {
+        let mut all = self.mirrored.borrow_mut();
+        all.retain(|(_, number)| number.strong_count() > 0);
+        let known = all.iter().find(|(name, _)| name == route).and_then(|(_, number)| number.upgrade());
+        known.unwrap_or_else(|| {
+            let number = Rc::default();
+            all.push((route.clone(), Rc::downgrade(&number)));
+            number
+        })
     }
 
     /// Replaces the rules, also for requests that run. Closes idle connections that would now be opened differently.

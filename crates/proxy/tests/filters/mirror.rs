@@ -80,6 +80,11 @@ fn sent(proxy: &Proxy) -> u64 {
     shadow(proxy, |pool| pool.mirrors.sent.get())
 }
 
+/// Requests that were not copied, for the reason with this index.
+fn dropped_for(proxy: &Proxy, why: usize) -> u64 {
+    shadow(proxy, |pool| pool.mirrors.dropped[why].get())
+}
+
 /// Requests that were not copied: too large, over the number in flight, incomplete, without endpoint, copies themselves.
 fn dropped(proxy: &Proxy) -> [u64; 5] {
     [0, 1, 2, 3, 4].map(|why| shadow(proxy, |pool| pool.mirrors.dropped[why].get()))
@@ -240,6 +245,47 @@ fn clients_are_answered_before_the_copies_and_no_more_are_made_than_may_be_in_fl
     assert_eq!(client.get("/old").status(), 200);
     wait_until("there is room again", || sent(&proxy) == 4 && proxy.in_flight() == 0);
     assert_eq!(shadow(&proxy, |pool| pool.mirrors.failed.get()), 0);
+}
+
+#[test]
+fn uploads_that_do_not_continue_keep_no_other_request_from_being_copied() {
+    let ((web, _), (to, _)) = (h1(), h1());
+    let keys = "in_flight_max = 2, timeout = '1s'";
+    let more =
+        "[[route]]\npool = 'web'\nmatch = { prefix = '/other' }\nmirror = { pool = 'shadow', in_flight_max = 2 }\n";
+    let proxy = Proxy::start(&format!("{}{more}", config((web.addr, ""), (to.addr, ""), keys)));
+    let _open = [(); 2].map(|()| {
+        let mut slow = proxy.client();
+        slow.send(post("Content-Length: 10", "half").replace("/a", "/old"));
+        slow
+    });
+    wait_until("the endpoint has a part of each", || proxy.in_flight() == 2);
+    let mut client = proxy.client();
+    assert_eq!(client.get("/other").status(), 200);
+    wait_until("a request of another route is copied", || sent(&proxy) == 1);
+    wait_until("the place of a stalled body is used", || {
+        assert_eq!(client.get("/old").status(), 200);
+        dropped_for(&proxy, 5) > 0 && sent(&proxy) > 1
+    });
+}
+
+#[tokio::test]
+async fn a_grpc_call_is_copied_if_it_has_one_message_and_a_stream_is_not_waited_for() {
+    let ((web, _), (shadow, seen)) = (h2(), h2());
+    let proxy = Proxy::start(&config((web.addr, H2), (shadow.addr, H2), "in_flight_max = 1"));
+    let head = [(":method", "POST"), (":scheme", "http"), (":path", "/old/call"), (":authority", "a")];
+    let head = [&head[..], &[("content-type", "application/grpc"), ("te", "trailers")]].concat();
+    let message = |len: u8| [&[0, 0, 0, 0, len][..], &vec![b'm'; len.into()]].concat();
+    let mut client = H2Client::connect(proxy.addr());
+    client.head(1, &head, false);
+    client.send(&Frame::new(DATA, 0, 1, message(3)));
+    client.send(&Frame::new(DATA, 0, 1, message(4)));
+    wait_until("it is a stream", || dropped_for(&proxy, 6) == 1);
+    // Its place is free, although it is open.
+    client.head(3, &head, false);
+    client.send(&Frame::new(DATA, END_STREAM, 3, message(5)));
+    wait_until("the other is copied", || sent(&proxy) == 1 && seen.lock().expect("no panic").len() == 1);
+    assert_eq!(seen.lock().expect("no panic")[0].2, message(5));
 }
 
 #[test]

@@ -9,10 +9,11 @@ use crate::filters::filter::{Filter, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
-use crate::side::copy::{Mirror, RequestCopy};
+use crate::side::copy::{Coming, Mirror, RequestCopy};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use evenkeel_net::buffer::Buf;
+use evenkeel_wire::grpc::is_grpc;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::{Stated, append};
 use std::borrow::Cow;
@@ -33,16 +34,10 @@ struct Mirroring {
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let one = |(plan, pool): (&plan::Mirror, &Rc<WorkerPool>)| {
-        let to = Mirror {
-            pool: pool.clone(),
-            prober: route.prober.clone(),
-            body_max: plan.body_max,
-            in_flight_max: plan.in_flight_max as usize,
-            timeout: plan.timeout,
-        };
+        let to = Mirror::new(pool, &route.plan.name, route.prober, plan);
         // The cast saturates.
         let below = (plan.share < 1.0).then_some((plan.share * 2f64.powi(64)) as u64);
-        Mirroring { to: Rc::new(to), below }
+        Mirroring { to: to.into(), below }
     };
     let all: Box<[_]> = route.plan.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
     (!all.is_empty()).then(|| Box::new(Mirrors(all)) as _)
@@ -91,10 +86,11 @@ impl Mirroring {
         } else if !self.to.has_room() {
             MirrorDrop::InFlightMax
         } else {
+            let is_call = head.request.field("content-type").is_some_and(is_grpc);
             let copy = self.copy(cx, head);
             match cx.framing {
                 Stated::Nothing | Stated::Length(0) => copy.send(),
-                _ => cx.copying.get_mut().push(copy),
+                _ => cx.copying.get_mut().push(self.to.await_body(copy, is_call)),
             }
             return Copied::Yes;
         };
@@ -112,7 +108,7 @@ impl Mirroring {
 }
 
 /// A body that is copied while it passes, for each mirror whose limit it has not exceeded; empty once it has ended.
-struct CopiedBody(Vec<RequestCopy>);
+struct CopiedBody(Vec<Rc<Coming>>);
 
 impl BodyFilter for CopiedBody {
     fn keeps_length(&self) -> bool {
@@ -120,14 +116,14 @@ impl BodyFilter for CopiedBody {
     }
 
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
-        self.0.retain_mut(|copy| copy.push(from.filled()));
+        self.0.retain(|copy| copy.push(from.filled()));
         // Passed on without a copy.
         *to = std::mem::replace(from, Buf::none());
         Ok(())
     }
 
     fn end(&mut self, _: &mut Buf, _: &mut Table) -> Result<Ended, Unfit> {
-        self.0.drain(..).for_each(RequestCopy::send);
+        self.0.drain(..).for_each(|copy| copy.send());
         Ok(Ended::Whole)
     }
 }
