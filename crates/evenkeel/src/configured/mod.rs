@@ -52,7 +52,7 @@ impl Configured {
         let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
         let Some(before) = before else { return plan };
         self.providers.resume(&plan, &before);
-        let (merged, _) = self.providers.merge(&plan, &Unwanted::new());
+        let (merged, _) = self.providers.merge(&plan, &Unwanted::new(), &before);
         self.revisions.resumed(Arc::new(merged.plan.clone()), merged.origins);
         merged.plan
     }

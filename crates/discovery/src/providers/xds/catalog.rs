@@ -420,7 +420,7 @@ mod tests {
         let (part, _) = part(world.catalog.in_use());
         let providers = Providers { xds: Some(XdsProvider::default()), kubernetes: None };
         let base = Plan::builder().providers(providers).build("test").plan.expect("an empty plan");
-        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &Unwanted::new());
+        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &Unwanted::new(), &base);
         let shown = |route: &Route| {
             let of = merged.origins.of(merge::Kind::Route, &route.name).expect("it is of the provider");
             format!("{} {}", of.trim_start_matches("xds: "), route.action)
