@@ -136,7 +136,8 @@ impl Builder {
     }
 
     /// Checks the plan as a file is checked. `name` is its provider; diagnostics show it with the path of a
-    /// value, instead of a file with a line.
+    /// value, instead of a file with a line. Their [`Subject`](crate::Subject)s count listeners, routes and pools in the
+    /// order in which they were added.
     pub fn build(self, name: &str) -> Outcome {
         self.read(name, None)
     }
@@ -146,15 +147,9 @@ impl Builder {
         self.read(name, Some(machine))
     }
 
-    /// Positions of the routes that diagnostics count: `route[0]` is the first of these.
-    pub fn written_routes(self) -> (Builder, Vec<usize>) {
-        let plan = Plan { routes: self.routes.into(), ..self.plan };
-        let written = plan.written_routes().map(|(at, _)| at).collect();
-        (plan.into(), written)
-    }
-
     fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
         let plan = Plan { routes: self.routes.into(), ..self.plan };
-        parse_values(name, &plan.to_toml_with_secrets(), machine)
+        let (text, written) = plan.to_toml_by_subject();
+        parse_values(name, (&text, written), machine)
     }
 }

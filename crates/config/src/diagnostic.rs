@@ -4,6 +4,7 @@
 use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
+use crate::subject::Subject;
 use std::collections::HashSet;
 
 /// Most findings of one reading of a text that are shown; the rest is counted. No reader needs more, and each takes some
@@ -49,6 +50,16 @@ pub struct Spot {
     pub range: Option<Range>,
     /// Path of the value in a plan made without a text, such as `pool.web.endpoints[1].weight`.
     pub path: Option<String>,
+    /// Listener, route or pool that the value belongs to, in a plan made without a text. The path is for people: long
+    /// names in it are cut.
+    pub subject: Option<Subject>,
+}
+
+impl Spot {
+    /// A file as a whole.
+    fn of_file(file: String) -> Spot {
+        Spot { file, range: None, path: None, subject: None }
+    }
 }
 
 /// Start and end of a place, with the text around it.
@@ -171,7 +182,7 @@ fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
     (!more.is_empty()).then(|| Diagnostic {
         code,
         message: format!("{} not shown", counts.join(" and ")),
-        at: Spot { file: sources.name(0).to_string(), range: None, path: None },
+        at: Spot::of_file(sources.name(0).to_string()),
         help: Some("fix the ones shown first".to_string()),
         related: Vec::new(),
     })
@@ -193,7 +204,7 @@ impl Excerpts<'_> {
             message: clipped(&finding.message),
             at: match finding.at {
                 At::Span(span) => self.spot(span),
-                At::File(file) => Spot { file, range: None, path: None },
+                At::File(file) => Spot::of_file(file),
             },
             help: finding.help.as_deref().map(clipped),
             related: related.map(|(text, span)| (clipped(&text), self.spot(span))).collect(),
@@ -203,14 +214,15 @@ impl Excerpts<'_> {
     fn spot(&self, span: Span) -> Spot {
         let file = self.sources.name(span.file).to_string();
         if span.is_whole() {
-            return Spot { file, range: None, path: None };
+            return Spot::of_file(file);
         }
         if let Some(path) = self.sources.path(span) {
-            return Spot { file, range: None, path: Some(path).filter(|path| !path.is_empty()) };
+            let path = Some(path).filter(|path| !path.is_empty());
+            return Spot { path, subject: self.sources.subject(span), ..Spot::of_file(file) };
         }
         let (start, end) = self.sources.positions(span);
         let (before, line_text) = self.line(span, start);
-        Spot { file, range: Some(Range { start, end, line_text, before }), path: None }
+        Spot { range: Some(Range { start, end, line_text, before }), ..Spot::of_file(file) }
     }
 
     /// Part of a line around the start of a span at position `at`, and the number of characters before it.

@@ -23,6 +23,7 @@ use crate::sections::runtime::{RUNTIME, Runtime};
 use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
 use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::source::{Sources, Span};
+use crate::subject::{Subject, Written};
 use crate::table::{Absent, Declared, Key, Kind, Section, Table, is_secret_field, quote};
 use crate::tree::{self, Node, Tree};
 use std::sync::Arc;
@@ -191,21 +192,21 @@ impl Plan {
     /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
     /// only what differs from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
-        masked_fields(self.to_toml_with_fields(&|_, _| None))
+        masked_fields(self.to_toml_with_fields(&|_, _| None).0)
     }
 
     /// [`to_toml`](Self::to_toml) with a comment at each listener, route and pool for which `origin` has one. It gets the
     /// key of the table, such as `pool`, and the name.
     pub fn to_toml_by_origin(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
-        masked_fields(self.to_toml_with_fields(origin))
+        masked_fields(self.to_toml_with_fields(origin).0)
     }
 
-    /// [`to_toml`](Self::to_toml) with values of fields that are named like secrets.
-    fn to_toml_with_fields(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
+    /// [`to_toml`](Self::to_toml) with values of fields that are named like secrets, and the bytes of each subject.
+    fn to_toml_with_fields(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> (String, Written) {
         let comment = |kind: &str, name: &str| {
             origin(kind, name).map(|of| format!(" # {}", of.replace(char::is_control, " "))).unwrap_or_default()
         };
-        let mut out = String::from("version = 1\n");
+        let (mut out, mut written) = (String::from("version = 1\n"), Written::default());
         self.runtime.lines(&Runtime::unset()).section("[runtime]", &mut out);
         if let Some(admin) = &self.admin {
             admin.lines(&Declared::unset()).section("[admin]", &mut out);
@@ -217,20 +218,27 @@ impl Plan {
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
         self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);
-        for listener in &self.listeners {
+        for (at, listener) in self.listeners.iter().enumerate() {
             let header = format!("[listener.{}]{}", key(&listener.name), comment("listener", &listener.name));
-            listener.lines(&Listener::unset()).section(&header, &mut out);
+            // The key of all listeners, in the header of the first, belongs to none of them.
+            let start = out.len() + "\n[listener.".len();
+            listener.lines(&Listener::unset()).table(&header, &mut out);
+            written.add(start..out.len(), Subject::Listener(at));
         }
-        for (_, route) in self.written_routes() {
+        for (at, route) in self.written_routes() {
+            let start = out.len() + "\n[[route".len();
             route
                 .written(route.action.pool().and_then(|pool| self.pool(pool)).map(|pool| &**pool))
-                .section(&format!("[[route]]{}", comment("route", &route.name)), &mut out);
+                .table(&format!("[[route]]{}", comment("route", &route.name)), &mut out);
+            written.add(start..out.len(), Subject::Route(at));
         }
-        for pool in &self.pools {
+        for (at, pool) in self.pools.iter().enumerate() {
             let header = format!("[pool.{}]{}", key(&pool.name), comment("pool", &pool.name));
-            pool.lines(&Pool::unset()).section(&header, &mut out);
+            let start = out.len() + "\n[pool.".len();
+            pool.lines(&Pool::unset()).table(&header, &mut out);
+            written.add(start..out.len(), Subject::Pool(at));
         }
-        out
+        (out, written)
     }
 
     /// Routes that the text of the plan has, with their positions: not those that `pool` of a listener, or the only pool,
@@ -247,14 +255,19 @@ impl Plan {
 impl Plan {
     /// [`to_toml`](Self::to_toml) with secrets in clear, so that the file gives an equal plan in every case.
     pub fn to_toml_with_secrets(&self) -> String {
-        let mut text = self.to_toml_with_fields(&|_, _| None);
+        self.to_toml_by_subject().0
+    }
+
+    /// [`to_toml_with_secrets`](Self::to_toml_with_secrets), and the bytes of each listener, route and pool.
+    pub(crate) fn to_toml_by_subject(&self) -> (String, Written) {
+        let (mut text, mut written) = self.to_toml_with_fields(&|_, _| None);
         let secrets = self.pools.iter().filter_map(|pool| match &pool.sticky.as_ref()?.secret {
             Secret::Inline(secret) => Some((&*pool.name, quote(secret))),
             Secret::File(_) | Secret::Made => None,
         });
         let secrets: Vec<_> = secrets.collect();
         if secrets.is_empty() {
-            return text;
+            return (text, written);
         }
         let mut sources = Sources::default();
         let file = sources.add("", &text);
@@ -263,9 +276,12 @@ impl Plan {
             let mut at: Vec<_> = secrets.iter().filter_map(|one| Some((masked(one)?.span, &one.1))).collect();
             // Last span first, so that earlier spans stay valid.
             at.sort_by_key(|(span, _)| std::cmp::Reverse(*span));
-            at.into_iter().for_each(|(span, secret)| text.replace_range(span.start..span.end, secret));
+            for (span, secret) in at {
+                text.replace_range(span.start..span.end, secret);
+                written.replaced(&(span.start..span.end), secret.len());
+            }
         }
-        text
+        (text, written)
     }
 }
 

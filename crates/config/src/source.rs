@@ -1,6 +1,7 @@
 //! Source texts and positions: [`Sources`] keeps every text that was read, and a [`Span`] is a range in one
 //! of them.
 
+use crate::subject::{Subject, Written};
 use std::fmt;
 use std::ops::Range;
 
@@ -49,16 +50,19 @@ struct Source {
     text: String,
     /// Byte offset of the start of each line.
     lines: Vec<usize>,
-    /// Paths of values, if the text stands for a plan made without one.
-    paths: Option<Paths>,
+    /// Values of the plan that the text stands for, if the plan was made without a text.
+    values: Option<Values>,
 }
 
-/// Maps a span to the path of its value.
-struct Paths(Box<dyn Fn(Span) -> String + Send + Sync>);
+/// Maps a span to the path of its value and to its subject.
+struct Values {
+    path: Box<dyn Fn(Span) -> String + Send + Sync>,
+    written: Written,
+}
 
-impl fmt::Debug for Paths {
+impl fmt::Debug for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Paths")
+        f.write_str("Values")
     }
 }
 
@@ -67,26 +71,31 @@ impl Sources {
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        self.0.push(Source { name: name.to_string(), text: text.to_string(), lines, paths: None });
+        self.0.push(Source { name: name.to_string(), text: text.to_string(), lines, values: None });
         self.0.len() - 1
     }
 
     /// Makes places in a text the paths of the values that it stands for, because the text itself is not
-    /// shown.
-    pub fn stands_for(&mut self, file: usize, path: impl Fn(Span) -> String + Send + Sync + 'static) {
+    /// shown. `written`: the bytes of each listener, route and pool.
+    pub fn stands_for(&mut self, file: usize, written: Written, path: impl Fn(Span) -> String + Send + Sync + 'static) {
         if let Some(source) = self.0.get_mut(file) {
-            source.paths = Some(Paths(Box::new(path)));
+            source.values = Some(Values { path: Box::new(path), written });
         }
     }
 
     /// True if the first text stands for a plan made without one.
     pub fn are_values(&self) -> bool {
-        self.0.first().is_some_and(|source| source.paths.is_some())
+        self.0.first().is_some_and(|source| source.values.is_some())
     }
 
     /// Path of a value; `None` if the text is a real one.
     pub fn path(&self, span: Span) -> Option<String> {
-        self.0.get(span.file)?.paths.as_ref().map(|paths| (paths.0)(span))
+        self.0.get(span.file)?.values.as_ref().map(|values| (values.path)(span))
+    }
+
+    /// Listener, route or pool that a span belongs to; `None` if it belongs to none, or the text is a real one.
+    pub fn subject(&self, span: Span) -> Option<Subject> {
+        self.0.get(span.file)?.values.as_ref()?.written.subject(span.start..span.end)
     }
 
     pub fn name(&self, file: usize) -> &str {

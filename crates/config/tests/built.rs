@@ -6,7 +6,9 @@ use evenkeel_config::plan::{
     ListenerLimits, Match, PathPattern, Plan, Pool, PoolLimits, PoolTimeouts, Retry, Route, Runtime, Secret, Source,
     Sticky, Telemetry, Workers,
 };
-use evenkeel_config::{Builder, Diagnostic, Outcome, load, parse_str, render_text, schema, to_json};
+use evenkeel_config::{
+    Builder, Code, Diagnostic, Outcome, Severity, Subject, load, parse_str, render_text, schema, to_json,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -242,4 +244,37 @@ fn what_is_wrong_names_the_path_of_the_value() {
         assert_eq!((json["path"].as_str().unwrap_or_default(), &json["line"]), (path, &Value::Null));
         assert!(!shown.contains("too short"), "{shown}");
     }
+}
+
+#[test]
+fn findings_carry_the_listener_route_or_pool_that_they_are_about() {
+    let endpoint = |port: u16| vec![Endpoint::at(([127, 0, 0, 1], port).into())];
+    let secret = Secret::Inline("longer than the asterisks that stand in its place".into());
+    let sticky = Sticky { secret, ..Sticky::default() };
+    // Cut, quoted and masked where people read it.
+    let long = format!("{}.{}", "a".repeat(31), "b".repeat(32));
+    let good = Pool { endpoints: endpoint(1), sticky: Some(sticky), ..Pool::new(&long) };
+    let twice = Pool { endpoints: [endpoint(2), endpoint(2)].concat(), ..Pool::new(&format!("{}c", &long[..63])) };
+    let outcome = Plan::builder()
+        .listener(Listener::new("web", ([127, 0, 0, 1], 8080).into()))
+        .listener(Listener::new("same", ([127, 0, 0, 1], 8080).into()))
+        .route(Route { name: "fine".into(), ..Route::to(&good) })
+        .route(Route { name: "lost".into(), listeners: vec!["none".into()], ..Route::to(&good) })
+        .pool(good)
+        .pool(Pool::new("of defaults only".replace(' ', "-").as_str()))
+        .pool(twice)
+        .build("test");
+    let errors = outcome.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
+    let subjects: Vec<_> = errors
+        .map(|error| {
+            (error.code, error.at.subject, error.related.iter().map(|(_, spot)| spot.subject).collect::<Vec<_>>())
+        })
+        .collect();
+    let expected = [
+        (Code::SameAddress, Some(Subject::Listener(1)), vec![Some(Subject::Listener(0))]),
+        (Code::UnknownListener, Some(Subject::Route(1)), vec![]),
+        (Code::NothingToDo, Some(Subject::Pool(1)), vec![]),
+        (Code::SameEndpoint, Some(Subject::Pool(2)), vec![Some(Subject::Pool(2))]),
+    ];
+    assert_eq!(subjects, expected, "{}", render_text(&outcome.diagnostics, false));
 }

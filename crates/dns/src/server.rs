@@ -10,8 +10,8 @@ use crate::worker::{self, ListenerParts, Sockets, ZoneUpdate};
 use crate::zone::Zone;
 use evenkeel_balance::rng::mix;
 use evenkeel_balance::{Balancer, Slot};
-use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Listener, Mode};
+use evenkeel_config::{Plan, Subject};
 use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
@@ -126,7 +126,11 @@ impl Dns {
             for (worker, balancers) in balancers.iter_mut().enumerate() {
                 match pools.get(&name).balancer_for_answers(plan, worker as u32) {
                     Ok(balancer) => balancers.push(balancer),
-                    Err(error) => wrong.push(Diagnostic::Plan(format!("pool \"{name}\": {error}"))),
+                    Err(error) => {
+                        let at = next.plan().pools.iter().position(|pool| pool.name == name);
+                        let of = at.map(Subject::Pool).into_iter().collect();
+                        wrong.push(Diagnostic::Plan { problem: format!("pool \"{name}\": {error}"), of });
+                    }
                 }
             }
         }

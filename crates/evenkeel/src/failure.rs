@@ -157,8 +157,8 @@ impl From<Diagnostic> for Failure {
     fn from(diagnostic: Diagnostic) -> Failure {
         match diagnostic {
             Diagnostic::Listen(cannot) => cannot.into(),
-            Diagnostic::Plan(problem) => Failure { code: CONFIG, problem, help: None, more: Vec::new() },
-            Diagnostic::Machine { problem, help } => Failure { help, ..Failure::running(problem) },
+            Diagnostic::Plan { problem, .. } => Failure { code: CONFIG, problem, help: None, more: Vec::new() },
+            Diagnostic::Machine { problem, help, .. } => Failure { help, ..Failure::running(problem) },
         }
     }
 }

@@ -24,7 +24,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::{Admin, Numbers, Pages};
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
-use evenkeel_discovery::providers::merge::{Merged, Unwanted};
+use evenkeel_discovery::providers::merge::{Merged, Search, Step, Unwanted};
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_kernel::Kernel;
@@ -382,38 +382,74 @@ impl Serving {
     }
 
     /// Applies a plan with what other providers add to it, and returns that. Pieces of theirs that this machine cannot do are
-    /// left out.
+    /// left out: those that an error is about, else those that a search finds.
     async fn change(&mut self, outcome: evenkeel_config::Outcome) -> (Report, Option<Merged>) {
         let Some(base) = &outcome.plan else {
             return (reload::change(outcome, &mut self.runtime, &self.discovery).await, None);
         };
+        let before = self.runtime.plan();
         let (mut unwanted, mut in_use) = (Unwanted::new(), InUse::default());
+        let mut search: Option<Search> = None;
+        // Report of the change with all pieces, if no error attributes its failure to some.
+        let mut whole = None;
         loop {
-            let (merged, numbers) = self.configured.providers.merge(base, &unwanted);
+            let left_out = search.as_ref().map_or_else(|| unwanted.clone(), |search| search.unwanted(&unwanted));
+            let (merged, numbers) = self.configured.providers.merge(base, &left_out, &before);
             let plan = Some(merged.plan.clone());
             let outcome = evenkeel_config::Outcome { plan, diagnostics: outcome.diagnostics.clone() };
-            let report = reload::change(outcome, &mut self.runtime, &self.discovery).await;
-            match report.result {
-                reload::Result::Applied => {
-                    self.configured.providers.settle(&merged, &numbers);
-                    self.in_use = in_use;
-                }
+            let mut report = reload::change(outcome, &mut self.runtime, &self.discovery).await;
+            let tried = match report.result {
+                reload::Result::Refused => return (report, Some(merged)),
+                reload::Result::Applied => Ok(()),
                 reload::Result::Failed => {
-                    if merged.blame(&report.text, &self.runtime.plan(), &mut unwanted) {
+                    let blame =
+                        |fault: &reload::Fault| merged.blame(&fault.subjects, &fault.why, &before, &mut unwanted);
+                    // All of them: each is left out at once.
+                    if report.faults.iter().map(blame).fold(false, |any, is| any | is) {
                         in_use.add(&merged.plan, &unwanted);
                         continue;
                     }
+                    let why = report.faults.iter().map(|fault| &*fault.why).collect::<Vec<_>>();
+                    Err(why.join("; "))
                 }
-                reload::Result::Refused => {}
+            };
+            let step = match (&mut search, tried) {
+                (Some(search), tried) => search.learn(tried),
+                (None, Ok(())) => Step::Over,
+                (None, Err(_)) => {
+                    search = merged.search(&before);
+                    if search.is_none() {
+                        return (report, Some(merged));
+                    }
+                    whole = Some((report, merged));
+                    continue;
+                }
+            };
+            match (step, report.result) {
+                (Step::Try, _) => {}
+                // The last try of the search failed: once more with what works.
+                (Step::Over, reload::Result::Failed) if search.is_some() => {
+                    unwanted = search.take().map_or_else(Unwanted::new, |search| search.unwanted(&unwanted));
+                }
+                (Step::Over, _) => {
+                    self.configured.providers.settle(&merged, &numbers);
+                    self.in_use = in_use;
+                    report.changes = evenkeel_config::changes(&before, &self.runtime.plan());
+                    return (report, Some(merged));
+                }
+                (Step::Elsewhere, _) => {
+                    let (report, merged) = whole.unwrap_or((report, merged));
+                    return (report, Some(merged));
+                }
             }
-            return (report, Some(merged));
         }
     }
 
     /// Applies the plan that runs anew, with what other providers have put meanwhile.
     async fn merge_again(&mut self) {
         let latest = self.configured.revisions.latest();
-        let (merged, numbers) = self.configured.providers.merge(&latest.wanted.plan, &Unwanted::new());
+        let running = self.runtime.plan();
+        let (merged, numbers) = self.configured.providers.merge(&latest.wanted.plan, &Unwanted::new(), &running);
         if merged.plan == *latest.merged {
             self.configured.providers.settle(&merged, &numbers);
             self.note_provided();

@@ -8,6 +8,7 @@ use crate::numbers::{Counted, EndpointStats, Metrics, Numbers};
 use crate::prerequisites::Prerequisites;
 use crate::worker::{self, Parts, Update};
 use evenkeel_config::plan::Plane as Mechanism;
+use evenkeel_config::{Plan, Subject};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Threads, Worker, Workers};
@@ -78,14 +79,17 @@ impl Plane for Kernel {
         for (plane, Lack { problem, help, is_warning }) in lacks {
             match is_warning {
                 true => tracing::warn!(plane = plane.name(), help, "{problem}"),
-                false => wrong.push(Diagnostic::Machine { problem, help: Some(help) }),
+                false => {
+                    let of = on_plane(plan, plane);
+                    wrong.push(Diagnostic::Machine { problem, help: Some(help), of });
+                }
             }
         }
         let mut claim = None;
         if !blueprints.is_empty() && self.claim.is_none() {
             match Claim::take(&plan.kernel.name, inherited) {
                 Ok(taken) => claim = Some(taken),
-                Err(error) => wrong.push(not_claimed(&plan.kernel.name, &error)),
+                Err(error) => wrong.push(not_claimed(plan, &error)),
             }
         }
         let mut worker = None;
@@ -173,10 +177,21 @@ impl Plane for Kernel {
     }
 }
 
-fn not_claimed(name: &str, error: &io::Error) -> Diagnostic {
+/// Listeners that a mechanism forwards for.
+fn on_plane(plan: &Plan, plane: Mechanism) -> Vec<Subject> {
+    let all = plan.listeners.iter().enumerate().filter(|(_, listener)| listener.plane == plane);
+    all.map(|(at, _)| Subject::Listener(at)).collect()
+}
+
+/// An error about all listeners that the kernel forwards for.
+fn not_claimed(plan: &Plan, error: &io::Error) -> Diagnostic {
+    let name = &plan.kernel.name;
+    let all = plan.listeners.iter().enumerate().filter(|(_, listener)| listener.plane.is_kernel());
+    let of = all.map(|(at, _)| Subject::Listener(at)).collect();
     if error.kind() != io::ErrorKind::AddrInUse {
-        return Diagnostic::machine(format!("cannot claim the name {name:?} for the kernel: {error}"));
+        let problem = format!("cannot claim the name {name:?} for the kernel: {error}");
+        return Diagnostic::Machine { problem, help: None, of };
     }
     let problem = format!("another evenkeel in this network namespace forwards under the name {name:?}");
-    Diagnostic::Machine { problem, help: Some("set another \"name\" in [kernel], or end the other one".into()) }
+    Diagnostic::Machine { problem, help: Some("set another \"name\" in [kernel], or end the other one".into()), of }
 }

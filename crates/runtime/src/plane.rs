@@ -5,7 +5,7 @@ use crate::generation::Generation;
 use crate::ledger::PlaneCounts;
 use crate::membership::Endpoints;
 use crate::pool::{Pools, SharedPool};
-use evenkeel_config::{Plan, plan};
+use evenkeel_config::{Plan, Subject, plan};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{CannotListen, ListenFd};
 use evenkeel_net::workers::{Applying, Threads};
@@ -151,15 +151,36 @@ pub enum Diagnostic {
     /// An address cannot be listened on.
     Listen(CannotListen),
     /// The plan refers to something that does not exist.
-    Plan(String),
+    Plan { problem: String, of: Vec<Subject> },
     /// The machine lacks a resource or capability.
-    Machine { problem: String, help: Option<String> },
+    Machine { problem: String, help: Option<String>, of: Vec<Subject> },
 }
 
 impl Diagnostic {
     /// Creates a problem with the machine without a help text.
     pub fn machine(problem: impl Into<String>) -> Diagnostic {
-        Diagnostic::Machine { problem: problem.into(), help: None }
+        Diagnostic::Machine { problem: problem.into(), help: None, of: Vec::new() }
+    }
+
+    /// Adds a listener, route or pool of the plan that the problem is about.
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Diagnostic {
+        match &mut self {
+            Diagnostic::Listen(_) => {}
+            Diagnostic::Plan { of, .. } | Diagnostic::Machine { of, .. } => of.push(subject),
+        }
+        self
+    }
+
+    /// Listeners, routes and pools of the plan that the problem is about. Without any, it is about the plan as a whole.
+    pub fn subjects(&self, plan: &Plan) -> Vec<Subject> {
+        match self {
+            Diagnostic::Listen(error) => {
+                let at = plan.listeners.iter().position(|listener| *listener.name == *error.listener);
+                at.map(Subject::Listener).into_iter().collect()
+            }
+            Diagnostic::Plan { of, .. } | Diagnostic::Machine { of, .. } => of.clone(),
+        }
     }
 }
 
@@ -167,7 +188,7 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Diagnostic::Listen(error) => error.fmt(f),
-            Diagnostic::Plan(problem) | Diagnostic::Machine { problem, .. } => f.write_str(problem),
+            Diagnostic::Plan { problem, .. } | Diagnostic::Machine { problem, .. } => f.write_str(problem),
         }
     }
 }

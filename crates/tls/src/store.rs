@@ -7,8 +7,8 @@ use crate::endpoints;
 use crate::inspect::{SOON, day, now};
 use crate::ocsp::Staple;
 use crate::pair::FileError;
-use evenkeel_config::Plan;
 use evenkeel_config::plan::{ListenerTls, PoolTls};
+use evenkeel_config::{Plan, Subject};
 use rustls::server::ProducesTickets;
 use rustls::{ClientConfig, ServerConfig};
 use sha2::{Digest, Sha256};
@@ -26,6 +26,8 @@ const DAY: i64 = 86_400;
 pub struct Problem {
     /// Section that names the file: `listener "web"` or `pool "api"`.
     pub owner: String,
+    /// The same as data.
+    pub of: Subject,
     /// The fault, with the path of the file.
     pub error: FileError,
 }
@@ -161,13 +163,12 @@ impl Store {
     /// Reads all files that a plan names. Unchanged listeners and pools keep their handles, with tickets and sessions.
     ///
     /// # Errors
-    /// The first file that cannot be used. Nothing has changed then.
-    pub fn next(&self, plan: &Plan) -> Result<Store, Problem> {
+    /// The first file of each listener and pool that cannot be used. Nothing has changed then.
+    pub fn next(&self, plan: &Plan) -> Result<Store, Vec<Problem>> {
         let mut store = Store { shown: self.shown.clone(), challenges: self.challenges.clone(), ..Store::default() };
-        let (mut expiries, mut staples) = (HashMap::new(), HashMap::new());
-        for listener in &plan.listeners {
+        let (mut expiries, mut staples, mut wrong) = (HashMap::new(), HashMap::new(), Vec::new());
+        for (at, listener) in plan.listeners.iter().enumerate() {
             let Some(settings) = Settings::of(listener, plan) else { continue };
-            let owner = || format!("listener \"{}\"", listener.name);
             let content = content(&clients::files(&settings));
             let before = self.listeners.get(&listener.name);
             // Ticket keys from files that are no longer named must not be used any more; random keys are kept.
@@ -175,8 +176,14 @@ impl Store {
             let keys = random.map(|(_, keys, _)| keys_of(keys));
             let stapled = self.shown.staples(&listener.name);
             let state = Before { keys: keys.as_ref(), issued: &[], staples: &stapled };
-            let made =
-                clients::make(&settings, &self.challenges, state).map_err(|error| Problem { owner: owner(), error })?;
+            let made = match clients::make(&settings, &self.challenges, state) {
+                Ok(made) => made,
+                Err(error) => {
+                    let owner = format!("listener \"{}\"", listener.name);
+                    wrong.push(Problem { owner, of: Subject::Listener(at), error });
+                    continue;
+                }
+            };
             expiries.insert(listener.name.clone(), made.expiries);
             // A listener that stays keeps the handle that its workers have.
             let (current, keys, stapled) = match before.filter(|(before, ..)| before.is_as(&settings, &content)) {
@@ -187,19 +194,25 @@ impl Store {
             let entry = Entry { settings, current, content: content.into() };
             store.listeners.insert(listener.name.clone(), (entry, keys.into(), made.issued.into()));
         }
-        for pool in &plan.pools {
+        for (at, pool) in plan.pools.iter().enumerate() {
             let Some(tls) = &pool.tls else { continue };
             let content = content(&endpoints::files(tls));
             let before = self.pools.get(&pool.name).filter(|before| before.is_as(tls, &content));
             let current = match before {
                 Some(before) => before.current.clone(),
-                None => {
-                    let owner = format!("pool \"{}\"", pool.name);
-                    let config = endpoints::make(tls).map_err(|error| Problem { owner, error })?;
-                    Arc::new(Current::new(config))
-                }
+                None => match endpoints::make(tls) {
+                    Ok(config) => Arc::new(Current::new(config)),
+                    Err(error) => {
+                        let owner = format!("pool \"{}\"", pool.name);
+                        wrong.push(Problem { owner, of: Subject::Pool(at), error });
+                        continue;
+                    }
+                },
             };
             store.pools.insert(pool.name.clone(), Entry { settings: tls.clone(), current, content: content.into() });
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
         *self.shown.expiries.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = expiries;
         *self.shown.staples.write().unwrap_or_else(PoisonError::into_inner) = staples;

@@ -48,7 +48,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     assert!(Arc::ptr_eq(&second, &handle.get()));
     let counts = (store.shown.reloads.load(Relaxed), store.shown.refused.load(Relaxed));
     assert_eq!(counts, (2, 1), "the certificate of the pool's authority changed with it");
-    assert!(store.next(&plan(&folder, "")).is_err_and(|problem| problem.to_string().contains("listener \"web\"")));
+    assert!(store.next(&plan(&folder, "")).is_err_and(|problems| problems[0].to_string().contains("listener \"web\"")));
     // An unchanged plan keeps the handle; a changed one does not.
     write_pair(&folder, "three.example");
     store.look();

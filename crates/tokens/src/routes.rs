@@ -2,7 +2,7 @@
 
 use crate::source::{Settings, Source};
 use crate::verifier::Verifier;
-use evenkeel_config::Plan;
+use evenkeel_config::{Plan, Subject};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ impl Tokens {
     /// Reads the files of a plan. Keys that were fetched for the plan before stay.
     ///
     /// # Errors
-    /// The files that cannot be read, or have no keys that can be used.
-    pub fn next(&self, plan: &Plan) -> Result<Tokens, Vec<String>> {
+    /// The files that cannot be read, or have no keys that can be used, each with its route.
+    pub fn next(&self, plan: &Plan) -> Result<Tokens, Vec<(Subject, String)>> {
         let (mut next, mut errors) = (Tokens::default(), Vec::new());
-        for route in plan.routes.iter() {
+        for (at, route) in plan.routes.iter().enumerate() {
             let Some(rules) = &route.jwt else { continue };
             match next.source(Settings::of(rules), self) {
                 Ok(source) => {
                     let verifier = Verifier::new(route, rules, source);
                     next.routes.insert(route.name.clone(), verifier.into());
                 }
-                Err(error) => errors.push(format!("jwt of route \"{}\": {error}", route.name)),
+                Err(error) => errors.push((Subject::Route(at), format!("jwt of route \"{}\": {error}", route.name))),
             }
         }
         if errors.is_empty() { Ok(next) } else { Err(errors) }

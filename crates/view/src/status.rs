@@ -51,6 +51,9 @@ pub struct Provider {
     pub fault: Option<String>,
     /// Objects that are left out, each with the reason.
     pub refused: Vec<String>,
+    /// Objects that are used without something that they ask for and that protects, such as the normalization of paths.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Listener with its connections and bytes.

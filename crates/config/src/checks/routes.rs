@@ -56,13 +56,14 @@ pub(super) fn routes(
         }
         return routes;
     }
+    // Routes that listeners stand for come first: of two with one name, the other is at fault.
     let mut names = BTreeMap::new();
+    for Placed { route, span, .. } in &own {
+        check_name(&route.name, *span, "routes", &mut names, findings);
+    }
     for section in sections.iter().filter(|s| s.set("name").is_some()) {
         let name = section.text("name").unwrap_or_default();
         check_name(&name, section.span_of("name"), "routes", &mut names, findings);
-    }
-    for Placed { route, .. } in &own {
-        check_name(&route.name, root.span_of("listener"), "routes", &mut names, findings);
     }
     let mut free_names = FreeNames { taken: names.into_keys().collect(), next: HashMap::new() };
     let pool_sections: HashMap<&str, &Section> = root.named("pool").iter().map(|p| (&*p.name, &p.section)).collect();

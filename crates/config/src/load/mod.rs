@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
+use crate::subject::Written;
 use crate::table::{Reader, is_secret, quote};
 use crate::tree::paths::Paths;
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
@@ -86,12 +87,13 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     loader.finish(None)
 }
 
-/// Reads the text of a plan made from values; diagnostics show the paths of values instead of lines.
-pub(crate) fn parse_values(name: &str, text: &str, machine: Option<&dyn Machine>) -> Outcome {
+/// Reads the text of a plan made from values. Diagnostics show the paths of values instead of lines, and their subjects by
+/// the ranges in `written`.
+pub(crate) fn parse_values(name: &str, (text, written): (&str, Written), machine: Option<&dyn Machine>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, &|_| None);
     let table = loader.parse(name, text);
     let paths = Paths::of(table.clone());
-    loader.sources.stands_for(0, move |span| paths.to(span));
+    loader.sources.stands_for(0, written, move |span| paths.to(span));
     loader.joined.add(table, &mut loader.findings);
     loader.finish(machine)
 }

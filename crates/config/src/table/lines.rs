@@ -46,8 +46,13 @@ impl Lines {
     /// Writes the table under a header, unless it is empty.
     pub fn section(&self, header: &str, out: &mut String) {
         if !self.is_empty() {
-            let _ = writeln!(out, "\n{header}\n{}", self.joined("\n"));
+            self.table(header, out);
         }
+    }
+
+    /// Writes the table under a header.
+    pub fn table(&self, header: &str, out: &mut String) {
+        let _ = writeln!(out, "\n{header}\n{}", self.joined("\n"));
     }
 
     fn joined(&self, between: &str) -> String {

@@ -117,9 +117,10 @@ impl Providers {
         remote::of(plan).into_iter().all(is_there)
     }
 
-    /// The plan of the file with what the other providers have put, without the pieces that are unwanted.
+    /// The plan of the file with what the other providers have put, without the pieces that are unwanted. What differs
+    /// from the `running` plan is left out first, if the plan is impossible for a reason that cannot be attributed.
     /// Also returns the number of each part in it.
-    pub fn merge(&mut self, base: &Plan, unwanted: &Unwanted) -> (Merged, Vec<(&'static str, u64)>) {
+    pub fn merge(&mut self, base: &Plan, unwanted: &Unwanted, running: &Plan) -> (Merged, Vec<(&'static str, u64)>) {
         let wanted = remote::of(base);
         let all: Vec<_> = self.parts.all().into_iter().filter(|(provider, ..)| wanted.contains(provider)).collect();
         if self.is_complete(base) {
@@ -128,7 +129,7 @@ impl Providers {
         let numbers = all.iter().map(|(provider, number, _)| (*provider, *number)).collect();
         let mut parts: Vec<_> = all.into_iter().map(|(provider, _, part)| (provider, part)).collect();
         parts.extend(self.before.clone().map(|before| (BEFORE, before)));
-        (merge(base, &parts, unwanted), numbers)
+        (merge(base, &parts, unwanted, running), numbers)
     }
 
     /// Tells the providers that a merged plan is in use.

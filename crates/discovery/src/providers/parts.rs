@@ -65,6 +65,8 @@ struct Latest {
     settled: watch::Sender<Settled>,
     /// Reason for which the part may be older than what the provider has.
     fault: Option<String>,
+    /// What the part does not keep of the provider's objects, and should.
+    warnings: Arc<[String]>,
     /// Time at which the part was put, since 1970.
     put_at: Option<Duration>,
 }
@@ -82,6 +84,8 @@ pub struct State {
     pub refused: Vec<Refusal>,
     /// Reason for which the part may be older than what the provider has.
     pub fault: Option<String>,
+    /// What the part does not keep of the provider's objects, and should.
+    pub warnings: Arc<[String]>,
 }
 
 /// Place of one provider among the parts.
@@ -117,6 +121,7 @@ impl Parts {
             part: latest.part.clone(),
             refused: latest.settled.borrow().refused.clone(),
             fault: latest.fault.clone(),
+            warnings: latest.warnings.clone(),
         };
         all.iter().map(state).collect()
     }
@@ -151,6 +156,13 @@ impl Contribution {
     pub fn note(&self, fault: Option<String>) {
         if let Some(latest) = lock(&self.parts.0.latest).get_mut(self.provider) {
             latest.fault = fault;
+        }
+    }
+
+    /// Replaces the list of what the part does not keep, and should.
+    pub fn warn(&self, warnings: Vec<String>) {
+        if let Some(latest) = lock(&self.parts.0.latest).get_mut(self.provider) {
+            latest.warnings = warnings.into();
         }
     }
 

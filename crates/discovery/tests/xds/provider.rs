@@ -48,7 +48,7 @@ impl Edge {
     }
 
     async fn take(&mut self) {
-        let (merged, numbers) = self.providers.merge(&self.base, &Unwanted::new());
+        let (merged, numbers) = self.providers.merge(&self.base, &Unwanted::new(), &self.base);
         self.providers.settle(&merged, &numbers);
         assert!(merged.refused.is_empty(), "{:?}", merged.refused);
         let following: Following = self.discovery.follow(&merged.plan).await;

@@ -67,6 +67,11 @@ endpoints = ['127.0.0.1:5']
 discover = { file = 'endpoints.toml' }
 ";
 
+/// The failure of all of these together.
+fn failed(all: impl Iterator<Item = impl std::fmt::Display>) -> Failure {
+    Failure::running(all.map(|one| one.to_string()).collect::<Vec<_>>().join("; "))
+}
+
 /// Runs `evenkeel metrics`.
 pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
@@ -75,8 +80,8 @@ pub fn metrics() -> Result<(), Failure> {
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
-    let certificates = Store::default().next(&plan).map_err(|e| Failure::running(e.to_string()))?;
-    let verifiers = Tokens::default().next(&plan).map_err(|e| Failure::running(e.join("; ")))?;
+    let certificates = Store::default().next(&plan).map_err(|all| failed(all.iter()))?;
+    let verifiers = Tokens::default().next(&plan).map_err(|all| failed(all.iter().map(|(_, why)| why)))?;
     let control = Control::unattended(&plan, 1);
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;

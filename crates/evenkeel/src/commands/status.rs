@@ -120,7 +120,7 @@ fn text(status: &Status) -> String {
 const REFUSED_MAX: usize = 10;
 
 fn of_provider(provider: &Provider, now_ms: u64) -> String {
-    let Provider { name, listeners, routes, pools, changed_ms, fault, refused } = provider;
+    let Provider { name, listeners, routes, pools, changed_ms, fault, refused, warnings } = provider;
     let mut text = match changed_ms {
         Some(at) => {
             let since = ago(now_ms.saturating_sub(*at));
@@ -135,11 +135,14 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
     if let Some(fault) = fault {
         let _ = writeln!(text, "  what it has now is not known: {fault}");
     }
-    for refused in refused.iter().take(REFUSED_MAX) {
-        let _ = writeln!(text, "  left out: {refused}");
-    }
-    if refused.len() > REFUSED_MAX {
-        let _ = writeln!(text, "  and {} more, which --json lists", refused.len() - REFUSED_MAX);
+    let refused = refused.iter().map(|refused| format!("left out: {refused}")).collect();
+    for lines in [refused, warnings.clone()] {
+        for line in lines.iter().take(REFUSED_MAX) {
+            let _ = writeln!(text, "  {line}");
+        }
+        if lines.len() > REFUSED_MAX {
+            let _ = writeln!(text, "  and {} more, which --json lists", lines.len() - REFUSED_MAX);
+        }
     }
     text
 }

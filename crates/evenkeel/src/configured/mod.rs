@@ -52,7 +52,7 @@ impl Configured {
         let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
         let Some(before) = before else { return plan };
         self.providers.resume(&plan, &before);
-        let (merged, _) = self.providers.merge(&plan, &Unwanted::new());
+        let (merged, _) = self.providers.merge(&plan, &Unwanted::new(), &before);
         self.revisions.resumed(Arc::new(merged.plan.clone()), merged.origins);
         merged.plan
     }
@@ -155,7 +155,8 @@ pub fn provider(state: &State) -> Provider {
     let [listeners, routes, pools] = [listeners.len(), routes.len(), pools.len()].map(|n| n as u32);
     let changed_ms = state.put_at.map(|at| at.as_millis() as u64);
     let refused = state.refused.iter().map(|refusal| format!("{}: {}", refusal.of, refusal.why)).collect();
-    Provider { name: state.name.to_owned(), listeners, routes, pools, changed_ms, fault: state.fault.clone(), refused }
+    let (name, fault, warnings) = (state.name.to_owned(), state.fault.clone(), state.warnings.to_vec());
+    Provider { name, listeners, routes, pools, changed_ms, fault, refused, warnings }
 }
 
 /// Converts diagnostics to those of the API.

@@ -4,9 +4,9 @@
 use crate::configured::shown;
 use crate::failure::Failure;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_config::{Diagnostic, Outcome, render_text};
+use evenkeel_config::{Diagnostic, Outcome, Subject, render_text};
 use evenkeel_discovery::Discovery;
-use evenkeel_runtime::{Runtime, Summary};
+use evenkeel_runtime::{Runtime, StartError, Summary};
 use evenkeel_view::config;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -50,10 +50,20 @@ pub struct Report {
     pub generation: u64,
     /// Errors and warnings about the plan.
     pub diagnostics: Vec<Diagnostic>,
+    /// Reasons for which this machine cannot do what the plan says.
+    pub faults: Vec<Fault>,
     /// Changes, if the plan is in use.
     summary: Option<Summary>,
     /// A line for each difference to what ran before.
     pub changes: Vec<String>,
+}
+
+/// Reason for which this machine cannot do what a plan says.
+#[derive(Debug)]
+pub struct Fault {
+    /// Listeners, routes and pools of the plan that it is about; none = the plan as a whole.
+    pub subjects: Vec<Subject>,
+    pub why: String,
 }
 
 /// Differences that an event names.
@@ -62,7 +72,7 @@ const EVENT_CHANGES: usize = 5;
 /// Applies a configuration that was read. Endpoints found by sources that it keeps stay.
 pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discovery) -> Report {
     let Outcome { plan, diagnostics } = outcome;
-    let before = runtime.plan();
+    let (before, wanted) = (runtime.plan(), plan.clone());
     let mut text = render_text(&diagnostics, false);
     let reloaded = match plan {
         Some(plan) => {
@@ -71,7 +81,7 @@ pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discove
         }
         None => None,
     };
-    let mut changes = Vec::new();
+    let (mut changes, mut faults) = (Vec::new(), Vec::new());
     let (result, summary) = match reloaded {
         None => (Result::Refused, None),
         Some(Ok(summary)) => {
@@ -79,12 +89,17 @@ pub async fn change(outcome: Outcome, runtime: &mut Runtime, discovery: &Discove
             changes = evenkeel_config::changes(&before, &runtime.plan());
             (Result::Applied, Some(summary))
         }
-        Some(Err(error)) => {
-            text += &Failure::from(error).text(false);
+        Some(Err(StartError(errors))) => {
+            for error in errors {
+                let subjects = wanted.as_ref().map(|plan| error.subjects(plan)).unwrap_or_default();
+                let failure = Failure::from(error);
+                text += &failure.text(false);
+                faults.push(Fault { subjects, why: failure.problem().to_owned() });
+            }
             (Result::Failed, None)
         }
     };
-    Report { result, text, generation: runtime.now().number, diagnostics, summary, changes }
+    Report { result, text, generation: runtime.now().number, diagnostics, faults, summary, changes }
 }
 
 impl Report {

@@ -3,8 +3,8 @@
 
 use crate::listener::route::RouteId;
 use bytes::Bytes;
-use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond};
+use evenkeel_config::{Plan, Subject};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -35,22 +35,33 @@ impl ErrorPages {
     /// Reads the files of a plan, each once.
     ///
     /// # Errors
-    /// A file cannot be read, or is larger than [`ERROR_PAGE_MAX`] bytes.
-    pub fn read(plan: &Plan) -> Result<ErrorPages, (PathBuf, io::Error)> {
+    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with what names it.
+    pub fn read(plan: &Plan) -> Result<ErrorPages, Vec<(Subject, PathBuf, io::Error)>> {
         let mut files = HashMap::new();
-        let mut pages = ErrorPages::default();
-        for listener in plan.listeners.iter().filter(|listener| !listener.error_pages.is_empty()) {
-            pages.listeners.insert(listener.name.clone(), read_all(&listener.error_pages, &mut files)?);
+        let (mut pages, mut wrong) = (ErrorPages::default(), Vec::new());
+        let mut note = |subject, (path, error)| wrong.push((subject, path, error));
+        let listeners = plan.listeners.iter().enumerate();
+        for (at, listener) in listeners.filter(|(_, listener)| !listener.error_pages.is_empty()) {
+            match read_all(&listener.error_pages, &mut files) {
+                Ok(read) => _ = pages.listeners.insert(listener.name.clone(), read),
+                Err(error) => note(Subject::Listener(at), error),
+            }
         }
         for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.error_pages.is_empty()) {
-            pages.routes.insert(id, read_all(&route.error_pages, &mut files)?);
+            match read_all(&route.error_pages, &mut files) {
+                Ok(read) => _ = pages.routes.insert(id, read),
+                Err(error) => note(Subject::Route(id), error),
+            }
         }
         for (id, route) in plan.routes.iter().enumerate() {
             if let Action::Respond(Respond { file: Some(file), .. }) = &route.action {
-                pages.bodies.insert(id, read(file).map_err(|error| (file.clone(), error))?);
+                match read(file) {
+                    Ok(body) => _ = pages.bodies.insert(id, body),
+                    Err(error) => note(Subject::Route(id), (file.clone(), error)),
+                }
             }
         }
-        Ok(pages)
+        if wrong.is_empty() { Ok(pages) } else { Err(wrong) }
     }
 
     /// Body of a route that answers with a file.

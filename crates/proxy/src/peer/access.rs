@@ -5,7 +5,7 @@ use super::watched_files::{self, WatchedFiles};
 use evenkeel_balance::networks::{Builder, Networks};
 use evenkeel_balance::published::{Published, Reader};
 use evenkeel_config::plan::{self, Access};
-use evenkeel_config::{NETWORK_LIST_MAX, Plan, network_list};
+use evenkeel_config::{NETWORK_LIST_MAX, Plan, Subject, network_list};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,19 +46,18 @@ impl AccessLists {
     /// Reads the lists of a plan with their files.
     ///
     /// # Errors
-    /// The files that cannot be read, and lines that are not networks.
-    pub fn read(plan: &Plan) -> Result<AccessLists, Vec<String>> {
+    /// The files that cannot be read, and lines that are not networks, each with its route.
+    pub fn read(plan: &Plan) -> Result<AccessLists, Vec<(Subject, String)>> {
         let (mut made, mut errors) = (HashMap::<&Access, Arc<AccessList>>::new(), Vec::new());
         let mut lists = AccessLists::default();
-        for (route, access) in
-            plan.routes.iter().filter_map(|route: &plan::Route| Some((route, route.access.as_ref()?)))
-        {
+        for (at, route) in plan.routes.iter().enumerate() {
+            let Some(access) = &route.access else { continue };
             let list = match made.get(access) {
                 Some(list) => list.clone(),
                 None => match AccessList::new(access) {
                     Ok(list) => Arc::new(list),
                     Err(error) => {
-                        errors.push(format!("access of route \"{}\": {error}", route.name));
+                        errors.push((Subject::Route(at), format!("access of route \"{}\": {error}", route.name)));
                         continue;
                     }
                 },

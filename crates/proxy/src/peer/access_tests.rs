@@ -113,12 +113,12 @@ fn errors_name_the_route_the_file_and_the_line() {
     let wrong = plan(&[&format!("allow_files = ['{file}']"), &format!("deny_files = ['{}']", none.display())]);
     let errors = AccessLists::read(&wrong).expect_err("both are wrong");
     assert!(
-        errors[0].starts_with(&format!("access of route \"r0\": {file}:3: \"10.0.0.0/99\" is not a network")),
+        errors[0].1.starts_with(&format!("access of route \"r0\": {file}:3: \"10.0.0.0/99\" is not a network")),
         "{errors:?}"
     );
-    assert!(errors[1].contains("r1") && errors[1].contains("none.txt: No such file"), "{errors:?}");
+    assert!(errors[1].1.contains("r1") && errors[1].1.contains("none.txt: No such file"), "{errors:?}");
     let pipe = plan(&["deny_files = ['/dev/null']"]);
-    assert!(AccessLists::read(&pipe).expect_err("a device")[0].contains("not a regular file"));
+    assert!(AccessLists::read(&pipe).expect_err("a device")[0].1.contains("not a regular file"));
 }
 
 /// `cargo test -p evenkeel-proxy --lib access::tests::measures -- --ignored --nocapture`

@@ -2,7 +2,7 @@
 
 use super::access::AccessLists;
 use super::passwords::users::UserLists;
-use evenkeel_config::Plan;
+use evenkeel_config::{Plan, Subject};
 use std::sync::Arc;
 
 /// Contents of the files of all routes of a plan.
@@ -16,8 +16,8 @@ impl RouteFiles {
     /// Reads the files of the next plan.
     ///
     /// # Errors
-    /// The files that cannot be read and the lines that are wrong.
-    pub fn next(&self, plan: &Plan) -> Result<RouteFiles, Vec<String>> {
+    /// The files that cannot be read and the lines that are wrong, each with its route.
+    pub fn next(&self, plan: &Plan) -> Result<RouteFiles, Vec<(Subject, String)>> {
         match (AccessLists::read(plan), self.users.next(plan)) {
             (Ok(access), Ok(users)) => Ok(RouteFiles { access: access.into(), users: users.into() }),
             (access, users) => Err([access.err(), users.err()].into_iter().flatten().flatten().collect()),

@@ -24,8 +24,8 @@ impl Secured {
     /// TLS settings for `plan`; those that it does not change are shared with `self`.
     ///
     /// # Errors
-    /// A file that the plan names cannot be read or used.
-    pub fn next(&self, plan: &Plan) -> Result<Secured, Problem> {
+    /// Files that the plan names and that cannot be read or used.
+    pub fn next(&self, plan: &Plan) -> Result<Secured, Vec<Problem>> {
         let store = self.store.next(plan)?;
         let mut next = Secured { store: Arc::new(store), ..Secured::default() };
         let is_given = |name: &Arc<str>| self.store.listeners().all(|(other, ..)| other != name);

@@ -88,7 +88,9 @@ fn a_response_is_stapled_while_it_is_good_and_until_its_next_update() {
     store.look_at(until - super::EARLY);
     assert_eq!((stapled(&store), next_update(&store)), (Vec::new(), 0), "nextUpdate");
     // A start with it fails: that is an error of the file.
-    assert!(Store::default().next(&plan(&authority)).is_err_and(|error| error.to_string().contains("not an OCSP")));
+    assert!(
+        Store::default().next(&plan(&authority)).is_err_and(|problems| problems[0].to_string().contains("not an OCSP"))
+    );
     let newer = authority.response("a", "ca", Some('V'), "-ndays 8");
     write(&newer);
     store.look();

@@ -1,21 +1,36 @@
 //! The merge of the plan of the file with the parts of other providers. Pieces that would make the plan impossible are left
-//! out and named: [`pieces`] has them. [`merged`] is the result, and says which of them an error of this machine is about.
+//! out and named.
+//!
+//! 1. [`pieces`]: the pieces of all providers, and the plan that is built of them, which is [`built`] with its errors. An error
+//!    carries its subject as data, so no name is read back from a text.
+//! 2. [`search`]: finds the pieces at fault when an error has no subject, among those that [`unwanted`] lists.
+//! 3. [`merged`]: the result, and the pieces that an error of this machine is about.
 
+#[cfg(test)]
+mod any_piece;
+mod built;
 mod expressions;
 mod merged;
 mod origins;
 mod pieces;
+mod search;
 #[cfg(test)]
 mod tests;
+mod unwanted;
 
-pub use merged::{Impossible, Merged, Unwanted};
+pub use merged::Merged;
 pub use origins::{Kind, Origins};
+pub use search::{Search, Step};
+pub use unwanted::{Impossible, Kept, Unwanted};
 
 use super::parts::{Part, Piece};
+use built::Fault;
+use evenkeel_config::Plan;
 use evenkeel_config::plan::{Mode, Route};
-use evenkeel_config::{Plan, Severity};
-use pieces::{Pieces, Place, nowhere};
+use pieces::{Pieces, nowhere};
+use std::collections::HashSet;
 use std::sync::Arc;
+use unwanted::{Candidates, changed};
 
 /// Returns the pieces of a merged plan that the plan of the file does not have.
 pub fn added(base: &Plan, merged: &Plan) -> Part {
@@ -30,43 +45,75 @@ pub fn added(base: &Plan, merged: &Plan) -> Part {
     }
 }
 
-/// Merges a valid plan with parts of providers, without the pieces that are unwanted.
-pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwanted) -> Merged {
-    let mut pieces = Pieces::of(parts);
-    pieces.leave_out_twins(base);
-    expressions::limit(&mut pieces);
-    for (place, name) in pieces.names() {
-        if let Some(Impossible { why, instead }) = unwanted.get(&(place.0, name)) {
-            let was_there = pieces.stays(place);
-            pieces.leave_out(place, why.clone());
-            if let (true, Some(instead)) = (was_there, instead) {
-                pieces.keep(place.1, instead.clone());
-            }
-        }
-    }
+/// Merges a valid plan with parts of providers, without the pieces that are unwanted. Errors about a piece cost that piece. If
+/// the plan is impossible for a reason that no error attributes, a [`Search`] finds the pieces at fault: first among those that
+/// differ from what is `running`, then among all.
+pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwanted, running: &Plan) -> Merged {
     let is_alone = parts.iter().all(|(_, part)| part.listeners.is_empty() && part.pools.is_empty());
     let own = if is_alone { base.clone() } else { with_listeners(base) };
-    // Each turn leaves out all pieces that were at fault in the one before, so there is a last one.
-    loop {
-        let (outcome, routes) = pieces.build(&own);
-        if let Some(plan) = outcome.plan {
-            return Merged { plan, origins: pieces.origins(), refused: pieces.refused() };
+    let attempt = |unwanted: &Unwanted| {
+        let mut pieces = Pieces::of(parts);
+        pieces.leave_out_twins(base);
+        expressions::limit(&mut pieces);
+        pieces.leave_out_unwanted(unwanted);
+        settle(pieces, &own)
+    };
+    if let Ok(merged) = attempt(unwanted) {
+        return merged;
+    }
+    for running in [Some(running), None] {
+        let listeners = parts.iter().flat_map(|(_, part)| &part.listeners).map(|piece| &piece.value);
+        let routes = parts.iter().flat_map(|(_, part)| &part.routes).map(|piece| &piece.value);
+        let pools = parts.iter().flat_map(|(_, part)| &part.pools).map(|piece| &piece.value);
+        let Some(mut search) = Search::of(changed(Candidates { listeners, routes, pools }, running)) else { continue };
+        let mut step = Step::Try;
+        while step == Step::Try {
+            step = search.learn(attempt(&search.unwanted(unwanted)).map(|_| ()));
         }
-        let errors = outcome.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
-        let faults: Vec<(Place, String)> =
-            errors.filter_map(|error| Some((pieces.place(error, &routes)?, pieces.why(error, &routes)))).collect();
-        if faults.is_empty() {
-            break;
-        }
-        for (place, why) in faults {
-            pieces.leave_out(place, why);
+        if let (Step::Over, Ok(merged)) = (step, attempt(&search.unwanted(unwanted))) {
+            return merged;
         }
     }
-    // What remains cannot be attributed to a piece.
+    // The file alone is possible.
+    let mut pieces = Pieces::of(parts);
     for (place, _) in pieces.names() {
         pieces.leave_out(place, "it cannot be kept together with the configuration file".to_owned());
     }
     Merged { plan: base.clone(), origins: Origins::default(), refused: pieces.refused() }
+}
+
+/// Turns after which all pieces of an error are at fault: only many that are made to depend on each other need more.
+const TURNS_MAX: usize = 16;
+
+/// Builds the plan of pieces, without those that its errors are about. `Err` with an error that is about none.
+fn settle(mut pieces: Pieces, own: &Plan) -> Result<Merged, String> {
+    let mut turn = 0;
+    // Each turn leaves out a piece at least, so there is a last one.
+    loop {
+        turn += 1;
+        let built = pieces.build(own);
+        let (mut gone, mut other) = (HashSet::new(), None);
+        for Fault { places, why } in built.faults() {
+            let Some((at_fault, involved)) = places.split_first() else {
+                other.get_or_insert(why);
+                continue;
+            };
+            // What excludes it may be left out itself: the next turn shows.
+            if turn < TURNS_MAX && involved.iter().any(|place| gone.contains(place)) {
+                continue;
+            }
+            gone.insert(*at_fault);
+            pieces.leave_out(*at_fault, why);
+        }
+        match (built.outcome.plan, other) {
+            (Some(plan), _) => {
+                return Ok(Merged { plan, origins: pieces.origins(), refused: pieces.refused() });
+            }
+            (None, Some(why)) if gone.is_empty() => return Err(why),
+            (None, None) if gone.is_empty() => return Err("the configuration is impossible with it".to_owned()),
+            _ => {}
+        }
+    }
 }
 
 /// The plan with routes that name their listeners: one that is for all is for all of the file. Nothing of others is implied.

@@ -1,9 +1,11 @@
 //! Pieces of all providers, what is wrong with them, and the plan without those that cannot be.
 
+use super::built::Built;
 use super::origins::{Kind, Origins};
+use super::unwanted::{Impossible, Kept, Unwanted};
 use crate::providers::parts::{Part, Piece, Refusal};
 use evenkeel_config::plan::{Action, Listener, Mode, Pool, Respond, Route};
-use evenkeel_config::{Builder, Diagnostic, Outcome, Plan};
+use evenkeel_config::{Builder, Plan};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -20,8 +22,8 @@ pub(super) struct Pieces {
     routes: Vec<(&'static str, Piece<Route>)>,
     pools: Vec<(&'static str, Piece<Arc<Pool>>)>,
     faults: BTreeMap<Place, String>,
-    /// Positions of listeners that stay, as they run, in spite of a fault.
-    kept: BTreeSet<usize>,
+    /// Pieces that stay, as they run, in spite of a fault.
+    kept: BTreeSet<Place>,
 }
 
 impl Pieces {
@@ -51,15 +53,33 @@ impl Pieces {
 
     pub(super) fn leave_out(&mut self, place: Place, why: String) {
         self.faults.entry(place).or_insert(why);
-        if place.0 == Kind::Listener {
-            self.kept.remove(&place.1);
+        self.kept.remove(&place);
+    }
+
+    /// Leaves out unwanted pieces. Those that run stay as they run.
+    pub(super) fn leave_out_unwanted(&mut self, unwanted: &Unwanted) {
+        if unwanted.is_empty() {
+            return;
+        }
+        for (place, name) in self.names() {
+            let Some(Impossible { why, instead }) = unwanted.get(&(place.0, name)) else { continue };
+            let was_there = self.stays(place);
+            self.leave_out(place, why.clone());
+            if let (true, Some(instead)) = (was_there, instead) {
+                self.keep(place, instead.clone());
+            }
         }
     }
 
-    /// Keeps a listener as it runs, in place of the one that cannot be.
-    pub(super) fn keep(&mut self, at: usize, instead: Arc<Listener>) {
-        self.listeners[at].1.value = instead;
-        self.kept.insert(at);
+    /// Keeps a piece as it runs, in place of the new one.
+    fn keep(&mut self, place: Place, instead: Kept) {
+        match (place, instead) {
+            ((Kind::Listener, at), Kept::Listener(listener)) => self.listeners[at].1.value = listener,
+            ((Kind::Route, at), Kept::Route(route)) => self.routes[at].1.value = *route,
+            ((Kind::Pool, at), Kept::Pool(pool)) => self.pools[at].1.value = pool,
+            _ => return,
+        }
+        self.kept.insert(place);
     }
 
     /// Leaves out pieces whose name the file, or a piece before them, has.
@@ -85,7 +105,7 @@ impl Pieces {
     }
 
     pub(super) fn stays(&self, place: Place) -> bool {
-        !self.faults.contains_key(&place) || (place.0 == Kind::Listener && self.kept.contains(&place.1))
+        !self.faults.contains_key(&place) || self.kept.contains(&place)
     }
 
     fn listeners(&self) -> impl Iterator<Item = &(&'static str, Piece<Arc<Listener>>)> {
@@ -135,12 +155,15 @@ impl Pieces {
         idle.map(rest).collect()
     }
 
-    /// The plan with all pieces that are not left out; and the piece of each route of its text, `None` for those of the file
-    /// and for [`rests`](Self::rests).
-    pub(super) fn build(&self, base: &Plan) -> (Outcome, Vec<Option<usize>>) {
+    /// The plan with all pieces that are not left out.
+    pub(super) fn build(&self, base: &Plan) -> Built {
         let mut builder = Builder::from(base.clone());
-        for (_, piece) in self.listeners() {
-            builder = builder.listener(piece.value.clone());
+        let mut listeners = vec![None; base.listeners.len()];
+        for (at, (_, piece)) in self.listeners.iter().enumerate() {
+            if self.stays((Kind::Listener, at)) {
+                listeners.push(Some(at));
+                builder = builder.listener(piece.value.clone());
+            }
         }
         let mut routes = vec![None; base.routes.len()];
         let placed = self.routes();
@@ -150,51 +173,19 @@ impl Pieces {
             builder = builder.route(route.into_owned());
         }
         for (_, piece) in rests {
-            routes.push(None);
             builder = builder.route(piece.value);
         }
+        let mut pools = vec![None; base.pools.len()];
         for (at, (_, piece)) in self.pools.iter().enumerate() {
             if self.stays((Kind::Pool, at)) {
+                pools.push(Some(at));
                 builder = builder.pool(piece.value.clone());
             }
         }
-        let (builder, written) = builder.written_routes();
-        (builder.build(NAME), written.into_iter().map(|at| routes[at]).collect())
+        Built { outcome: builder.build(NAME), listeners, routes, pools }
     }
 
-    /// Piece that an error is about.
-    pub(super) fn place(&self, error: &Diagnostic, routes: &[Option<usize>]) -> Option<Place> {
-        let spots = std::iter::once(&error.at).chain(error.related.iter().map(|(_, spot)| spot));
-        // Of two that exclude each other, the error is at the second one, and the first may be the only piece.
-        spots.filter_map(|spot| self.place_of(spot.path.as_deref()?, routes)).next()
-    }
-
-    /// Message of an error about a piece, with the place in the file that it excludes.
-    pub(super) fn why(&self, error: &Diagnostic, routes: &[Option<usize>]) -> String {
-        let mut others = error.related.iter().filter_map(|(_, spot)| spot.path.as_deref());
-        let of_file = others.find(|path| self.place_of(path, routes).is_none());
-        match of_file {
-            Some(path) => format!("{} (in the file: {path})", error.message),
-            None => error.message.clone(),
-        }
-    }
-
-    fn place_of(&self, path: &str, routes: &[Option<usize>]) -> Option<Place> {
-        if let Some(rest) = path.strip_prefix("route[") {
-            let index: usize = rest.split(']').next()?.parse().ok()?;
-            return Some((Kind::Route, routes.get(index).copied()??));
-        }
-        let (kind, rest) = [("listener.", Kind::Listener), ("pool.", Kind::Pool)]
-            .into_iter()
-            .find_map(|(prefix, kind)| Some((kind, path.strip_prefix(prefix)?)))?;
-        let name = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split('"').next()?,
-            None => rest.split(['.', '[']).next()?,
-        };
-        let found = self.names().into_iter().find(|(place, of)| place.0 == kind && **of == *name);
-        found.map(|(place, _)| place).filter(|place| self.stays(*place))
-    }
-
+    /// Provider and object that a piece comes from.
     fn describe(&self, (kind, at): Place) -> (&'static str, &Arc<str>) {
         match kind {
             Kind::Listener => (self.listeners[at].0, &self.listeners[at].1.of),

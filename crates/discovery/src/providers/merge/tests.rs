@@ -1,9 +1,9 @@
 //! Parts beside a file: what is left out, what stays, and which piece is blamed.
 
 use super::*;
-use evenkeel_config::parse_str;
 use evenkeel_config::plan::{Action, Listener, Pool};
 use evenkeel_config::plan::{Endpoint, Expected, HostPattern, Match};
+use evenkeel_config::{Subject, parse_str};
 
 const FILE: &str = r#"
     [listener.web]
@@ -43,7 +43,7 @@ fn part(hosts: &[&str]) -> Part {
 }
 
 fn merged(base: &Plan, part: Part) -> Merged {
-    merge(base, &[("kubernetes", Arc::new(part))], &Unwanted::new())
+    merge(base, &[("kubernetes", Arc::new(part))], &Unwanted::new(), base)
 }
 
 fn refused(merged: &Merged) -> Vec<String> {
@@ -117,7 +117,7 @@ fn a_listener_of_the_file_leads_to_no_pool_of_others() {
     let merged = merged(&base, Part { listeners: Vec::new(), ..part(&["a.example"]) });
     let routes: Vec<String> = merged.plan.routes_on("web").map(|route| route.action.to_string()).collect();
     assert_eq!(routes, ["respond 404"]);
-    assert_eq!(merge(&base, &[], &Unwanted::new()).plan, base);
+    assert_eq!(merge(&base, &[], &Unwanted::new(), &base).plan, base);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn a_file_without_listeners_is_a_plan_and_what_others_add_is_served() {
 }
 
 /// The pieces that an error is blamed on, with the reason.
-fn blamed(merged: &Merged, text: &str, running: &Plan) -> Vec<String> {
+fn blamed(merged: &Merged, subjects: &[Subject], running: &Plan) -> Vec<String> {
     let mut unwanted = Unwanted::new();
-    assert_ne!(merged.blame(text, running, &mut unwanted), unwanted.is_empty());
+    assert_ne!(merged.blame(subjects, "in use", running, &mut unwanted), unwanted.is_empty());
     let mut all: Vec<_> =
         unwanted.iter().map(|((kind, name), fault)| format!("{} {name}: {}", kind.word(), fault.why)).collect();
     all.sort();
@@ -154,17 +154,38 @@ fn blamed(merged: &Merged, text: &str, running: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn an_error_of_the_machine_is_blamed_on_what_it_names_else_on_what_is_new() {
+fn an_error_of_the_machine_is_blamed_on_its_subjects_of_providers() {
     let base = base(FILE);
     let merged = merged(&base, part(&["a.example"]));
-    let text = "error: listener \"gateway\": in use\nhelp: choose another\nerror: pool \"web\": gone\n";
-    assert_eq!(blamed(&merged, text, &base), ["listener gateway: listener \"gateway\": in use"]);
-    let none: [&str; 0] = [];
-    assert_eq!(blamed(&merged, "listener \"gate\": in use", &merged.plan), none);
-    let all = blamed(&merged, "no such\nthing", &base);
-    let new = ["listener gateway: no such thing", "pool shop: no such thing", "route a.example: no such thing"];
-    assert_eq!(all, new);
-    assert_eq!(blamed(&merged, "no such thing", &merged.plan), none);
+    let (gateway, web) = (Subject::Listener(1), Subject::Listener(0));
+    assert_eq!(blamed(&merged, &[web, gateway], &base), ["listener gateway: in use"]);
+    assert_eq!(
+        blamed(&merged, &[Subject::Pool(1), Subject::Route(1)], &base),
+        ["pool shop: in use", "route a.example: in use"]
+    );
+    assert_eq!(blamed(&merged, &[web, Subject::Pool(7)], &base), [""; 0]);
+}
+
+#[test]
+fn an_error_without_a_subject_is_searched_among_what_does_not_run() {
+    let base = base(FILE);
+    let next = [("kubernetes", Arc::new(part(&["a.example", "b.example"])))];
+    let before = merged(&base, part(&["a.example"]));
+    let all = merge(&base, &next, &Unwanted::new(), &before.plan);
+    assert!(all.search(&all.plan).is_none());
+    let mut search = all.search(&before.plan).expect("a route is new");
+    let mut tried = Vec::new();
+    let mut step = Step::Try;
+    while step == Step::Try {
+        let plan = merge(&base, &next, &search.unwanted(&Unwanted::new()), &before.plan).plan;
+        tried.push(plan.routes_on("gateway").map(|route| route.name.to_string()).collect::<Vec<_>>().join(" "));
+        let is_bad = plan.routes_on("gateway").any(|route| *route.name == *"b.example");
+        step = search.learn(if is_bad { Err("no such thing".to_owned()) } else { Ok(()) });
+    }
+    assert_eq!((step, &*tried), (Step::Over, &["a.example".to_owned(), "a.example b.example".to_owned()][..]));
+    let without = merge(&base, &next, &search.unwanted(&Unwanted::new()), &before.plan);
+    assert_eq!(refused(&without), ["b.example: no such thing"]);
+    assert_eq!(without.plan, before.plan);
 }
 
 /// A part with another listener, at which all routes are, too.
@@ -210,21 +231,57 @@ fn a_listener_that_cannot_be_as_it_should_stays_as_it_runs() {
     let running = merged(&base, part_of_two(8091)).plan;
     let next = [("kubernetes", Arc::new(part_of_two(8092)))];
     let mut unwanted = Unwanted::new();
-    let text = "error: listener \"other\": cannot listen on 127.0.0.1:8092";
-    assert!(merge(&base, &next, &unwanted).blame(text, &running, &mut unwanted));
-    let kept = merge(&base, &next, &unwanted);
-    assert_eq!(refused(&kept), ["Gateway other: listener \"other\": cannot listen on 127.0.0.1:8092"]);
+    let (other, why) = ([Subject::Listener(2)], "cannot listen on 127.0.0.1:8092");
+    assert!(merge(&base, &next, &unwanted, &running).blame(&other, why, &running, &mut unwanted));
+    let kept = merge(&base, &next, &unwanted, &running);
+    assert_eq!(refused(&kept), ["Gateway other: cannot listen on 127.0.0.1:8092"]);
     assert_eq!(kept.plan, running);
     // As it runs it is no longer possible either.
-    assert!(kept.blame(text, &running, &mut unwanted));
-    let without = merge(&base, &next, &unwanted);
+    assert!(kept.blame(&other, why, &running, &mut unwanted));
+    let without = merge(&base, &next, &unwanted, &running);
     assert_eq!((without.plan.listener("other"), refused(&without).len()), (None, 1));
-    assert!(!without.blame(text, &without.plan, &mut unwanted));
+    assert!(!without.blame(&other, why, &without.plan, &mut unwanted));
     // The file has that address now.
     unwanted.clear();
-    merge(&base, &next, &unwanted).blame(text, &running, &mut unwanted);
+    merge(&base, &next, &unwanted, &running).blame(&other, why, &running, &mut unwanted);
     let file = self::base(&FILE.replace("8080", "8091"));
-    assert_eq!(merge(&file, &next, &unwanted).plan.listener("other"), None);
+    assert_eq!(merge(&file, &next, &unwanted, &running).plan.listener("other"), None);
+}
+
+#[test]
+fn a_route_between_two_that_both_exclude_it_costs_neither() {
+    let mut part = part(&["a.example", "b.example", "c.example"]);
+    let hosts = ["a.example", "c.example"].map(|host| HostPattern::Exact(host.to_owned()));
+    part.routes[1].value.matching.hosts = hosts.to_vec();
+    let merged = merged(&base(FILE), part);
+    assert_eq!(refused(&merged).len(), 1, "{:?}", refused(&merged));
+    let names: Vec<_> = merged.plan.routes_on("gateway").map(|route| route.name.to_string()).collect();
+    assert_eq!(names, ["a.example", "c.example"]);
+}
+
+/// A pool of the file that takes requests only, which a route of a provider leads sessions to: the error is about the file's
+/// pool, and names no piece.
+#[test]
+fn an_error_that_names_no_piece_costs_the_piece_that_is_found_by_search() {
+    let base =
+        base(&FILE.replace("[pool.web]", "[pool.web]\nsticky = { secret = 'a secret of the file, 32 characters' }"));
+    let hosts: Vec<String> = (0..40).map(|n| format!("{n}.example")).collect();
+    let mut part = part(&hosts.iter().map(|host| &**host).collect::<Vec<_>>());
+    let mut sessions = Listener::new("sessions", ([127, 0, 0, 1], 8091).into());
+    sessions.mode = Mode::Tcp;
+    part.listeners.push(Piece::new(&"Gateway bad".into(), Arc::new(sessions)));
+    let bad = Route {
+        name: "bad".into(),
+        listeners: vec!["sessions".into()],
+        ..Route::to(base.pool("web").expect("it has one"))
+    };
+    part.routes.insert(20, Piece::new(&"TCPRoute bad".into(), bad));
+    let merged = merged(&base, part);
+    let refused = refused(&merged);
+    assert!(refused.iter().any(|text| text.starts_with("TCPRoute bad: a TCP session has no cookie")), "{refused:?}");
+    assert!(refused.len() <= 2 && refused.iter().all(|text| text.contains("bad")), "{refused:?}");
+    assert_eq!(merged.plan.routes_on("gateway").count(), 40);
+    assert_eq!(merged.plan.routes_on("web").count(), 1);
 }
 
 /// 2,048 expressions of one route took up to 1.6 GiB, and ten seconds of every reload.

@@ -49,6 +49,8 @@ struct Accepted<T> {
     bytes: Vec<u8>,
     value: Arc<T>,
     since: Instant,
+    /// Fields that protect, and are not kept.
+    noted: BTreeSet<&'static str>,
 }
 
 impl<T> Default for Store<T> {
@@ -110,6 +112,12 @@ impl Catalog {
     /// Names by which the endpoints of clusters are assigned.
     pub fn assigned(&self) -> BTreeSet<String> {
         self.clusters.all.values().filter_map(|accepted| accepted.value.assigned.clone()).collect()
+    }
+
+    /// Protections of resources that are not kept, a line for each resource.
+    pub fn noted(&self) -> Vec<String> {
+        let (listeners, routes) = (self.listeners.noted("Listener"), self.routes.noted("RouteConfiguration"));
+        listeners.chain(routes).chain(self.clusters.noted("Cluster")).collect()
     }
 
     /// Resources that are in use.
@@ -274,7 +282,8 @@ impl<T: PartialEq> Store<T> {
         }
         let there = self.all.get(&name);
         if let Some(there) = there.filter(|there| there.bytes == bytes) {
-            return Ok((name, Accepted { bytes: bytes.to_vec(), value: there.value.clone(), since: there.since }));
+            let (value, noted) = (there.value.clone(), there.noted.clone());
+            return Ok((name, Accepted { bytes: bytes.to_vec(), value, since: there.since, noted }));
         }
         let value = match read(&node) {
             Ok(value) => value,
@@ -285,10 +294,21 @@ impl<T: PartialEq> Store<T> {
         if !unread.is_empty() {
             return Err((name, format!("not supported here: {}", unread.join(", "))));
         }
+        let mut noted = BTreeSet::new();
+        node.noted(&mut noted);
         // Other bytes may mean the same.
         let value =
             there.filter(|there| *there.value == value).map_or_else(|| Arc::new(value), |there| there.value.clone());
-        Ok((name, Accepted { bytes: bytes.to_vec(), value, since: now }))
+        Ok((name, Accepted { bytes: bytes.to_vec(), value, since: now, noted }))
+    }
+
+    /// Resources with protections that are not kept, each with their fields.
+    fn noted(&self, kind: &str) -> impl Iterator<Item = String> {
+        let all = self.all.iter().filter(|(_, accepted)| !accepted.noted.is_empty());
+        all.map(move |(name, accepted)| {
+            let fields: Vec<&str> = accepted.noted.iter().copied().collect();
+            format!("{kind} {name}: protection that is not kept: {}", fields.join(", "))
+        })
     }
 
     /// Since when resources wait to be used.
@@ -420,7 +440,7 @@ mod tests {
         let (part, _) = part(world.catalog.in_use());
         let providers = Providers { xds: Some(XdsProvider::default()), kubernetes: None };
         let base = Plan::builder().providers(providers).build("test").plan.expect("an empty plan");
-        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &Unwanted::new());
+        let merged = merge(&base, &[("xds", Arc::new(part.clone()))], &Unwanted::new(), &base);
         let shown = |route: &Route| {
             let of = merged.origins.of(merge::Kind::Route, &route.name).expect("it is of the provider");
             format!("{} {}", of.trim_start_matches("xds: "), route.action)

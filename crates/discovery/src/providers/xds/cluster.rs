@@ -2,6 +2,7 @@
 
 use super::checks::{health, outlier};
 use super::names;
+use super::spelling;
 use super::tls::with_endpoints;
 use super::wire::Node;
 use crate::xds::assignment::{Assigned, Hosts, list_of};
@@ -165,6 +166,7 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     }
     if let Some(http) = http {
         http.wrapped("max_headers_count");
+        spelling::of_fields(http)?;
         if let Some(idle) = http.duration("idle_timeout") {
             pool.timeouts.upstream_idle = if idle.is_zero() { DAY } else { idle.min(DAY) };
         }

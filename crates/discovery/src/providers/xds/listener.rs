@@ -5,6 +5,7 @@ use super::cluster::from_here;
 use super::matching::host;
 use super::names;
 use super::route::RouteConfiguration;
+use super::spelling;
 use super::tls::with_clients;
 use super::wire::Node;
 use crate::entries::address;
@@ -193,6 +194,7 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
             return Err(format!("{name}: {why}"));
         }
     }
+    spelling::of_requests(node)?;
     for filter in node.nodes("http_filters") {
         http_filter(filter).map_err(|why| format!("http_filters: {why}"))?;
     }
@@ -277,6 +279,7 @@ mod tests {
     use super::super::testing::encoded;
     use super::*;
     use serde_json::{Value, json};
+    use std::collections::BTreeSet;
 
     fn read(json: &Value) -> Result<ListenerResource, String> {
         let bytes = encoded(&LISTENER, json);
@@ -353,6 +356,39 @@ mod tests {
     }
 
     #[test]
+    fn protection_that_is_not_kept_is_noted_if_it_is_set() {
+        let noted = |settings: &[(&str, Value)]| {
+            let mut chain = json!({ "filters": [manager("web")] });
+            for (key, value) in settings {
+                chain["filters"][0]["typed_config"][*key] = value.clone();
+            }
+            let bytes = encoded(&LISTENER, &listener(json!([chain])));
+            let node = Node::of(&bytes, &LISTENER).expect("a message");
+            ListenerResource::of(&node).expect("it can be kept");
+            let (mut unread, mut all) = (Vec::new(), BTreeSet::new());
+            node.unread("", &mut unread);
+            node.noted(&mut all);
+            assert_eq!(unread, [""; 0]);
+            all.into_iter().collect::<Vec<_>>().join(", ")
+        };
+        // Istio sets the first two everywhere.
+        assert_eq!(
+            noted(&[("normalize_path", json!("\u{8}\u{1}")), ("merge_slashes", json!(true))]),
+            "merge_slashes, normalize_path"
+        );
+        assert_eq!(noted(&[("path_with_escaped_slashes_action", json!(4))]), "path_with_escaped_slashes_action");
+        let options = json!({ "headers_with_underscores_action": 2 });
+        assert_eq!(noted(&[("common_http_protocol_options", options)]), "headers_with_underscores_action");
+        let none = [
+            ("normalize_path", json!({})),
+            ("merge_slashes", json!(false)),
+            ("path_with_escaped_slashes_action", json!(1)),
+            ("server_name", json!("x")),
+        ];
+        assert_eq!(noted(&none), "");
+    }
+
+    #[test]
     fn listeners_that_the_plan_cannot_have_are_refused_with_the_field() {
         let with = |key: &str, value: Value| {
             let mut chain = json!({ "filters": [manager("web")] });
@@ -389,6 +425,11 @@ mod tests {
                 "\"lua\" is not kept",
             ),
             (with("xff_num_trusted_hops", json!(1)), "xff_num_trusted_hops"),
+            (with("path_with_escaped_slashes_action", json!(2)), "path_with_escaped_slashes_action: REJECT_REQUEST"),
+            (
+                with("common_http_protocol_options", json!({ "headers_with_underscores_action": 1 })),
+                "headers_with_underscores_action: REJECT_REQUEST",
+            ),
             (with("local_reply_config", json!({})), "filter_chains.filters.typed_config.local_reply_config"),
             (with("upgrade_configs", json!([{ "upgrade_type": "CONNECT" }])), "\"CONNECT\" is not forwarded"),
         ] {

@@ -3,7 +3,7 @@
 //!
 //! 1. [`wire`] reads a resource as a tree of the fields that [`schema`] names. What is not read of it is refused.
 //! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], [`action`], [`headers`],
-//!    [`retry`], [`checks`] and [`tls`] their parts, [`order`] the order of routes, [`names`] their names.
+//!    [`retry`], [`checks`], [`spelling`] and [`tls`] their parts, [`order`] the order of routes, [`names`] their names.
 //! 3. [`catalog`]: which resources were accepted, and which are in use.
 //! 4. [`plan`]: those in use, as a part of the plan.
 
@@ -20,6 +20,7 @@ mod plan;
 mod retry;
 mod route;
 mod schema;
+mod spelling;
 #[cfg(test)]
 mod testing;
 mod tls;
@@ -123,9 +124,15 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsSer
     ads.attach(&consumer, provider.delta);
     let mut settled = contribution.settled();
     let mut subscriptions = BTreeMap::new();
-    let (mut has_put, mut notes) = (false, Vec::new());
+    let (mut has_put, mut notes, mut unkept) = (false, Vec::new(), Vec::new());
     loop {
         contribution.note(lock(&resources.logged).lost.clone());
+        let noted = lock(&resources.catalog).noted();
+        if noted != unkept {
+            noted.iter().filter(|note| !unkept.contains(*note)).for_each(|note| tracing::warn!("{note}"));
+            unkept.clone_from(&noted);
+            contribution.warn(noted);
+        }
         let (changed, due) = advance(&resources, &ads, &mut subscriptions);
         if (changed || !has_put) && lock(&resources.catalog).is_complete(Instant::now()) {
             let (part, noted) = plan::part(lock(&resources.catalog).in_use());

@@ -46,7 +46,14 @@ impl RouteConfiguration {
     /// The field that cannot be kept, with its place.
     pub fn of(node: &Node<'_>) -> Result<RouteConfiguration, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
-        let changes = Changes::of(node)?;
+        let mut changes = Changes::of(node)?;
+        // No client of such a listener is internal: it has no proxies in front that it trusts.
+        let internal: Vec<Arc<str>> = node.texts("internal_only_headers").map(Arc::from).collect();
+        for field in &internal {
+            if !changes.request.remove.iter().any(|other| other.eq_ignore_ascii_case(field)) {
+                changes.request.remove.push(field.clone());
+            }
+        }
         let specific_wins = node.flag("most_specific_header_mutations_wins");
         let mirrors: Vec<_> = node.nodes("request_mirror_policies").collect();
         let mut hosts = Vec::new();
@@ -55,6 +62,13 @@ impl RouteConfiguration {
             let read = virtual_host(host, &changes, specific_wins, &mirrors);
             let place = format!("virtual_hosts {:?}", host.text("name").unwrap_or_default());
             let read = read.map_err(|why| format!("{place}: {why}"))?;
+            if let Some(field) =
+                read.matched().find(|name| internal.iter().any(|field| field.eq_ignore_ascii_case(name)))
+            {
+                return Err(format!(
+                    "{place}: a route matches the field {field:?}, which internal_only_headers removes before that"
+                ));
+            }
             if !names.insert(read.name.clone()) {
                 return Err(format!("{place}: the name is there twice"));
             }
@@ -91,6 +105,14 @@ impl Acting {
 }
 
 impl VirtualHost {
+    /// Names of the fields that routes match.
+    fn matched(&self) -> impl Iterator<Item = &str> {
+        self.routes.iter().flat_map(|route| {
+            let Match { criteria, not, .. } = &route.matching;
+            criteria.headers.iter().chain(&not.headers).map(|(name, _)| &**name)
+        })
+    }
+
     /// True if some route takes all requests.
     pub fn takes_all(&self) -> bool {
         self.routes.iter().any(|route| route.matching == Match::all())
@@ -193,6 +215,20 @@ mod tests {
 
     fn one(json: &Value) -> PlannedRoute {
         read(json).expect("it can be kept").hosts[0].routes[0].clone()
+    }
+
+    #[test]
+    fn internal_only_fields_are_removed_before_others_are_added_and_no_route_matches_them() {
+        let mut json = route(json!({ "cluster": "web" }));
+        json["internal_only_headers"] = json!(["x-internal", "X-Tenant"]);
+        json["request_headers_to_remove"] = json!(["x-tenant"]);
+        let removed: Vec<String> =
+            one(&json).acting.route.request_headers.remove.iter().map(ToString::to_string).collect();
+        assert_eq!(removed, ["x-tenant", "x-internal"]);
+        let headers = json!([{ "name": "X-Internal", "exact_match": "1" }]);
+        json["virtual_hosts"][0]["routes"][0]["match"]["headers"] = headers;
+        let why = read(&json).expect_err("a stranger would choose the route");
+        assert!(why.contains("internal_only_headers removes"), "{why}");
     }
 
     fn planned(json: &Value) -> Route {

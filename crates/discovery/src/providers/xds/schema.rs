@@ -3,7 +3,8 @@
 //!
 //! The tables name every field, also those that cannot be kept, so that a refusal names what it refuses. Fields are `kept`
 //! if the translation reads them: one that it does not read, for what it stands beside, is refused too. Fields that are
-//! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway.
+//! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway. Those that are `noted` protect clients or
+//! endpoints, and are not kept: the resource is used, and the log and the status name them once for each resource.
 
 use Kind::{Any, Float, Number, Of, Raw, Text};
 
@@ -34,6 +35,8 @@ pub enum Kind {
     /// `google.protobuf.Any`, of a type of [`EXTENSIONS`].
     Any,
     Ignored,
+    /// Protection that is not kept. Counts if it is set: to another number than 0, or to a message that is not empty.
+    Noted,
     Refused,
 }
 
@@ -45,6 +48,7 @@ macro_rules! messages {
     };
     (@ kept $($kind:tt)*) => { $($kind)* };
     (@ ignored) => { Kind::Ignored };
+    (@ noted) => { Kind::Noted };
     (@ refused) => { Kind::Refused };
 }
 
@@ -107,19 +111,20 @@ messages! {
             16 forward_client_cert_details Number, 19 xff_num_trusted_hops Number,
             23 upgrade_configs Of(&UPGRADE_CONFIG), 24 stream_idle_timeout Of(&DURATION),
             29 max_request_headers_kb Of(&WRAPPED),
-            35 common_http_protocol_options Of(&HTTP_OPTIONS), 41 request_headers_timeout Of(&DURATION);
+            35 common_http_protocol_options Of(&HTTP_OPTIONS), 41 request_headers_timeout Of(&DURATION),
+            45 path_with_escaped_slashes_action Number;
         ignored: 2 stat_prefix, 6 add_user_agent, 7 tracing, 8 http_protocol_options, 10 server_name,
             12 drain_timeout, 13 access_log, 14 use_remote_address, 15 generate_request_id,
             17 set_current_client_cert_details, 18 proxy_100_continue,
             20 represent_ipv4_remote_address_as_ipv4_mapped_ipv6, 25 internal_address_config,
-            26 delayed_close_timeout, 28 request_timeout, 30 normalize_path, 32 preserve_external_request_id, 33 merge_slashes,
-            34 server_header_transformation, 36 request_id_extension, 37 always_set_request_id_in_response,
+            26 delayed_close_timeout, 32 preserve_external_request_id, 34 server_header_transformation, 36 request_id_extension, 37 always_set_request_id_in_response,
             39 strip_matching_host_port, 40 stream_error_on_invalid_http_message, 42 strip_any_host_port,
-            43 path_normalization_options, 44 http3_protocol_options, 45 path_with_escaped_slashes_action,
+            44 http3_protocol_options,
             47 strip_trailing_host_dot, 48 scheme_header_transformation, 49 proxy_status_config,
             51 append_x_forwarded_port, 54 access_log_flush_interval, 55 flush_access_log_on_new_request,
             56 access_log_options, 57 append_local_overload, 58 http1_safe_max_connection_duration,
             59 stream_flush_timeout, 62 drain_timeout_jitter, 63 record_route_resolution_stats;
+        noted: 28 request_timeout, 30 normalize_path, 33 merge_slashes, 43 path_normalization_options;
         refused: 21 skip_xff_append, 22 via, 31 scoped_routes, 38 local_reply_config,
             46 original_ip_detection_extensions, 50 typed_header_validation_config,
             52 early_header_mutation_extensions, 53 add_proxy_protocol_connection_state,
@@ -141,8 +146,9 @@ messages! {
         kept: 1 upgrade_type Text, 2 filters Of(&HTTP_FILTER), 3 enabled Of(&WRAPPED);
     }
     HTTP_OPTIONS {
-        kept: 1 idle_timeout Of(&DURATION), 2 max_headers_count Of(&WRAPPED);
-        ignored: 5 headers_with_underscores_action, 6 max_requests_per_connection, 7 max_response_headers_kb,
+        kept: 1 idle_timeout Of(&DURATION), 2 max_headers_count Of(&WRAPPED),
+            5 headers_with_underscores_action Number;
+        ignored: 6 max_requests_per_connection, 7 max_response_headers_kb,
             8 max_connection_duration_jitter;
         refused: 3 max_connection_duration, 4 max_stream_duration;
     }
@@ -159,9 +165,10 @@ messages! {
     }
     TCP_PROXY {
         kept: 2 cluster Text, 8 idle_timeout Of(&DURATION), 10 weighted_clusters Of(&TCP_CLUSTERS);
-        ignored: 1 stat_prefix, 3 downstream_idle_timeout, 4 upstream_idle_timeout, 5 access_log,
+        ignored: 1 stat_prefix, 5 access_log,
             7 max_connect_attempts, 15 access_log_flush_interval, 16 flush_access_log_on_connected,
             17 access_log_options, 18 backoff_options, 24 check_drain_close;
+        noted: 3 downstream_idle_timeout, 4 upstream_idle_timeout;
         refused: 9 metadata_match, 11 hash_policy, 12 tunneling_config, 13 max_downstream_connection_duration,
             14 on_demand, 19 proxy_protocol_tlvs, 20 max_downstream_connection_duration_jitter_percentage,
             21 upstream_connect_mode, 22 max_early_data_bytes, 23 proxy_protocol_tlv_merge_policy;
@@ -179,13 +186,15 @@ messages! {
     DOWNSTREAM_TLS {
         kept: 1 common_tls_context Of(&COMMON_TLS), 2 require_client_certificate Of(&WRAPPED),
             3 require_sni Of(&WRAPPED);
-        ignored: 6 session_timeout, 7 disable_stateless_session_resumption, 8 ocsp_staple_policy,
-            9 full_scan_certs_on_sni_mismatch, 10 disable_stateful_session_resumption, 11 prefer_client_ciphers;
+        ignored: 9 full_scan_certs_on_sni_mismatch, 11 prefer_client_ciphers;
+        noted: 6 session_timeout, 7 disable_stateless_session_resumption, 8 ocsp_staple_policy,
+            10 disable_stateful_session_resumption;
         refused: 4 session_ticket_keys, 5 session_ticket_keys_sds_secret_config;
     }
     UPSTREAM_TLS {
         kept: 1 common_tls_context Of(&COMMON_TLS), 2 sni Text, 6 auto_host_sni Number;
-        ignored: 3 allow_renegotiation, 4 max_session_keys, 5 enforce_rsa_key_usage;
+        ignored: 3 allow_renegotiation, 4 max_session_keys;
+        noted: 5 enforce_rsa_key_usage;
         refused: 7 auto_sni_san_validation;
     }
     COMMON_TLS {
@@ -207,14 +216,15 @@ messages! {
     VALIDATION {
         kept: 1 trusted_ca Of(&DATA_SOURCE), 7 crl Of(&DATA_SOURCE), 10 trust_chain_verification Number,
             17 system_root_certs Of(&EMPTY);
-        ignored: 11 watched_directory, 16 max_verify_depth, 18 suppress_client_ca_list;
+        ignored: 11 watched_directory, 18 suppress_client_ca_list;
+        noted: 16 max_verify_depth;
         refused: 2 verify_certificate_hash, 3 verify_certificate_spki, 6 require_signed_certificate_timestamp,
             8 allow_expired_certificate, 9 match_subject_alt_names, 12 custom_validator_config,
             13 ca_certificate_provider_instance, 14 only_verify_leaf_cert_crl, 15 match_typed_subject_alt_names;
     }
     TLS_PARAMETERS {
         kept: 1 tls_minimum_protocol_version Number;
-        ignored: 3 cipher_suites, 4 ecdh_curves, 5 signature_algorithms;
+        noted: 3 cipher_suites, 4 ecdh_curves, 5 signature_algorithms;
         refused: 2 tls_maximum_protocol_version, 6 compliance_policies;
     }
     DATA_SOURCE {
@@ -235,11 +245,11 @@ messages! {
         refused: 4 named_port, 5 resolver_name, 7 network_namespace_filepath;
     }
     ROUTE_CONFIGURATION {
-        kept: 1 name Text, 2 virtual_hosts Of(&VIRTUAL_HOST), 4 response_headers_to_add Of(&HEADER_OPTION),
+        kept: 1 name Text, 2 virtual_hosts Of(&VIRTUAL_HOST), 3 internal_only_headers Text, 4 response_headers_to_add Of(&HEADER_OPTION),
             5 response_headers_to_remove Text, 6 request_headers_to_add Of(&HEADER_OPTION),
             8 request_headers_to_remove Text, 13 request_mirror_policies Of(&MIRROR_POLICY),
             10 most_specific_header_mutations_wins Number;
-        ignored: 3 internal_only_headers, 7 validate_clusters,
+        ignored: 7 validate_clusters,
             11 max_direct_response_body_size_bytes, 14 ignore_port_in_host_matching, 17 metadata;
         refused: 9 vhds, 12 cluster_specifier_plugins, 15 ignore_path_parameters_in_path_matching,
             16 typed_per_filter_config, 18 vhost_header, 19 route_specifiers;
@@ -486,7 +496,8 @@ messages! {
     }
     THRESHOLDS {
         kept: 1 priority Number, 3 max_pending_requests Of(&WRAPPED), 4 max_requests Of(&WRAPPED);
-        ignored: 2 max_connections, 5 max_retries, 6 track_remaining, 7 max_connection_pools, 8 retry_budget;
+        ignored: 6 track_remaining, 7 max_connection_pools;
+        noted: 2 max_connections, 5 max_retries, 8 retry_budget;
     }
     ANY_ENTRY {
         kept: 1 key Text, 2 value Any;
@@ -494,7 +505,8 @@ messages! {
     UPSTREAM_HTTP {
         kept: 1 common_http_protocol_options Of(&HTTP_OPTIONS), 3 explicit_http_config Of(&EXPLICIT_HTTP),
             5 auto_config Of(&EMPTY);
-        ignored: 2 upstream_http_protocol_options, 7 header_validation_config;
+        ignored: 2 upstream_http_protocol_options;
+        noted: 7 header_validation_config;
         refused: 4 use_downstream_protocol_config, 6 http_filters, 8 outlier_detection,
             9 request_mirror_policies, 10 hash_policy, 11 retry_policy;
     }

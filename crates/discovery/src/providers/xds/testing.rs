@@ -26,7 +26,7 @@ fn put(field: &Field, value: &Value, out: &mut Vec<u8>) {
             return out.extend(value.as_f64().expect("a number").to_le_bytes());
         }
         // Those that are not read may be anything.
-        (Kind::Number | Kind::Ignored | Kind::Refused, Value::Number(_) | Value::Bool(_)) => {
+        (Kind::Number | Kind::Ignored | Kind::Noted | Kind::Refused, Value::Number(_) | Value::Bool(_)) => {
             encode_key(field.tag, WireType::Varint, out);
             return encode_varint(value.as_u64().unwrap_or_else(|| u64::from(value == true)), out);
         }

@@ -3,7 +3,8 @@
 
 use super::schema::{EXTENSIONS, Kind, Message};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Values in a resource, at most: a message of two bytes for each would take twenty times its size in memory.
@@ -19,6 +20,8 @@ pub struct Node<'a> {
     values: Vec<(&'static str, Value<'a>)>,
     /// Fields that were read, or may be ignored.
     read: Cell<u128>,
+    /// Protections that the translation has read, and does not keep.
+    noted: RefCell<Vec<&'static str>>,
 }
 
 #[derive(Debug)]
@@ -31,6 +34,8 @@ enum Value<'a> {
     Extension(Extension<'a>),
     /// Value of a field that cannot be kept.
     Refused,
+    /// Value of a protection that is not kept.
+    Noted,
 }
 
 /// Message of a type of its own.
@@ -136,12 +141,30 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Notes that a field protects, and is not kept with the value that was read.
+    pub fn note(&self, name: &'static str) {
+        self.noted.borrow_mut().push(name);
+    }
+
+    /// Adds the names of the protections that are not kept to `all`.
+    pub fn noted(&self, all: &mut BTreeSet<&'static str>) {
+        all.extend(self.noted.borrow().iter());
+        for (name, value) in &self.values {
+            match value {
+                Value::Noted => _ = all.insert(name),
+                Value::Node(node) => node.noted(all),
+                Value::Extension(Extension { node: Some(node), .. }) => node.noted(all),
+                _ => {}
+            }
+        }
+    }
+
     /// Adds the fields that were not read to `all`, each with its path.
     pub fn unread(&self, path: &str, all: &mut Vec<String>) {
         let within = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         for (at, field) in self.of.fields.iter().enumerate() {
             let mut values = self.values.iter().filter(|(of, _)| *of == field.name).map(|(_, value)| value).peekable();
-            if values.peek().is_none() || matches!(field.kind, Kind::Ignored) {
+            if values.peek().is_none() || matches!(field.kind, Kind::Ignored | Kind::Noted) {
                 continue;
             }
             if self.read.get() & 1 << at == 0 {
@@ -166,7 +189,7 @@ impl<'a> Node<'a> {
 const UNKNOWN: &str = "(a field that is newer than Envoy 1.40)";
 
 fn read<'a>(mut bytes: &'a [u8], message: &'static Message, count: &mut usize) -> Result<Node<'a>, String> {
-    let mut node = Node { of: message, values: Vec::new(), read: Cell::new(0) };
+    let mut node = Node { of: message, values: Vec::new(), read: Cell::new(0), noted: RefCell::default() };
     while !bytes.is_empty() {
         *count += 1;
         if *count > VALUES_MAX {
@@ -183,6 +206,11 @@ fn read<'a>(mut bytes: &'a [u8], message: &'static Message, count: &mut usize) -
                 skip(&mut bytes, tag, wire)?;
                 if matches!(field.kind, Kind::Refused) {
                     node.values.push((field.name, Value::Refused));
+                }
+            }
+            (Kind::Noted, wire) => {
+                if is_set(&mut bytes, tag, wire)? {
+                    node.values.push((field.name, Value::Noted));
                 }
             }
             (Kind::Number, WireType::Varint) => node.values.push((field.name, Value::Number(varint(&mut bytes)?))),
@@ -206,6 +234,18 @@ fn read<'a>(mut bytes: &'a [u8], message: &'static Message, count: &mut usize) -
         }
     }
     Ok(node)
+}
+
+/// `UInt32Value` of no limit, as Istio sends it.
+const NO_LIMIT: &[u8] = &[8, 0xff, 0xff, 0xff, 0xff, 0xf];
+
+/// Skips a value. Returns false for 0, for an empty message, and for a limit that is none.
+fn is_set(bytes: &mut &[u8], tag: u32, wire: WireType) -> Result<bool, String> {
+    match wire {
+        WireType::Varint => Ok(varint(bytes)? != 0),
+        WireType::LengthDelimited => Ok(![&[], NO_LIMIT].contains(&delimited(bytes)?)),
+        wire => skip(bytes, tag, wire).map(|()| true),
+    }
 }
 
 fn value<'a>(bytes: &'a [u8], kind: Kind, count: &mut usize) -> Result<Value<'a>, String> {

@@ -4,7 +4,7 @@ use super::verifier::Verifier;
 use crate::peer::watched_files::{self, WatchedFiles};
 use evenkeel_balance::published::{Published, Reader};
 use evenkeel_config::plan::Users as Place;
-use evenkeel_config::{Plan, USER_LIST_MAX, user_list};
+use evenkeel_config::{Plan, Subject, USER_LIST_MAX, user_list};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,17 +45,19 @@ impl UserLists {
     /// Reads the files of the next plan. The verifier stays, with what it remembers.
     ///
     /// # Errors
-    /// The files that cannot be read, and the lines that are wrong.
-    pub fn next(&self, plan: &Plan) -> Result<UserLists, Vec<String>> {
+    /// The files that cannot be read, and the lines that are wrong, each with its route.
+    pub fn next(&self, plan: &Plan) -> Result<UserLists, Vec<(Subject, String)>> {
         let mut all = UserLists { lists: HashMap::new(), verifier: self.verifier.clone() };
         let mut errors = Vec::new();
-        for route in plan.routes.iter() {
+        for (at, route) in plan.routes.iter().enumerate() {
             let Some(auth) = route.basic_auth.as_ref().filter(|auth| !all.lists.contains_key(&auth.users)) else {
                 continue;
             };
             match UserList::read(&auth.users, &all.verifier) {
                 Ok(list) => _ = all.lists.insert(auth.users.clone(), list.into()),
-                Err(error) => errors.push(format!("basic_auth of route \"{}\": {error}", route.name)),
+                Err(error) => {
+                    errors.push((Subject::Route(at), format!("basic_auth of route \"{}\": {error}", route.name)))
+                }
             }
         }
         if errors.is_empty() { Ok(all) } else { Err(errors) }

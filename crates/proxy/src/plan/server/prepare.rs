@@ -11,8 +11,8 @@ use crate::upstream::hosts::Hosts;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
 use evenkeel_balance::Balancer;
-use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, Pool, Secret, SpeakAs};
+use evenkeel_config::{Plan, Subject};
 use evenkeel_net::dial::check_transparent;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
@@ -20,6 +20,7 @@ use evenkeel_net::log_writer::Writer;
 use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
 use evenkeel_runtime::{Diagnostic, Next};
+use evenkeel_tls::Problem;
 use evenkeel_tokens::Tokens;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -59,13 +60,17 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let (plan, before, workers) = (next.plan(), next.before, proxy.workers.len());
     let mut wrong = Wrong::default();
     let sockets = sockets(proxy, plan, inherited, &mut wrong);
-    if let Some(pool) = plan.pools.iter().find(|pool| pool.source == SpeakAs::Client) {
-        wrong.note(check_transparent().map_err(|error| no_source(pool, &error)));
+    if plan.pools.iter().any(|pool| pool.source == SpeakAs::Client)
+        && let Err(error) = check_transparent()
+    {
+        wrong.0.extend(no_source(plan, &error));
     }
     let mut probed = HashMap::new();
-    for (_, addr) in probed_at(plan).filter(|(_, addr)| !proxy.probed.contains(addr)) {
+    for (at, addr) in probed_at(plan).filter(|(_, addr)| !proxy.probed.contains(addr)) {
         let opened = probe_answers::open(addr, workers);
-        let opened = opened.map_err(|error| machine(format!("cannot receive UDP probes at {addr}: {error}")));
+        let opened = opened.map_err(|error| {
+            machine(format!("cannot receive UDP probes at {addr}: {error}")).about(Subject::Listener(at))
+        });
         probed.extend(wrong.note(opened).map(|sockets| (addr, sockets)));
     }
     let now = plan.telemetry.access_log.as_ref();
@@ -74,16 +79,18 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
         _ => wrong.note(now.map(open_log).transpose()).map(Some),
     };
     let balancers = balancers(proxy, next, &mut wrong);
-    let error_pages = wrong.note(ErrorPages::read(plan).map_err(|(path, error)| no_page(&path, &error)));
+    let error_pages = ErrorPages::read(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_page))).ok();
     let files = proxy.files.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_list))).ok();
     let tokens = proxy.tokens.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_keys))).ok();
     let explain = Wanted::read(&plan.telemetry.explain, workers);
     let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
     let explain = wrong.note(explain.map_err(no_secret));
-    let secured = wrong.note(proxy.secured.next(plan).map_err(|problem| machine(problem.to_string())));
+    let no_tls = |problem: Problem| machine(problem.to_string()).about(problem.of);
+    let secured = proxy.secured.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_tls))).ok();
     let tls = |pool: &Pool| secured.as_ref().and_then(|secured| secured.pools.get(&pool.name)).cloned();
     let key = plan.runtime.sticky_key();
-    let pool_rules = plan.pools.iter().filter_map(|pool| wrong.note(pool_rules(pool, tls(pool), &key))).collect();
+    let rules = |(at, pool)| wrong.note(pool_rules((at, pool), tls(pool), &key));
+    let pool_rules = plan.pools.iter().enumerate().filter_map(rules).collect();
     match (log, error_pages, files, tokens, explain, secured) {
         (Some(log), Some(error_pages), Some(files), Some(tokens), Some(explain), Some(secured))
             if wrong.0.is_empty() =>
@@ -137,7 +144,7 @@ fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Ve
     let old_pools: HashMap<&str, &Pool> =
         next.before.iter().flat_map(|plan| &plan.pools).map(|pool| (&*pool.name, &**pool)).collect();
     let pools = next.pools();
-    let balancers = plan.pools.iter().map(|pool| {
+    let balancers = plan.pools.iter().enumerate().map(|(at, pool)| {
         // Balancers only know whether there are shadows, not which.
         let same = old_pools
             .get(&*pool.name)
@@ -145,7 +152,11 @@ fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Ve
         let recorded = plan.telemetry.journal.as_ref().is_some_and(|journal| *journal.pool == *pool.name);
         let journal = proxy.journal.as_ref().filter(|_| recorded);
         let made = (!same).then(|| pools.get(&pool.name).balancers(pool, journal)).transpose();
-        wrong.note(made.map_err(|error| Diagnostic::Plan(format!("pool \"{}\": {error}", pool.name)))).flatten()
+        let no_balancer = |error| {
+            let problem = format!("pool \"{}\": {error}", pool.name);
+            Diagnostic::Plan { problem, of: vec![Subject::Pool(at)] }
+        };
+        wrong.note(made.map_err(no_balancer)).flatten()
     });
     balancers.collect()
 }
@@ -159,6 +170,7 @@ fn open_log(log: &plan::AccessLog) -> Result<Writer, Diagnostic> {
         LineSink::File(path) => Diagnostic::Machine {
             problem: format!("access log: cannot open {}: {}", path.display(), reason(&error)),
             help: Some(log_help(path, &error)),
+            of: Vec::new(),
         },
         _ => machine(format!("access log: {error}")),
     })
@@ -179,21 +191,27 @@ fn log_help(path: &Path, error: &io::Error) -> String {
     }
 }
 
-fn no_source(pool: &Pool, error: &io::Error) -> Diagnostic {
-    machine(format!(
-        "pool \"{}\": source = \"client\" requires CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}",
-        pool.name
-    ))
+/// An error for each pool that needs what the process lacks.
+fn no_source(plan: &Plan, error: &io::Error) -> impl Iterator<Item = Diagnostic> {
+    let needs = plan.pools.iter().enumerate().filter(|(_, pool)| pool.source == SpeakAs::Client);
+    needs.map(move |(at, pool)| {
+        machine(format!(
+            "pool \"{}\": source = \"client\" requires CAP_NET_ADMIN or CAP_NET_RAW, which this process lacks: {error}",
+            pool.name
+        ))
+        .about(Subject::Pool(at))
+    })
 }
 
-fn no_page(path: &Path, error: &io::Error) -> Diagnostic {
+fn no_page((subject, path, error): (Subject, PathBuf, io::Error)) -> Diagnostic {
     Diagnostic::Machine {
-        problem: format!("error page {}: {}", path.display(), reason(error)),
+        problem: format!("error page {}: {}", path.display(), reason(&error)),
         help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
+        of: vec![subject],
     }
 }
 
-fn no_list(problem: String) -> Diagnostic {
+fn no_list((subject, problem): (Subject, String)) -> Diagnostic {
     Diagnostic::Machine {
         problem,
         help: Some(
@@ -201,20 +219,22 @@ fn no_list(problem: String) -> Diagnostic {
              it; the user that runs evenkeel must be able to read it"
                 .to_string(),
         ),
+        of: vec![subject],
     }
 }
 
-fn no_keys(problem: String) -> Diagnostic {
+fn no_keys((subject, problem): (Subject, String)) -> Diagnostic {
     Diagnostic::Machine {
         problem,
         help: Some(
             "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file"
                 .to_string(),
         ),
+        of: vec![subject],
     }
 }
 
-fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>, key: &Path) -> Result<PoolRules, Diagnostic> {
+fn pool_rules((at, plan): (usize, &Arc<Pool>), tls: Option<Towards>, key: &Path) -> Result<PoolRules, Diagnostic> {
     let sticky = plan
         .sticky
         .as_ref()
@@ -233,8 +253,10 @@ fn pool_rules(plan: &Arc<Pool>, tls: Option<Towards>, key: &Path) -> Result<Pool
                 "set `state` of [runtime] to a file in a folder that this user can write to, or secret_file of sticky"
                     .to_owned(),
             ),
+            of: vec![Subject::Pool(at)],
         },
-        false => machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name)),
+        false => machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name))
+            .about(Subject::Pool(at)),
     };
     let compiled = Compiled { tls, sticky: sticky.map_err(no_key)?, hosts: Hosts::of(plan) };
     Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })

@@ -47,7 +47,8 @@ fn translated(manifests: &str) -> (Translation, Plan) {
     let translation = translate(&world(manifests), &provider(), &mut addresses, None, &[]);
     let base = Plan::builder().providers(evenkeel_config::plan::Providers { kubernetes: Some(provider()), xds: None });
     let base = base.build("test").plan.expect("an empty plan");
-    let merged = merge(&base, &[("kubernetes", Arc::new(translation.part.clone()))], &Unwanted::new());
+    let parts = [("kubernetes", Arc::new(translation.part.clone()))];
+    let merged = merge(&base, &parts, &Unwanted::new(), &base);
     assert_eq!(merged.refused, [].into());
     (translation, merged.plan)
 }
