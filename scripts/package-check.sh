@@ -36,7 +36,8 @@ endpoint() {
     ip link set lo up
     mkdir "$work/endpoint"
     echo served >"$work/endpoint/index.html"
-    python3 -m http.server --bind 127.0.0.1 --directory "$work/endpoint" 8081 >/dev/null 2>&1 &
+    # At each address of the loopback.
+    python3 -m http.server --bind 0.0.0.0 --directory "$work/endpoint" 8081 >/dev/null 2>&1 &
     eventually curl -sf http://127.0.0.1:8081/
 }
 answers() {
@@ -206,9 +207,44 @@ serve_image() {
     stop_container first
     end_load image
     stop_container second
+    documented
     echo "image: serves as user 65532, and stops"
 }
 
+# The commands of the guide that run a container, each with the endpoint of this script, and on the network of this script: ports are
+# published by others. What operators do in a container has to work in all of them.
+documented() {
+    local commands command options
+    mapfile -t commands < <(sed -n '/^## Image/,/^## Static/s/^podman run \(.*evenkeel:[0-9].*\)/\1/p' docs/guide/install.md)
+    [ "${#commands[@]}" = 4 ] || fail "the guide has ${#commands[@]} commands that run a container, and this script knows 4"
+    cp packaging/image/evenkeel.toml "$work/evenkeel.toml"
+    for command in "${commands[@]}"; do
+        command=${command%%  #*}
+        command=${command//10.0.0.1:80/127.0.0.1:8081}
+        command=${command//10.0.0.2:80/127.0.0.2:8081}
+        command=$(sed "s,evenkeel:[0-9][0-9.]*,localhost/evenkeel:$version,; s,-p 8080:8080,--network host,; s,--name new ,," <<<"$command")
+        # Words are those of a shell, with quotes.
+        eval "options=($command)"
+        (cd "$work" && "${podman[@]}" run --detach --name documented --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 "${options[@]}") >/dev/null
+        answers "podman run $command"
+        operated documented
+        [[ $command != *--health-cmd* ]] || "${podman[@]}" healthcheck run documented || fail "its health check fails"
+        stop_container documented
+    done
+}
+
+# What operators do by `podman exec`: status, and an endpoint that is drained and comes back.
+operated() {
+    local in=("${podman[@]}" exec "$1" evenkeel) place
+    "${in[@]}" ready >/dev/null || fail "ready fails in the container"
+    place=$("${in[@]}" status --json | python3 -c '
+import json, sys
+pool = json.load(sys.stdin)["pools"][0]
+print(pool["name"], pool["endpoints"][0]["name"])')
+    # Two words.
+    "${in[@]}" drain $place >/dev/null || fail "an endpoint does not drain in the container"
+    "${in[@]}" undrain ${place% *} >/dev/null || fail "an endpoint does not undrain in the container"
+}
 start_container() {
     "${podman[@]}" run --detach --name "$1" --network host --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
         --health-cmd "[\"/usr/bin/evenkeel\", \"ready\"]" --health-interval disable \

@@ -1,7 +1,7 @@
 //! Unix sockets of the admin, and the folders in which processes have theirs if their configuration names none. The mode of the
 //! file decides which users may connect, and so may change things.
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::{Pid, Uid, geteuid, test_kill_process};
 use std::env;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -60,16 +60,21 @@ pub struct Found {
 impl Folder {
     /// Returns the folder in which a process of this user has its socket: `$RUNTIME_DIRECTORY`, which systemd sets; for root
     /// `/run/evenkeel`; otherwise `evenkeel` in `$XDG_RUNTIME_DIR`, or a folder for temporary files with the number of the user.
+    /// Without a place for those, as in an image of nothing but the program, `/run/evenkeel` if it is there.
     pub fn own() -> Folder {
-        let folder = |path, kind| Folder { path, kind };
-        if let Some(path) = of_service() {
-            return folder(path, Kind::System);
+        match of_service() {
+            Some(path) => Folder { path, kind: Kind::System },
+            None => Folder::of(geteuid(), absolute("XDG_RUNTIME_DIR"), &env::temp_dir(), Path::new(SYSTEM)),
         }
-        let user = geteuid();
-        match absolute("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
-            _ if user.is_root() => folder(SYSTEM.into(), Kind::System),
+    }
+
+    fn of(user: Uid, runtime: Option<PathBuf>, temporary: &Path, system: &Path) -> Folder {
+        let folder = |path, kind| Folder { path, kind };
+        match runtime.filter(|path| path.is_dir()) {
+            _ if user.is_root() => folder(system.into(), Kind::System),
             Some(runtime) => folder(runtime.join("evenkeel"), Kind::User),
-            None => folder(env::temp_dir().join(format!("evenkeel-{}", user.as_raw())), Kind::User),
+            None if !temporary.is_dir() && system.is_dir() => folder(system.into(), Kind::User),
+            None => folder(temporary.join(format!("evenkeel-{}", user.as_raw())), Kind::User),
         }
     }
 
@@ -77,7 +82,9 @@ impl Folder {
     pub fn searched() -> Vec<Folder> {
         let own = Folder::own();
         match of_service() {
-            None if own.kind == Kind::User => vec![own, Folder { path: SYSTEM.into(), kind: Kind::System }],
+            None if own.kind == Kind::User && own.path != Path::new(SYSTEM) => {
+                vec![own, Folder { path: SYSTEM.into(), kind: Kind::System }]
+            }
             _ => vec![own],
         }
     }
@@ -231,6 +238,21 @@ mod tests {
         assert!(!left.exists() && of_config.exists(), "a path that a configuration names is not cleaned");
         drop(second);
         fs::remove_dir_all(&folder.path).unwrap();
+    }
+
+    #[test]
+    fn the_folder_is_where_a_user_can_have_a_socket() {
+        let (there, none) = (temporary("there"), temporary("none"));
+        fs::create_dir(&there).unwrap();
+        let (root, user) = (Uid::ROOT, Uid::from_raw(65_532));
+        let path = |user, runtime: Option<&PathBuf>, tmp, system| Folder::of(user, runtime.cloned(), tmp, system).path;
+        assert_eq!(path(root, Some(&there), &there, &none), none);
+        assert_eq!(path(user, Some(&there), &there, &there), there.join("evenkeel"));
+        assert_eq!(path(user, Some(&none), &there, &there), there.join("evenkeel-65532"));
+        // In an image.
+        assert_eq!(path(user, None, &none, &there), there);
+        assert_eq!(path(user, None, &none, &none), none.join("evenkeel-65532"));
+        fs::remove_dir(&there).unwrap();
     }
 
     #[test]

@@ -19,7 +19,8 @@ table! {
             absent: Absent::Means("a socket that commands find"),
             help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users with \
                 write permission on the file may use it. The default is `/run/evenkeel/PID.sock` for root, and for other \
-                users a file in `$XDG_RUNTIME_DIR/evenkeel`, or in a private folder below the folder for temporary files.",
+                users a file in `$XDG_RUNTIME_DIR/evenkeel`, or in a private folder below the folder for temporary files; where \
+                there is no such folder, as in the image, in `/run/evenkeel`.",
             why: "`evenkeel status` and `drain` work without configuration, and only for users who could stop the process.",
         };
         /// Plain HTTP listener; `None` = only the socket.

@@ -227,11 +227,32 @@ fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
-/// `Forwarded` as received, followed by an element of this proxy.
+/// Copies a valid `Forwarded` without the zones of addresses, which mean nothing to endpoints either.
+fn copy(value: &[u8], out: &mut Vec<u8>) {
+    if memchr::memchr(b'%', value).is_none() {
+        return out.extend_from_slice(value);
+    }
+    for (at, element) in split(value, b',').flatten().enumerate() {
+        out.extend_from_slice(if at == 0 { b"" } else { b", " });
+        for (at, pair) in split(element, b';').flatten().enumerate() {
+            out.extend_from_slice(if at == 0 { b"" } else { b";" });
+            let name = pair.split(|b| *b == b'=').next().unwrap_or_default();
+            let is_node = name.eq_ignore_ascii_case(b"for") || name.eq_ignore_ascii_case(b"by");
+            // A percent sign behind a colon is one of an IPv6 address.
+            let zone = memchr::memchr(b'%', pair).filter(|at| is_node && pair[..*at].contains(&b':'));
+            let (before, zoned) = pair.split_at(zone.unwrap_or(pair.len()));
+            let zone_len = zoned.iter().position(|b| b"]\"".contains(b)).unwrap_or(zoned.len());
+            out.extend_from_slice(before);
+            out.extend_from_slice(&zoned[zone_len..]);
+        }
+    }
+}
+
+/// `Forwarded` as received, but for zones, followed by an element of this proxy.
 fn extended(request: &Request<'_, '_>, peer: IpAddr, scheme: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for value in request.values("forwarded") {
-        out.extend_from_slice(value);
+        copy(value, &mut out);
         out.extend_from_slice(b", ");
     }
     // Writing to a Vec cannot fail.

@@ -57,12 +57,16 @@ fn zones_of_addresses_are_left_out() {
     {
         list(junk, "10.0.0.1", "10.0.0.1", 1);
     }
-    forwarded(
-        "for=\"[fe80::1%25eth0]:80\"",
-        "fe80::1",
-        Some("for=\"[fe80::1%25eth0]:80\", for=10.0.0.1;proto=http;host=\"h:80\""),
-        (None, None),
-    );
+    let ours = ", for=10.0.0.1;proto=http;host=\"h:80\"";
+    let goes_on = |value: &str, without: &str| {
+        forwarded(value, "fe80::1", Some(&format!("{without}{ours}")), (None, None));
+    };
+    goes_on("for=\"[fe80::1%25eth0]:80\"", "for=\"[fe80::1]:80\"");
+    goes_on("For=\"[fe80::1%eth0]\" ; By=\"[fe80::2%eth1]\"", "For=\"[fe80::1]\";By=\"[fe80::2]\"");
+    goes_on("for=[fe80::1%eth0],for=10.9.9.9", "for=[fe80::1], for=10.9.9.9");
+    goes_on("for=fe80::1%eth0;ext=\"a:b%c\"", "for=fe80::1;ext=\"a:b%c\"");
+    // What is not a zone stays.
+    goes_on("for=fe80::1;ext=a%b", "for=fe80::1;ext=a%b");
 }
 
 #[test]
