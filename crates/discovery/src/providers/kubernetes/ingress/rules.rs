@@ -72,6 +72,7 @@ impl Rules<'_, '_> {
     }
 
     fn paths(&mut self, site: &mut Site<'_>, canaries: &mut Canaries) {
+        self.routes.since(&site.object.metadata.creation_timestamp, false);
         let mut seen = BTreeSet::new();
         for (place, path) in places(site) {
             if !seen.insert(place.clone()) {
@@ -111,6 +112,7 @@ impl Rules<'_, '_> {
 
     /// Adds the default backend of an Ingress: for its hosts, or for every host if it has none.
     fn default(&mut self, site: &mut Site<'_>) {
+        self.routes.since(&site.object.metadata.creation_timestamp, true);
         let Some(backend) = &site.object.spec.default_backend else { return };
         let action = match self.pool(site, backend) {
             Some(pool) if !site.is_closed => Action::Pool(pool),
