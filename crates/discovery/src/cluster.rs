@@ -383,6 +383,34 @@ mod tests {
         assert_eq!(lock(&watching.store).services.len(), 2, "services without slices and pools are gone");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn slices_of_a_namespace_change_no_other(
+            events in proptest::collection::vec((0usize..3, "web|web-1|shop|shop/web|[^a]{0,9}", "web|web-1|shop/web|[^a]{0,9}"), 0..40),
+        ) {
+            let (watching, _state) = cluster();
+            let mut web = subscribe(&watching, "shop", "web");
+            apply(&watching, [Event::Apply(object("shop", "web-1", "web", "10.0.0.1"))]);
+            let before = web.borrow_and_update().clone();
+            for (kind, slice, service) in events {
+                // Twins of the namespace by its letters, too.
+                for namespace in ["evil", "shop/web", ""] {
+                    let object = object(namespace, &slice, &service, "192.0.2.1");
+                    match kind {
+                        0 => apply(&watching, [Event::Apply(object)]),
+                        1 => apply(&watching, [Event::Delete(object)]),
+                        _ => {
+                            let of_shop = super::tests::object("shop", "web-1", "web", "10.0.0.1");
+                            apply(&watching, [Event::Init, Event::InitApply(of_shop), Event::InitApply(object), Event::InitDone]);
+                        }
+                    }
+                }
+            }
+            proptest::prop_assert!(!web.has_changed().expect("the store is there"));
+            proptest::prop_assert_eq!(&*web.borrow(), &before);
+        }
+    }
+
     #[test]
     fn a_list_replaces_all_and_wakes_only_for_differences() {
         let (watching, _state) = cluster();

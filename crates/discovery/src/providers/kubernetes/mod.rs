@@ -7,6 +7,8 @@
 //! 3. [`statuses`]: what objects get to know of that.
 
 mod gateway;
+#[cfg(test)]
+mod hostile;
 mod ingress;
 mod services;
 mod statuses;

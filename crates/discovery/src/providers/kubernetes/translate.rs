@@ -37,7 +37,7 @@ pub fn translate(
     }
     let (policies, pools) = backends.into_pools();
     policies.statuses(&mut translation.statuses);
-    translation.part.routes.append(&mut routes.all);
+    translation.part.routes.extend(routes.into_pieces());
     translation.part.pools = pools;
     let of_statuses = events::of_statuses(&translation.statuses);
     translation.events.extend(of_statuses);

@@ -73,11 +73,14 @@ impl Port {
         all
     }
 
-    /// True if no more specific listener has all requests for a host.
+    /// True if no more specific listener has all requests for a host. One of another Gateway takes none from older ones: its
+    /// namespace may be another.
     fn owns(&self, listener: usize, host: Option<&str>, gateways: &Gateways<'_>) -> bool {
         let Some(host) = host else { return true };
-        let own = specificity(gateways.listeners[listener].host());
-        let others = self.listeners.iter().filter_map(|index| gateways.listeners[*index].host());
+        let (own, gateway) = (specificity(gateways.listeners[listener].host()), gateways.listeners[listener].gateway);
+        // Listeners are sorted by age.
+        let may_take = |index: &&usize| **index < listener || gateways.listeners[**index].gateway == gateway;
+        let others = self.listeners.iter().filter(may_take).filter_map(|index| gateways.listeners[*index].host());
         !others.into_iter().any(|other| specificity(Some(other)) < own && covers(&other.to_ascii_lowercase(), host))
     }
 

@@ -323,9 +323,9 @@ spec: { parentRefs: [{ name: web }], hostnames: [db.a.com], rules: [{ backendRef
     assert_eq!(faults(&translation), ["UDPRoute dns at web: ResolvedRefs BackendNotFound"]);
     assert!(plan.listeners.iter().all(|listener| listener.pool.is_none()));
     let expected = [
-        "tls:infra/db at port-443: infra.web.81",
         "tcp:infra/old at port-5432: infra.web.80",
         "udp:infra/dns at port-53-udp: kubernetes.nowhere",
+        "tls:infra/db at port-443: infra.web.81",
     ];
     assert_eq!(actions(&plan), expected);
     let by_name = plan.routes.iter().find(|route| &*route.name == "tls:infra/db").expect("it is there");
@@ -414,10 +414,10 @@ spec:
         ["TCPRoute all at web: ResolvedRefs BackendNotFound", "UDPRoute half at web: ResolvedRefs BackendNotFound",]
     );
     let expected = [
-        "tls:infra/one at port-443: infra.web.81",
-        "tls:infra/none at port-443: kubernetes.nowhere",
         "tcp:infra/all at port-5432, port-5433: split infra.web.80 9, infra.web.81 1",
         "udp:infra/half at port-53-udp: split infra.web.80 3, kubernetes.nowhere 1",
+        "tls:infra/one at port-443: infra.web.81",
+        "tls:infra/none at port-443: kubernetes.nowhere",
     ];
     assert_eq!(actions(&plan), expected);
 }

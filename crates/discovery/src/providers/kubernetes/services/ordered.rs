@@ -5,22 +5,47 @@ use evenkeel_config::plan::Route;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Routes of the plan, the preferred ones first.
+/// Routes of the plan: those of older objects are preferred, whatever the kinds of the objects, and of one object those
+/// that were added first.
 #[derive(Default)]
 pub struct Ordered {
     pub all: Vec<Piece<Route>>,
+    /// Rank of each route in `all`.
+    ranks: Vec<Rank>,
+    /// Rank of the routes that are added next.
+    rank: Rank,
     names: BTreeSet<Arc<str>>,
     /// Names of ports of which a TCPRoute or UDPRoute has every session or datagram.
     pub taken: BTreeSet<Arc<str>>,
 }
 
+/// Rank of the routes of an object, the lower one preferred: whether they follow all others, and the time of the object.
+type Rank = (bool, String);
+
 impl Ordered {
-    /// Adds a route after all others. One that says the same as another one at another port is added to it.
+    /// Sets the object of the routes that are added next, by its time. `follows`: they follow those of all other objects.
+    pub fn since(&mut self, time: &str, follows: bool) {
+        self.rank = (follows, time.to_owned());
+    }
+
+    /// Returns all routes, with the order in which they are preferred.
+    pub fn into_pieces(self) -> Vec<Piece<Route>> {
+        let mut all: Vec<(Rank, Piece<Route>)> = self.ranks.into_iter().zip(self.all).collect();
+        // Stable: of objects of the same second, the order of those who added them.
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let numbered = all.into_iter().zip(0..).map(|((_, piece), order)| {
+            let value = Route { order, ..piece.value };
+            Piece { value, ..piece }
+        });
+        numbered.collect()
+    }
+
+    /// Adds a route. One that says the same as another one at another port is added to it.
     pub fn add(&mut self, of: &Arc<str>, mut route: Route) {
         let same = |there: &&mut Piece<Route>| {
             there.of == *of && there.value.name == route.name && {
-                let Route { listeners, order, .. } = there.value.clone();
-                Route { listeners, order, ..route.clone() } == there.value
+                let listeners = there.value.listeners.clone();
+                Route { listeners, ..route.clone() } == there.value
             }
         };
         if let Some(there) = self.all.iter_mut().rev().take(64).find(same) {
@@ -33,7 +58,7 @@ impl Ordered {
             name = format!("{}~{next}", route.name).into();
             next += 1;
         }
-        let order = u32::try_from(self.all.len()).unwrap_or(u32::MAX - 1);
-        self.all.push(Piece::new(of, Route { name, order, ..route }));
+        self.all.push(Piece::new(of, Route { name, ..route }));
+        self.ranks.push(self.rank.clone());
     }
 }
