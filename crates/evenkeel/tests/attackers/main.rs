@@ -6,6 +6,7 @@ mod support;
 
 mod admin;
 mod always_ready;
+mod closed_windows;
 mod http2;
 mod interim_heads;
 mod late_heads;
