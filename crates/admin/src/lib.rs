@@ -1,7 +1,7 @@
 //! Metrics, health, the API and the dashboard over plain HTTP, on a thread of its own, so that slow or frequent clients never stop a
 //! worker.
 //!
-//! 1. [`pages`]: the answer at each path; [`exposition`]: formats of metrics.
+//! 1. [`pages`]: the answer at each path; [`exposition`]: formats of metrics; [`scrape`]: metrics for one client.
 //! 2. [`server`]: the listeners and their connections; [`admission`], [`stalled`] and [`numbers`]: their limits, and metrics of these;
 //!    [`host`]: names of this host; [`socket`]: the Unix socket, over which changes are made.
 //! 3. [`api`]: state and changes, for programs; [`dashboard`]: the same for people.
@@ -18,6 +18,7 @@ mod host;
 pub mod numbers;
 pub mod pages;
 pub mod process;
+pub mod scrape;
 pub mod server;
 pub mod socket;
 mod stalled;
@@ -26,4 +27,5 @@ pub use admission::Limits;
 pub use numbers::Numbers;
 pub use pages::{Pages, Ready};
 pub use process::Process;
+pub use scrape::Scrapes;
 pub use server::Admin;

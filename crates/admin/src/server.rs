@@ -178,7 +178,8 @@ fn paths(pages: &Arc<Pages>, process: &api::Process, rules: Rules, admission: &A
     };
     let paths = Router::new()
         .fallback(move |request: axum::extract::Request| async move {
-            pages_of_all.answer(request.method(), request.uri().path(), request.headers())
+            let (parts, _body) = request.into_parts();
+            pages_of_all.answer(&parts.method, &parts.uri, &parts.headers).await
         })
         .merge(api::router(process.clone(), rules, dashboard::router(process.clone())));
     match hosts {

@@ -12,6 +12,7 @@ use evenkeel_tokens::Metrics as Keys;
 use prometheus_client::collector::Collector;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use std::fmt;
 use std::sync::Arc;
 
 pub struct Rooms<'r> {
@@ -32,7 +33,8 @@ pub struct Rooms<'r> {
     pub admin: evenkeel_admin::Numbers,
 }
 
-/// Every metric there is: those of the rooms, of the process, and which build it is.
+/// Every metric there is: those of the rooms, of the process, and which build it is. No collector holds a lock while it writes, as
+/// a client may be slow to read.
 pub fn registry(rooms: Rooms<'_>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -48,6 +50,11 @@ pub fn registry(rooms: Rooms<'_>) -> Registry {
     registry.register_collector(Box::new(rooms.admin));
     registry.register_collector(Box::new(Process));
     registry
+}
+
+/// Writes the metrics as OpenMetrics, without the end.
+pub fn write(mut to: &mut dyn fmt::Write, registry: &Registry) -> fmt::Result {
+    prometheus_client::encoding::text::encode_registry(&mut to, registry)
 }
 
 /// Renders the metrics as text.

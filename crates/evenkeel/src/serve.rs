@@ -21,7 +21,7 @@ use crate::window::shown::Shown;
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_admin::{Admin, Numbers, Pages};
+use evenkeel_admin::{Admin, Numbers, Pages, Scrapes};
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::merge::{Merged, Search, Step, Unwanted};
@@ -112,8 +112,9 @@ impl Serving {
         let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
         let pages = Pages {
             metrics_path: plan.telemetry.metrics.path.clone(),
-            metrics: Arc::new(move || for_metrics.metrics()),
+            metrics: Arc::new(move |to: &mut dyn std::fmt::Write| for_metrics.metrics(to)),
             native: Arc::new(move || for_native.native()),
+            scrapes: Scrapes::default(),
             ready: Arc::new(move || for_ready.ready()),
         };
         let (of_admin, claim) = (Numbers::default(), Claim::of(plan.runtime.share_ports));

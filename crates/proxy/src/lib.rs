@@ -17,6 +17,7 @@
 mod body;
 mod cache;
 mod core;
+mod encoder_memory;
 mod filters;
 mod forward;
 mod http2;

@@ -50,9 +50,11 @@ impl Collector for Metrics {
         by_pool(encoder, ("evenkeel_queue_depth", help), with_queue.into_iter(), |pool| u64::from(pool.waiting))?;
         let help = "1 while so few endpoints are healthy that panic.mode applies";
         by_pool(encoder, ("evenkeel_pool_panic", help), pools.iter(), |pool| u64::from(pool.in_panic))?;
-        let rows = rows(&pools, running.plan.telemetry.metrics.per_endpoint);
+        let metrics = &running.plan.telemetry.metrics;
+        let rows = rows(&pools, metrics.per_endpoint);
         states(encoder, &rows)?;
         weights(encoder, &rows)?;
+        let rows = rows.into_iter().filter(|row| metrics.unused || row.has_counted()).collect::<Vec<_>>();
         checks(encoder, &rows)?;
         let help = "State changes of endpoints, with the states of evenkeel_endpoint_state";
         counter(encoder, ("evenkeel_endpoint_transitions", help), &rows, |counts| counts.changes)?;
@@ -86,6 +88,11 @@ fn rows(pools: &[PoolSnapshot], per_endpoint: bool) -> Vec<Row<'_>> {
 impl Row<'_> {
     fn with(&self, label: &'static str, value: &'static str) -> Labels<'_> {
         [&self.labels[..], &[(label, value)]].concat()
+    }
+
+    /// True if an endpoint was checked, ejected, or changed its state.
+    fn has_counted(&self) -> bool {
+        self.sum(|counts| counts.passed + counts.failed + counts.changes + counts.ejections) > 0
     }
 
     fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {

@@ -33,6 +33,29 @@ pub struct Status {
     /// Systems that listeners, routes and pools come from, in addition to those of the file.
     #[serde(default)]
     pub providers: Vec<Provider>,
+    /// State of the cache's disk, with its path; absent if it is open, or there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_disk: Option<String>,
+    /// Memory of compressors of responses; absent if no route compresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<CompressionMemory>,
+}
+
+/// Memory of the compressors of responses, and responses that found too little of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CompressionMemory {
+    /// Bytes that are in use.
+    pub bytes: u64,
+    /// Most bytes that may be in use.
+    pub limit: u64,
+    /// Responses that got gzip with a small window in place of a better coding.
+    pub small_window: u64,
+    /// Responses that got no coding.
+    pub identity: u64,
+    /// Responses in a coding whose blocks are not compressed.
+    pub stored: u64,
+    /// Responses whose compressor was given up, as their clients took nothing for seconds.
+    pub given_up: u64,
 }
 
 /// System that listeners, routes and pools come from.

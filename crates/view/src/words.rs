@@ -1,7 +1,7 @@
 //! Words for states, times and names, as commands and pages write them.
 
 use crate::orders::{Health, Order};
-use crate::status::{Check, Endpoint};
+use crate::status::{Check, CompressionMemory, Endpoint};
 use evenkeel_balance::state::State;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -151,6 +151,21 @@ pub fn bytes(count: u64) -> String {
     } else {
         format!("{value:.0} {unit}")
     }
+}
+
+/// Use of the memory for compression, and what its lack has led to, if it has.
+pub fn compression_memory(memory: &CompressionMemory) -> String {
+    let mut text = format!("{} of {}", bytes(memory.bytes), bytes(memory.limit));
+    let lacks = [
+        (memory.small_window, "got a small window"),
+        (memory.identity, "got no coding"),
+        (memory.stored, "were stored"),
+        (memory.given_up, "lost their compressor"),
+    ];
+    for (n, what) in lacks.into_iter().filter(|(n, _)| *n > 0) {
+        text += &format!(", {} {what}", grouped(n));
+    }
+    text
 }
 
 /// A count with a comma between thousands: `1,234,567`.

@@ -5,7 +5,7 @@ use super::watching::Watch;
 use crate::api::Process;
 use crate::api::access::Caller;
 use crate::api::problem::Problem;
-use evenkeel_view::words::ago;
+use evenkeel_view::words::{ago, compression_memory};
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -61,6 +61,7 @@ pub fn process(asked: &Asked) -> Markup {
             span { "evenkeel " (status.version) }
             span { "process " (status.pid) }
             span { (status.workers) " workers" }
+            @if let Some(memory) = &status.compression { span { "compression " (compression_memory(memory)) } }
             span { "configuration " @if let Some(file) = &status.config.file { code { (file) } " " }
                 "generation " (status.config.generation)
                 @if status.config.draining > 0 { ", " (status.config.draining) " older draining" } }

@@ -1,11 +1,13 @@
 //! Formats of metrics: OpenMetrics 1.0 for clients that ask for it, as Prometheus does, its protocol buffers for those that take native
 //! histograms, and for all others the text format of Prometheus, version 0.0.4, which every collector reads.
 
+mod names;
 mod protobuf;
+mod writer;
 
+pub use names::Names;
 pub use protobuf::{Native, Series};
-
-use std::fmt::Write;
+pub use writer::Writer;
 
 /// Format of metrics, as `Accept` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,52 +64,6 @@ impl Format {
             }
         }
     }
-
-    /// Writes metrics in this format. `open_metrics` has them as OpenMetrics, `native` the histograms of protocol buffers only.
-    pub fn show(self, open_metrics: String, native: impl FnOnce() -> Vec<Native>) -> Vec<u8> {
-        match self {
-            Format::OpenMetrics => open_metrics.into_bytes(),
-            Format::Text => text(&open_metrics).into_bytes(),
-            Format::Protobuf => protobuf::encode(&text(&open_metrics), &native()),
-        }
-    }
-}
-
-/// Translates OpenMetrics to text 0.0.4: counters get the names of their series, and lines that it does not have are left out.
-fn text(open_metrics: &str) -> String {
-    let mut out = String::with_capacity(open_metrics.len());
-    // HELP comes before TYPE.
-    let mut meaning = "";
-    for line in open_metrics.lines() {
-        let Some(comment) = line.strip_prefix("# ") else {
-            out.push_str(line);
-            out.push('\n');
-            continue;
-        };
-        let (keyword, rest) = comment.split_once(' ').unwrap_or((comment, ""));
-        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        match keyword {
-            "HELP" => meaning = rest,
-            "TYPE" => {
-                let (suffix, kind) = match rest {
-                    "counter" => ("_total", "counter"),
-                    "info" => ("_info", "gauge"),
-                    "stateset" => ("", "gauge"),
-                    "unknown" => ("", "untyped"),
-                    kind => ("", kind),
-                };
-                // A String takes everything.
-                let _ = write!(
-                    out,
-                    "# HELP {name}{suffix} {}\n# TYPE {name}{suffix} {kind}\n",
-                    meaning.replace("\\\"", "\"")
-                );
-            }
-            // UNIT and EOF.
-            _ => {}
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -135,15 +91,5 @@ mod tests {
         assert_eq!(Format::asked_for(Some(&native)), Format::Protobuf);
         assert_eq!(Format::asked_for(Some(&format!("{family};encoding=text"))), Format::Text);
         assert_eq!(Format::asked_for(Some(&format!("{family};encoding=delimited;q=0.5,text/plain"))), Format::Text);
-    }
-
-    #[test]
-    fn text_calls_counters_as_their_series_are() {
-        let open_metrics = "# HELP x_seconds How \\\"long\\\".\n# TYPE x_seconds counter\n# UNIT x_seconds seconds\nx_seconds_total{a=\"b\"} 1\n\
-                            # HELP build Which.\n# TYPE build info\nbuild_info{v=\"1\"} 1\n# HELP g A gauge.\n# TYPE g gauge\ng 2\n# EOF\n";
-        let want = "# HELP x_seconds_total How \"long\".\n# TYPE x_seconds_total counter\nx_seconds_total{a=\"b\"} 1\n\
-                    # HELP build_info Which.\n# TYPE build_info gauge\nbuild_info{v=\"1\"} 1\n# HELP g A gauge.\n# TYPE g gauge\ng 2\n";
-        assert_eq!(text(open_metrics), want);
-        assert_eq!(Format::OpenMetrics.show("# EOF\n".into(), Vec::new), b"# EOF\n");
     }
 }

@@ -119,13 +119,11 @@ struct Span {
 }
 
 /// Encodes the metrics of a text of version 0.0.4 and these histograms, each family with its length before it.
-pub fn encode(text: &str, native: &[Native]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
+pub fn encode(text: &str, native: &[Native], out: &mut Vec<u8>) {
     for family in families(text).into_iter().chain(native.iter().map(family)) {
         // A Vec takes everything.
-        let _ = family.encode_length_delimited(&mut out);
+        let _ = family.encode_length_delimited(out);
     }
-    out
 }
 
 fn families(text: &str) -> Vec<MetricFamily> {
@@ -249,6 +247,12 @@ fn family(native: &Native) -> MetricFamily {
 mod tests {
     use super::*;
 
+    fn encoded(text: &str, native: &[Native]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(text, native, &mut out);
+        out
+    }
+
     fn decoded(mut bytes: &[u8]) -> Vec<MetricFamily> {
         let mut all = Vec::new();
         while !bytes.is_empty() {
@@ -263,7 +267,7 @@ mod tests {
                     # HELP h_seconds How long.\n# TYPE h_seconds histogram\nh_seconds_sum{p=\"q\"} 1.5\nh_seconds_count{p=\"q\"} 3\n\
                     h_seconds_bucket{le=\"1.0\",p=\"q\"} 2\nh_seconds_bucket{le=\"+Inf\",p=\"q\"} 3\nh_seconds_sum{p=\"r\"} 0.0\n\
                     # HELP g A gauge.\n# TYPE g gauge\ng NaN\nnonsense\n";
-        let families = decoded(&encode(text, &[]));
+        let families = decoded(&encoded(text, &[]));
         let [counter, histogram, gauge] = &families[..] else { panic!("{families:?}") };
         assert_eq!((&*counter.name, &*counter.help, counter.kind()), ("x_total", "How \\ many.", Kind::Counter));
         let label = |name: &str, value: &str| Label { name: name.into(), value: value.into() };
@@ -292,7 +296,7 @@ mod tests {
         };
         let native =
             Native { name: "n_seconds", help: "How long.", schema: 2, zero_threshold: 1e-5, series: vec![series] };
-        let families = decoded(&encode("", &[native]));
+        let families = decoded(&encoded("", &[native]));
         let histogram = families[0].metric[0].histogram.as_ref().expect("a histogram");
         assert_eq!((histogram.sample_count, histogram.zero_count, histogram.schema), (12, Some(1), Some(2)));
         assert_eq!(histogram.positive_span, [Span { offset: -3, length: 1 }, Span { offset: 1, length: 2 }]);

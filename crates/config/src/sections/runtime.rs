@@ -87,6 +87,16 @@ table! {
             why: "Memory and the time of a reload grow with it. `\\w+` takes 18 KiB, as it has all letters of Unicode, and \
                 `[A-Za-z0-9_]+` takes 1 KiB.",
         };
+        /// Most memory of all compressors for responses, in bytes.
+        compression_memory: u64 = Key {
+            name: "compression_memory",
+            kind: Kind::Size { min: 1 << 20, max: 1 << 40, off: false },
+            absent: Absent::Default("\"256MiB\""),
+            help: "Most memory for compressing responses while they are sent, over all routes. Of more, responses get gzip with a \
+                small window, and then no coding.",
+            why: "Some 200 streams in zstd or Brotli, or 700 in gzip. A client that does not read would hold a compressor for \
+                each of its streams.",
+        };
         /// Log of the process. Requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log).
         log: Log = Key {
             name: "log",

@@ -37,6 +37,8 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
 
 /// With a listener of every kind, and a source to follow: what there is not has no labels.
 const SAMPLE: &str = "
+[telemetry]
+metrics = { unused = true }
 [listener]
 http = { bind = ['127.0.0.1:1'], tls = { self_signed = true } }
 tcp = { bind = ['127.0.0.1:2'], mode = 'tcp', pool = 'web' }

@@ -89,6 +89,12 @@ fn text(status: &Status) -> String {
         let since = ago(now_ms.saturating_sub(config.since_ms));
         let _ = writeln!(text, "the configuration differs from {file}: {} by {}, {since} ago", config.how, config.by);
     }
+    if let Some(state) = &status.cache_disk {
+        let _ = writeln!(text, "disk of the cache {state}");
+    }
+    if let Some(memory) = &status.compression {
+        let _ = writeln!(text, "memory for compression: {}", words::compression_memory(memory));
+    }
     for provider in &status.providers {
         text += &of_provider(provider, *now_ms);
     }

@@ -198,6 +198,8 @@ impl Running for Window {
         if let Ok((now, control)) = self.running() {
             status.workers = now.workers.len() as u32;
             status.config = self.config_of(&now);
+            status.compression = now.shown_compression();
+            status.cache_disk = now.shown_cache_disk();
             status.listeners = now.shown_listeners();
             status.listeners.iter_mut().for_each(|listener| self.count_in_kernel(listener));
             let pools = now.generation.pools();

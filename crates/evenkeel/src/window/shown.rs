@@ -3,7 +3,7 @@
 use super::cached::OfLate;
 use super::native::native;
 use super::state;
-use crate::registry::render;
+use crate::registry::write;
 use evenkeel_admin::Ready;
 use evenkeel_admin::exposition::Native;
 use evenkeel_proxy::{Looker, Numbers};
@@ -11,6 +11,7 @@ use evenkeel_runtime::control::Control;
 use evenkeel_runtime::{Events, Ledger};
 use evenkeel_view::timeline::Timeline;
 use prometheus_client::registry::Registry;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -96,15 +97,16 @@ impl Shown {
         }
     }
 
-    /// Renders all metrics as text.
-    pub fn metrics(&self) -> String {
-        self.registry.get().map(render).unwrap_or_default()
+    /// Writes all metrics as OpenMetrics, without the end.
+    pub fn metrics(&self, to: &mut dyn fmt::Write) -> fmt::Result {
+        self.registry.get().map_or(Ok(()), |registry| write(to, registry))
     }
 
     /// Returns the native histograms, which the text format cannot express.
     pub fn native(&self) -> Vec<Native> {
         let running = self.running.get().map(|running| running.borrow().clone());
-        let wanted = running.is_some_and(|running| running.plan().telemetry.metrics.per_endpoint);
+        let metrics = running.as_ref().map(|running| &running.plan().telemetry.metrics);
+        let wanted = metrics.is_some_and(|metrics| metrics.per_endpoint && metrics.endpoint_histograms);
         self.ledger.get().filter(|_| wanted).map(native).unwrap_or_default()
     }
 

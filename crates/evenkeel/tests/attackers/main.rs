@@ -6,6 +6,7 @@ mod support;
 
 mod admin;
 mod always_ready;
+mod closed_windows;
 mod expressions;
 mod guesses;
 mod http2;

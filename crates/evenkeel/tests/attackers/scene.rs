@@ -40,10 +40,28 @@ impl Scene {
     /// Starts a scene with more in its environment.
     #[track_caller]
     pub fn start_in(environment: &[(&str, &str)], name: &str, workers: usize, listener: &str, more: &str) -> Scene {
+        Scene::begin(environment, "", name, workers, listener, more)
+    }
+
+    /// Starts a scene with more keys of `[runtime]`.
+    #[track_caller]
+    pub fn start_with(runtime: &str, name: &str, workers: usize, listener: &str, more: &str) -> Scene {
+        Scene::begin(&[], runtime, name, workers, listener, more)
+    }
+
+    #[track_caller]
+    fn begin(
+        environment: &[(&str, &str)],
+        runtime: &str,
+        name: &str,
+        workers: usize,
+        listener: &str,
+        more: &str,
+    ) -> Scene {
         let (folder, listen, admin) = (Folder::new(&format!("attackers-{name}")), address(), address());
         let endpoint = Endpoint::start(BODY);
         let text = format!(
-            "[runtime]\nworkers = {workers}\n[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n\
+            "[runtime]\nworkers = {workers}\n{runtime}\n[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n\
              [listener.web]\nbind = ['{listen}']\n{listener}\n[pool.web]\nendpoints = ['{}']\n{more}\n",
             folder.0.join("admin.sock").display(),
             endpoint.addr

@@ -66,7 +66,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("dns", &["balance", "config", "net", "peers", "runtime", "view"]),
     ("kernel", &["balance", "config", "net", "peers", "runtime", "view"]),
     ("draw", &[]),
-    ("admin", &["config", "draw", "view"]),
+    ("admin", &["compress", "config", "draw", "view"]),
     ("sim", &["balance", "config", "draw"]),
     ("tower", &["balance"]),
     (

@@ -8,7 +8,7 @@
 #[rustfmt::skip] // a row is an order
 pub const ORDERS: &[(&str, &[&str])] = &[
     ("acme", &["metrics", "issuer", "known", "schedule", "order", "pending", "account", "folder", "sender", "failed"]),
-    ("admin", &["server", "process", "dashboard", "pages", "host", "api", "exposition", "admission", "socket", "stalled", "numbers"]),
+    ("admin", &["server", "process", "dashboard", "pages", "host", "api", "scrape", "exposition", "admission", "socket", "stalled", "numbers"]),
     ("balance", &["pools", "algorithms", "parts", "seam", "measurement", "endpoints", "machines", "structures"]),
     ("cache", &[
         "record", "store", "answer", "conditional", "status", "decide", "freshen", "storable", "range", "tags", "vary", "lookup", "stored", "freshness", "policy", "age", "reply",
@@ -73,7 +73,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("peers", &["addresses", "trusting"]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
-        "core", "observe", "peer", "cache", "threads",
+        "core", "observe", "peer", "cache", "encoder_memory", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
     ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "keys", "partner"]),
@@ -107,7 +107,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
-    ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes"]),
+    ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
         "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",

@@ -51,6 +51,15 @@ pub trait ClientParts {
     /// The client has left.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>>;
 
+    /// Waits until there is room for another part of the response, and the client's own window for it is open. Before that, filters
+    /// of the body need no memory.
+    ///
+    /// # Errors
+    /// The client has left.
+    fn poll_open(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.poll_room(cx)
+    }
+
     /// True if the client has not taken the last part: data read now would only add to the memory held.
     fn is_held_back(&self) -> bool {
         false
@@ -91,6 +100,10 @@ impl<P: ClientParts> ClientParts for &P {
 
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         (*self).poll_room(cx)
+    }
+
+    fn poll_open(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        (*self).poll_open(cx)
     }
 
     fn is_held_back(&self) -> bool {

@@ -21,7 +21,7 @@ mod load_field;
 mod load_report;
 mod loop_mark;
 mod max_forwards;
-mod policies;
+pub mod policies;
 mod request_id;
 pub mod rewriting;
 pub mod row;

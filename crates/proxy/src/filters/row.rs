@@ -2,6 +2,7 @@
 
 use super::filter::Filter;
 use crate::cache::SharedCache;
+use crate::encoder_memory::EncoderMemory;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
 use crate::observe::stats::ListenerStats;
@@ -79,6 +80,8 @@ pub struct Route<'b> {
     pub(crate) limits: Option<&'b Arc<RouteLimits>>,
     /// Stored responses of all routes.
     pub(crate) cache: &'b Arc<SharedCache>,
+    /// Memory of the compressors of all routes.
+    pub(crate) encoder_memory: &'b Arc<EncoderMemory>,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
     /// Users that may use the route, if it asks for passwords.

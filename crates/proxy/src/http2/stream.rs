@@ -117,6 +117,25 @@ impl StreamHandle {
         })
     }
 
+    /// Waits until there is room to send another part, and the window of the stream is open. The window of the connection is not
+    /// waited for: each update of it would wake all streams.
+    pub fn poll_open(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
+        self.poll(cx, |state, key| {
+            let has_room = state.backlog() < BACKLOG_MAX;
+            let stream = state.stream(key);
+            let (id, is_free) = (stream.id, stream.pending.filled().is_empty());
+            if stream.lost.is_some() {
+                return Some(Err(Gone));
+            }
+            if has_room && is_free && state.engine.has_window(id) {
+                return Some(Ok(()));
+            }
+            state.stream(key).wants_room = true;
+            state.is_short |= !has_room;
+            None
+        })
+    }
+
     /// True if the last part is stuck: the peer's window is closed, or the connection's backlog is full.
     pub fn is_held_back(&self) -> bool {
         self.session.change(|state| {

@@ -7,6 +7,7 @@ use super::rules::Shared;
 use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
 use crate::cache::SharedCache;
+use crate::encoder_memory::EncoderMemory;
 use crate::peer::admission::Admission;
 use crate::peer::limits::Limits as RouteLimits;
 use crate::peer::route_files::RouteFiles;
@@ -39,6 +40,8 @@ pub struct Compiled {
     pub route_limits: Arc<RouteLimits>,
     /// Stored responses of all routes.
     pub cache: Arc<SharedCache>,
+    /// Memory of the compressors of all routes.
+    pub encoder_memory: Arc<EncoderMemory>,
     /// Verifiers of tokens by the name of their route.
     pub tokens: Arc<Tokens>,
 }
@@ -57,6 +60,8 @@ pub struct Prepared<'p> {
     pub route_limits: Arc<RouteLimits>,
     /// Stored responses of all routes.
     pub cache: Arc<SharedCache>,
+    /// Memory of the compressors of all routes.
+    pub encoder_memory: Arc<EncoderMemory>,
     /// Verifiers of tokens by the name of their route.
     pub tokens: Arc<Tokens>,
 }
@@ -87,6 +92,7 @@ impl Compiled {
             files: prepared.files.clone(),
             route_limits: prepared.route_limits.clone(),
             cache: prepared.cache.clone(),
+            encoder_memory: prepared.encoder_memory.clone(),
             tokens: prepared.tokens.clone(),
         }
     }

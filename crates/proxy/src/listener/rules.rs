@@ -183,6 +183,7 @@ impl Rules {
             tokens,
             bandwidth,
             cache: &compiled.cache,
+            encoder_memory: &compiled.encoder_memory,
             body,
             stats: &self.noted.of_listener,
             instance,

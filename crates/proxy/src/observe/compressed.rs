@@ -10,6 +10,8 @@ use std::rc::Rc;
 pub struct CompressState {
     /// Coding that the client gets, or the reason why it gets none.
     pub coding: Result<Coding, Refusal>,
+    /// True if the client may get gzip too, as far as that was looked at: only while memory is tight.
+    pub takes_gzip: bool,
     /// Values of `If-None-Match` as the client sent them, if there is a coding.
     pub asked: Vec<u8>,
     pub is_head: bool,

@@ -3,6 +3,7 @@
 
 use crate::cache::SharedCache;
 use crate::cache::handover::Context;
+use crate::encoder_memory::EncoderMemory;
 use crate::observe::stats::{EndpointStats, WorkerStats};
 use crate::peer::limits::Limits;
 use evenkeel_balance::Instant;
@@ -31,6 +32,8 @@ pub struct Numbers {
     pub(crate) limits: Arc<Limits>,
     /// Stored responses of all routes.
     pub(crate) cache: Arc<SharedCache>,
+    /// Memory of compressors.
+    pub(crate) encoder_memory: Arc<EncoderMemory>,
     tallies: Vec<Tally<EndpointStats>>,
 }
 
@@ -41,7 +44,8 @@ impl Numbers {
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
         let limits = Limits::default().next(&generation.plan).into();
         let cache = SharedCache::first(&generation.plan).into();
-        Numbers { generation, workers, limits, cache, tallies }
+        let encoder_memory = EncoderMemory::new(generation.plan.runtime.compression_memory).into();
+        Numbers { generation, workers, limits, cache, encoder_memory, tallies }
     }
 
     /// Creates the statistics for the next plan. Entries named in both plans keep their counts.
@@ -55,7 +59,9 @@ impl Numbers {
         let tallies = tallies.collect();
         let limits = self.limits.next(&generation.plan).into();
         let cache = self.cache.next(&generation.plan);
-        Numbers { generation, workers, limits, cache, tallies }
+        let encoder_memory = self.encoder_memory.clone();
+        encoder_memory.set_limit(generation.plan.runtime.compression_memory);
+        Numbers { generation, workers, limits, cache, encoder_memory, tallies }
     }
 
     /// Parts that a handover of stored responses uses. `now` is on the workers' clock.

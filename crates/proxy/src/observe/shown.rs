@@ -3,13 +3,14 @@
 use super::numbers::{Members, Numbers};
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, Histogram};
+use crate::encoder_memory::Lack;
 use evenkeel_balance::Instant;
 use evenkeel_config::plan;
 use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
 use evenkeel_view::timeline::{Counts, RouteCounts};
-use evenkeel_view::{Listener, LoadReport, Pool};
+use evenkeel_view::{CompressionMemory, Listener, LoadReport, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -86,6 +87,20 @@ impl Numbers {
             }
         };
         self.plan().listeners.iter().enumerate().map(one).collect()
+    }
+
+    /// Memory of compressors. `None` if no route compresses.
+    pub fn shown_compression(&self) -> Option<CompressionMemory> {
+        let is_used = self.plan().routes.iter().any(|route| route.compress.is_some());
+        let (memory, lacks) = (&self.encoder_memory, |lack: Lack| self.encoder_memory.counted(lack as usize));
+        is_used.then(|| CompressionMemory {
+            bytes: memory.in_use(),
+            limit: memory.limit(),
+            small_window: lacks(Lack::Small),
+            identity: lacks(Lack::Identity),
+            stored: lacks(Lack::Stored),
+            given_up: lacks(Lack::GivenUp),
+        })
     }
 
     /// Adds to a pool the latest load reports of its endpoints. `now` is on the workers' clock.

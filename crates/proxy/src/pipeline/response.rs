@@ -151,6 +151,11 @@ impl OwnBody {
         self.chain.is_none().then_some(&self.left)
     }
 
+    /// True if there are bytes that its filters have not had yet.
+    pub fn is_filtered(&self) -> bool {
+        self.chain.is_some() && !self.left.is_empty()
+    }
+
     /// Next piece of a body without filters; `None` at its end, and for one with filters.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         let len = self.whole()?.len().min(CAPACITY);

@@ -207,6 +207,7 @@ impl Plane for Proxy {
             files: self.files.clone(),
             route_limits: next.limits.clone(),
             cache: next.cache.clone(),
+            encoder_memory: next.encoder_memory.clone(),
             tokens: self.tokens.clone(),
         };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);

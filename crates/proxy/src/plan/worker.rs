@@ -7,6 +7,7 @@ use super::installed::Worker;
 use super::parts::Update;
 use crate::core::handoff::{Handoff, Peers};
 use crate::core::{Command, Core};
+use crate::filters::policies::compress_body;
 use crate::load::probe::{self, Prober};
 use crate::observe::stats::ProbingStats;
 use crate::udp::Serving;
@@ -110,6 +111,7 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
         if at >= sweep_at {
             sweep_at = at + SWEEP_EVERY;
             worker.marked.sweep(now);
+            compress_body::sweep();
             // All pools take turns, so that thousands of idle ones cost little.
             let pools = installed.pools.len();
             let turn = refreshed..pools.min(refreshed + pools.div_ceil(REFRESH_SWEEPS));
@@ -119,7 +121,7 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
             worker.core.flush_log();
         }
         let probes = worker.prober.is_asking().then_some(at + TICK);
-        let holds = worker.marked.any() || worker.core.has_flows() || worker.core.holds_lines();
+        let holds = compress_body::any() || worker.marked.any() || worker.core.has_flows() || worker.core.holds_lines();
         let sweep = holds.then_some(sweep_at);
         let flows = installed.datagrams.iter().filter_map(Serving::expires_at).min();
         let flows = flows.map(|at| Duration::from_nanos(at.0));

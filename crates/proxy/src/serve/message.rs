@@ -251,6 +251,12 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
     loop {
         // Other tasks get their turn between the parts that filters take time for.
         budget::proceed().await;
+        if body.is_filtered() {
+            timer.set(timer.tick_after(patience));
+            if !matches!(timer.limit(pin!(poll_fn(|cx| down.poll_open(cx)))).await, Ok(Ok(()))) {
+                return down.reset();
+            }
+        }
         let Ok(part) = body.next_part() else { return down.reset() };
         let Part::Data(buf) = part else { return down.send(Part::End) };
         if !room(buf.len()).await {

@@ -145,6 +145,55 @@ fn each_client_gets_the_coding_that_it_prefers_whatever_both_sides_speak() {
     }
 }
 
+/// The memory is that of less than one usual compressor, but for gzip.
+#[test]
+fn without_memory_a_body_gets_what_there_is_room_for_and_at_last_no_coding() {
+    let body = Arc::new(text(2000));
+    let sent = body.clone();
+    let endpoint = Endpoint::answering(move |request| {
+        if request.line().contains("/known") {
+            return html(&SENT, &sent);
+        }
+        let lines: String = SENT.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (head, len) = ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", sent.len());
+        format!("{head}{lines}\r\n{len:x}\r\n{sent}\r\n0\r\n\r\n").into_bytes()
+    });
+    let start = |memory: &str| {
+        Proxy::start(&format!(
+            "[runtime]\nworkers = 1\ncompression_memory = '{memory}'\n[listener.web]\nbind = ['$BIND']\nh2c = true\n\
+             [pool.web]\nendpoints = ['{}']\n{}",
+            endpoint.addr,
+            route("compress = { algorithms = ['zstd', 'br', 'gzip'], level = { br = 5 } }")
+        ))
+    };
+    let proxy = start("1MiB");
+    for client in ["h1", "h2"] {
+        for (path, accepts, coding) in [
+            ("/known", "zstd", Some("zstd")),
+            ("/open", "zstd", None),
+            ("/open", "zstd, gzip", Some("gzip")),
+            ("/open", "br, gzip;q=0.5", Some("gzip")),
+            ("/known", "br", None),
+            ("/open", "gzip", Some("gzip")),
+        ] {
+            let at = format!("{client} {path} {accepts}");
+            let answer = ask(client, &proxy, "GET", path, &[("Accept-Encoding", accepts)]);
+            assert_eq!((answer.status, answer.coding()), (200, coding), "{at}");
+            assert!(answer.text() == *body, "{at}");
+            assert_eq!(answer.field("vary"), "Origin, Accept-Encoding", "{at}");
+            let tag = coding.map_or("\"v1\"".into(), |coding| format!("\"v1-{coding}\""));
+            assert_eq!(answer.field("etag"), tag, "{at}");
+            wait_until("its memory is given back", || proxy.metrics().contains("compression_memory_bytes 0\n"));
+            assert_eq!(coding.is_some(), answer.body.len() * 3 < body.len(), "{at}");
+        }
+    }
+    let metrics = proxy.metrics();
+    for (outcome, n) in [("small_window", 4), ("identity", 4), ("stored", 0), ("given_up", 0)] {
+        let line = format!("evenkeel_http_compression_memory_lacks_total{{outcome=\"{outcome}\"}} {n}");
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+}
+
 #[test]
 fn responses_that_must_not_be_compressed_pass_as_they_are() {
     let long = text(100);

@@ -260,6 +260,7 @@ impl Connection {
         frame::write(kind::SETTINGS, flag::ACK, 0, &[], &mut self.out);
         // Windows may have opened.
         self.events.push_back(Event::Room { stream: None });
+        self.events.extend(self.streams.with_room().map(|id| Event::Room { stream: Some(id) }));
         Ok(Some(Event::Settings))
     }
 

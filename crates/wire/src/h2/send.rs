@@ -97,6 +97,11 @@ impl Connection {
         }
     }
 
+    /// True if the window of a stream is open. That of the connection may be closed.
+    pub fn has_window(&self, stream: StreamId) -> bool {
+        self.streams.room(stream) > 0
+    }
+
     /// Bytes that may be sent in one frame now, by both windows and the peer's largest frame.
     #[inline]
     pub fn capacity(&self, stream: StreamId) -> usize {

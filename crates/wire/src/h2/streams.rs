@@ -74,6 +74,11 @@ impl Streams {
         Some(&mut self.open[at])
     }
 
+    /// Streams on which this side may send bytes, by their own windows.
+    pub fn with_room(&self) -> impl Iterator<Item = StreamId> {
+        self.open.iter().filter(|stream| stream.sends && stream.room > 0).map(|stream| stream.id)
+    }
+
     #[inline]
     pub fn room(&self, id: StreamId) -> i64 {
         self.find(id).map_or(0, |at| self.open[at].room)

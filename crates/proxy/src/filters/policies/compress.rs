@@ -3,17 +3,18 @@
 //! Requests pass it before all other filters of a route, so that it sees what the client accepts and not what the endpoint
 //! is told. Responses pass it last: the cache stores them as they come, and fields that other filters add count.
 
-use super::compress_body::Body;
+use super::compress_body::{Body, Chosen};
 use crate::body::filter::BodyFilter;
 use crate::cache::SharedCache;
 use crate::cache::encodings::Form;
+use crate::encoder_memory::{EncoderMemory, Lack};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
 use crate::observe::compressed::{CompressState, Decision};
 use evenkeel_compress::accept::preferred;
 use evenkeel_compress::coding::{self, Coding};
-use evenkeel_compress::encoder::Encoder;
+use evenkeel_compress::encoder::Room;
 use evenkeel_compress::media::Types;
 use evenkeel_compress::refusal::Refusal;
 use evenkeel_compress::response::{Response, Rules, code, is_no_transform, retag, vary};
@@ -31,6 +32,7 @@ struct Compression {
     rules: Rules,
     /// Stored responses, whose bodies have encoded forms.
     cache: Arc<SharedCache>,
+    memory: Arc<EncoderMemory>,
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
@@ -60,6 +62,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         levels,
         rules: Rules { types, min_length: plan.min_length },
         cache: route.cache.clone(),
+        memory: route.encoder_memory.clone(),
     }))
 }
 
@@ -80,8 +83,17 @@ impl Filter for Compression {
         if head.request.field("range").is_none() {
             tell_tags(head, "If-Match", &self.order);
         }
+        let values = || head.request.values("accept-encoding");
+        let takes_gzip = coding.is_ok_and(|coding| {
+            let usual = self.chosen(coding, Room::Usual);
+            coding == Coding::Gzip
+                || self.memory.is_tight(usual.memory(), usual.share())
+                    && self.order.contains(&Coding::Gzip)
+                    && preferred(values(), &[Coding::Gzip]).is_some()
+        });
         cx.compress = Some(Box::new(CompressState {
             coding,
+            takes_gzip,
             asked,
             is_head: head.request.is_head(),
             decision: Cell::new(Decision::None),
@@ -114,14 +126,19 @@ impl Filter for Compression {
         let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(*whole, coding));
         let decision = match form {
             Form::NoSmaller => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
-            Form::None => Decision::Compressed(coding, room),
+            Form::None => match self.fitting(state.takes_gzip, self.chosen(coding, room), head) {
+                Some(chosen) => Decision::Compressed(chosen.coding, chosen.room),
+                None => return state.decision.set(Decision::Refused(Refusal::NoMemory)),
+            },
             Form::Encoded(body) => {
                 let lengths = [head.length.unwrap_or_default(), body.len() as u64];
                 head.body = Some(body);
                 Decision::Stored(coding, lengths)
             }
         };
-        code(head.fields, head.added, coding);
+        if let Decision::Compressed(coding, _) | Decision::Stored(coding, _) = decision {
+            code(head.fields, head.added, coding);
+        }
         state.decision.set(decision);
     }
 
@@ -132,8 +149,7 @@ impl Filter for Compression {
             // Nothing follows, and the head states no length.
             return None;
         }
-        let encoder = Encoder::new(coding, self.levels[coding as usize], room);
-        Some(Box::new(Body::new(encoder, state.tally.clone())))
+        Some(Box::new(Body::new(self.chosen(coding, room), self.memory.clone(), state.tally.clone())))
     }
 
     fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
@@ -142,6 +158,26 @@ impl Filter for Compression {
 }
 
 impl Compression {
+    fn chosen(&self, coding: Coding, room: Room) -> Chosen {
+        Chosen { coding, level: self.levels[coding as usize], room }
+    }
+
+    /// Compression that there is memory for: if that is tight, with no more than a body of this length needs, or gzip with a
+    /// small window. `None`: there is none, and the response passes as it is.
+    fn fitting(&self, takes_gzip: bool, chosen: Chosen, head: &ResponseHead<'_, '_, '_>) -> Option<Chosen> {
+        if !self.memory.is_tight(chosen.memory(), chosen.share()) {
+            return Some(chosen);
+        }
+        let fitted = Chosen { room: fitted(chosen.room, length_of(head)), ..chosen };
+        if self.memory.has_room(fitted.memory(), fitted.share()) {
+            return Some(fitted);
+        }
+        let small = self.chosen(Coding::Gzip, Room::Small);
+        let has_room = takes_gzip && self.memory.has_room(small.memory(), small.share());
+        self.memory.count(if has_room { Lack::Small } else { Lack::Identity });
+        has_room.then_some(small)
+    }
+
     /// Gives a 304 the tag of the response that the client has. Its type is mostly not stated, and with it not whether the
     /// response depends on `Accept-Encoding`: a cache that keeps the fields of the 304 must not forget that it may.
     fn not_modified(&self, state: &CompressState, head: &mut ResponseHead<'_, '_, '_>) {
@@ -154,6 +190,23 @@ impl Compression {
         }
         vary(head.fields, head.added);
     }
+}
+
+/// Room for a body of this length, if it is known.
+fn fitted(room: Room, length: Option<u64>) -> Room {
+    match length {
+        Some(length) if room == Room::Usual => Room::Fitted(length.clamp(1, 1 << 20).next_power_of_two().ilog2() as u8),
+        _ => room,
+    }
+}
+
+/// Length of a response's body, if it is known.
+fn length_of(head: &ResponseHead<'_, '_, '_>) -> Option<u64> {
+    let stated = || {
+        let (_, value) = head.fields.kept().find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"))?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    head.length.or_else(stated)
 }
 
 /// Names the endpoint's tags in a condition that names those of compressed responses. Returns the values as the client

@@ -3,7 +3,7 @@
 pub mod bandwidth;
 pub mod body_max;
 pub mod compress;
-mod compress_body;
+pub mod compress_body;
 pub mod cors;
 pub mod host_groups;
 pub mod preflight;

@@ -284,6 +284,10 @@ impl Relay<'_, '_> {
             match &mut chain {
                 None => self.deliver(down, part).await?,
                 Some(chain) => {
+                    if !is_last {
+                        // Filters take no memory for a client that takes nothing. The end needs no room of the client's.
+                        self.on_client(pin!(poll_fn(|cx| down.poll_open(cx)))).await?;
+                    }
                     chain.push(part);
                     while let Some(part) = chain.pull()? {
                         self.deliver(down, part).await?;

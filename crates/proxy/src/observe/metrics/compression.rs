@@ -2,11 +2,13 @@
 
 use super::modes::is_http;
 use super::{Family, Shown};
+use crate::encoder_memory::Lack;
 use crate::observe::stats::{Counter, RouteStats};
 use evenkeel_compress::coding::Coding;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
 use std::sync::Arc;
 
@@ -50,6 +52,29 @@ impl Shown<'_> {
                 let labels = [("listener", *listener), ("route", *route)];
                 ConstCounter::new(sum(numbers, counter)).encode(family.encode_family(&labels)?)?;
             }
+        }
+        if routes.is_empty() { Ok(()) } else { self.encoder_memory(encoder) }
+    }
+
+    /// Writes the memory of compressors, and what its lack has led to.
+    fn encoder_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let memory = self.encoder_memory;
+        for (name, help, bytes) in [
+            ("evenkeel_http_compression_memory_bytes", "Bytes of memory that compressors take", memory.in_use()),
+            (
+                "evenkeel_http_compression_memory_limit_bytes",
+                "Bytes of memory that compressors may take",
+                memory.limit(),
+            ),
+        ] {
+            ConstGauge::new(bytes).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        let name = "evenkeel_http_compression_memory_lacks";
+        let help = "Responses for whose compressor there was no memory, by what they got";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (lack, outcome) in Lack::LABELS.into_iter().enumerate() {
+            let labels = [("outcome", outcome)];
+            ConstCounter::new(memory.counted(lack)).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }

@@ -35,6 +35,8 @@ impl Shown<'_> {
                 let numbers = tables.clone().filter_map(|table| table.get(&r.name)).collect();
                 (&*listener.name, &*r.name, numbers)
             });
+            // A worker has numbers of a route from its first request on.
+            let routes = routes.filter(move |(_, _, numbers): &(_, _, Vec<_>)| self.shows_all() || !numbers.is_empty());
             routes.chain([(&*listener.name, NO_ROUTE, unrouted)])
         })
     }

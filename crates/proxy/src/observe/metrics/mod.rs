@@ -1,8 +1,9 @@
 //! Prometheus metrics: sums over all workers, computed at each scrape; the workers only count.
 //!
-//! Every series exists from the start, at zero, so that a rate over its first event is correct. The exception is
-//! requests by method and status: they start with `GET` and `200` (`404` for requests without a route), and others
-//! appear once they occur. Listeners and pools have no series for events that their mode cannot have.
+//! With `unused`, every series exists from the start, at zero, so that a rate over its first event is correct. Without, the series
+//! of a pool, an endpoint or a route all begin with its first event ([`used`]). The exception is requests by method and status:
+//! they start with `GET` and `200` (`404` for requests without a route), and others appear once they occur. Listeners and pools
+//! have no series for events that their mode cannot have.
 
 mod cache;
 mod compression;
@@ -15,8 +16,10 @@ mod reports;
 #[cfg(test)]
 mod tests;
 mod udp;
+mod used;
 
 use crate::cache::SharedCache;
+use crate::encoder_memory::EncoderMemory;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
@@ -55,8 +58,11 @@ struct Shown<'g> {
     limits: &'g Limits,
     /// Stored responses, and what was done with them.
     cache: &'g SharedCache,
+    encoder_memory: &'g EncoderMemory,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
+    /// Pools that are shown.
+    used: Vec<bool>,
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -111,10 +117,12 @@ impl Shown<'_> {
         for (p, pool) in self.pools_of(speaks) {
             let endpoints = &self.members[p].endpoints;
             if self.plan.telemetry.metrics.per_endpoint {
+                let shown = |(e, _): &(usize, _)| self.shows_endpoint(p, *e);
                 rows.extend(
                     endpoints
                         .iter()
                         .enumerate()
+                        .filter(shown)
                         .map(|(e, it)| (p, vec![("pool", &*pool.name), ("endpoint", &*it.name)], e..e + 1)),
                 );
             } else {
@@ -164,8 +172,18 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let members = running.all_members();
         let (plan, modes) = (running.plan(), running.plan().modes());
-        let shown =
-            Shown { plan, modes, workers: &running.workers, limits: &running.limits, cache: &running.cache, members };
+        let (workers, limits, cache) = (&*running.workers, &*running.limits, &*running.cache);
+        let shown = Shown {
+            plan,
+            modes,
+            workers,
+            limits,
+            cache,
+            encoder_memory: &running.encoder_memory,
+            members,
+            used: Vec::new(),
+        };
+        let shown = Shown { used: shown.used_pools(), ..shown };
         shown.listeners(&mut encoder)?;
         shown.compression(&mut encoder)?;
         shown.limits(&mut encoder)?;

@@ -34,9 +34,9 @@ impl Shown<'_> {
         self.plan.listeners.iter().enumerate().filter(move |(_, listener)| speaks(listener.mode))
     }
 
-    /// Pools used by a listener whose mode matches, with their indices. A pool that no listener uses matches any mode.
+    /// Pools that are shown and used by a listener whose mode matches, with their indices. A pool that no listener uses matches any mode.
     pub(super) fn pools_of(&self, speaks: Speaks) -> impl Iterator<Item = (usize, &Arc<Pool>)> {
         let is_meant = move |p: usize| self.modes[p].is_empty() || self.modes[p].iter().any(|mode| speaks(*mode));
-        self.plan.pools.iter().enumerate().filter(move |(p, _)| is_meant(*p))
+        self.plan.pools.iter().enumerate().filter(move |(p, _)| self.used[*p] && is_meant(*p))
     }
 }

@@ -64,6 +64,9 @@ impl Shown<'_> {
             for e in endpoints {
                 let said = self.members[p].stats(e).map(|stats| &stats.reported);
                 let last = said.max_by_key(|reported| reported.at_ns.get());
+                if !self.shows_all() && last.is_none_or(|reported| reported.at_ns.get() == 0) {
+                    continue;
+                }
                 let value = last.map_or(0, |reported| of(reported).get()) as f64 * unit;
                 ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
             }

@@ -41,9 +41,12 @@ fn has(text: &str, line: &str) {
     assert!(text.lines().any(|l| l == line), "no line {line} in\n{text}");
 }
 
+/// Shows series before their first event.
+const UNUSED: &str = "[telemetry]\nmetrics = { unused = true }\n";
+
 #[test]
-fn every_series_is_there_at_zero() {
-    let text = shown("", |_| {});
+fn every_series_is_there_at_zero_if_unused_ones_are_shown() {
+    let text = shown(UNUSED, |_| {});
     has(&text, r#"evenkeel_http_requests_total{listener="a",route="only \"a\"",method="GET",code="200"} 0"#);
     has(&text, r#"evenkeel_http_requests_total{listener="b",route="none",method="GET",code="404"} 0"#);
     assert!(!text.contains(r#"listener="b",route="only"#), "a route that a listener does not take has no series");
@@ -66,6 +69,45 @@ fn every_series_is_there_at_zero() {
     has(&text, r#"evenkeel_pool_panic{pool="p"} 0"#);
     has(&text, r#"evenkeel_no_pick_total{pool="p",reason="all_full"} 0"#);
     has(&text, "evenkeel_access_log_lines_dropped_total 0");
+}
+
+#[test]
+fn pools_endpoints_and_routes_have_series_from_their_first_event_on() {
+    let text = shown("", |_| {});
+    assert_eq!(families(&text, "route=\"only"), Default::default(), "a route without a request");
+    has(&text, r#"evenkeel_http_requests_total{listener="b",route="none",method="GET",code="404"} 0"#);
+    has(&text, r#"evenkeel_connections_active{listener="b"} 0"#);
+    let states = ["evenkeel_endpoint_state", "evenkeel_endpoint_weight", "evenkeel_pool_panic", "evenkeel_queue_depth"];
+    assert_eq!(families(&text, "pool=\"p\""), states.into_iter().collect());
+    let text = shown("", |numbers| {
+        numbers.workers[1].routes[0].of(&Arc::from("only \"a\"")).count(0, 200, 3_000_000);
+        numbers.members(0).stats(1).for_each(|endpoint| endpoint.connects.add(1));
+    });
+    // One event brings all series of what it happened to, so that the next ones are a rate.
+    has(&text, r#"evenkeel_http_requests_total{listener="a",route="only \"a\"",method="GET",code="200"} 1"#);
+    has(&text, r#"evenkeel_upstream_errors_total{pool="p",endpoint="127.0.0.1:4",kind="timeout"} 0"#);
+    has(&text, r#"evenkeel_upstream_connect_duration_seconds_bucket{le="+Inf",pool="p"} 0"#);
+    has(&text, r#"evenkeel_retries_refused_total{pool="p",reason="budget"} 0"#);
+    let idle = families(&text, r#"endpoint="127.0.0.1:3""#);
+    assert_eq!(idle, ["evenkeel_endpoint_state", "evenkeel_endpoint_weight"].into_iter().collect());
+}
+
+#[test]
+fn five_hundred_idle_pools_are_less_than_a_megabyte() {
+    let plan: String = (0..500)
+        .map(|n| {
+            format!(
+                "[[route]]\nmatch = {{ path = '/{n}' }}\npool = 'pool-{n}'\n\
+                 [pool.pool-{n}]\nendpoints = ['192.0.2.{}:{}']\n",
+                n % 250,
+                8000 + n
+            )
+        })
+        .collect();
+    let plan = format!("[listener.web]\nbind = ['127.0.0.1:1']\n{plan}");
+    let (text, all) = (of_plan(&plan, |_| {}), of_plan(&format!("{UNUSED}{plan}"), |_| {}));
+    println!("{} bytes of {}", text.len(), all.len());
+    assert!(text.len() < 1 << 20 && all.len() > 5 << 20, "{} of {}", text.len(), all.len());
 }
 
 #[test]
@@ -135,7 +177,7 @@ fn listeners_and_pools_have_the_families_of_their_mode_and_no_other() {
         for_udp = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
         for_dns = { balance = 'round_robin', endpoints = ['127.0.0.1:6'] }
     ";
-    let text = of_plan(plan, |_| {});
+    let text = of_plan(&format!("{UNUSED}{plan}"), |_| {});
     // For each label: parts of names that must occur, and parts that must not.
     for (whose, has, lacks) in [
         ("listener=\"http\"", &["_http_", "_connections"][..], &["_tcp_", "_udp_"][..]),

@@ -165,6 +165,10 @@ impl ClientParts for H2 {
         self.stream.poll_room(cx).map_err(|Gone| Fault::ClientGone)
     }
 
+    fn poll_open(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        self.stream.poll_open(cx).map_err(|Gone| Fault::ClientGone)
+    }
+
     fn send_head(&self, mut status: u16, mut fields: Table, ends: bool) -> u16 {
         if status == 101 {
             // On a stream the switch is a 200 without the fields of HTTP/1 (RFC 8441 section 5).
