@@ -4,7 +4,7 @@
 use crate::context::Context;
 use crate::kept::Kept;
 use crate::lock::lock;
-use crate::out::{In, Pending, channel, unix_time};
+use crate::out::{In, Pending, advice, channel, unix_time};
 use crate::sources;
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver, Scope};
@@ -182,7 +182,7 @@ impl Discovery {
         let each = following.pools.iter().flat_map(|pool| pool.entries.iter().map(move |entry| (&pool.name, entry)));
         let unresolved = each.filter_map(|(pool, entry)| match entry {
             Entry::Named(endpoint, source) => {
-                let why = source.kept().why_nothing()?;
+                let why = source.kept().why_nothing()? + advice(&source.source, &source.resolver);
                 Some(Unresolved { pool: pool.clone(), endpoint: endpoint.name.clone(), why })
             }
             Entry::Fixed(_) | Entry::Found(_) => None,
@@ -202,7 +202,7 @@ impl Discovery {
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let before = lock(&self.before).remove(&(pool.clone(), settings(&source))).and_then(|found| found.kept());
-        let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone(), before);
+        let (out, said) = channel(pool.clone(), (&source, resolver), allow_empty, self.news.clone(), before);
         let context = Context { resolver: resolver.clone(), ..self.shared.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());
