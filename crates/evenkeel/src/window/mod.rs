@@ -118,6 +118,8 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
+        // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
+        now.generation.splits.refresh(control.orders());
         self.keep_orders(&now, control)?;
         let shown = now.generation.pool(pool).map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints)));
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
