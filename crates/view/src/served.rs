@@ -163,6 +163,12 @@ pub struct Passed {
     pub rate: f64,
     /// Errors per second, over the last five seconds.
     pub error_rate: f64,
+    /// Requests per second that went on to a pool, over the last five seconds: neither a filter nor the cache answered them.
+    #[serde(default)]
+    pub sent_rate: f64,
+    /// Errors per second among these, over the last five seconds.
+    #[serde(default)]
+    pub sent_error_rate: f64,
     /// Mean time from the head of a request to the end of its response, in milliseconds, over the last five seconds; for sessions
     /// their length.
     pub mean_ms: Option<f64>,

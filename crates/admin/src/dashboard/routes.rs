@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[
     Column::number("Errors"),
     Column::number("Mean"),
     Column::number("p99"),
-    Column::number("Requests so far"),
+    Column::number("So far"),
     Column::number("Errors so far"),
 ];
 
