@@ -136,6 +136,12 @@ impl Findings {
         self.all.retain(|f| f.code != code || !matches!(f.at, At::Span(at) if at == whole));
     }
 
+    /// Messages and helps so far.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> impl Iterator<Item = String> {
+        self.all.iter().flat_map(|finding| [Some(finding.message.clone()), finding.help.clone()]).flatten()
+    }
+
     /// Masks a value in all diagnostics, which reach logs.
     pub(crate) fn hide(&mut self, value: Span) {
         self.hidden.push(value);

@@ -15,6 +15,11 @@ pub fn nearest<'a>(seen: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (near.0 <= (near.1.chars().count() / 3).max(1)).then_some(near.1)
 }
 
+/// True if a single edit turns `seen` into the word.
+pub(crate) fn is_slip(seen: &str, word: &str) -> bool {
+    strsim::osa_distance(&seen.to_lowercase().replace('-', "_"), &word.to_lowercase().replace('-', "_")) == 1
+}
+
 /// Formats `did you mean "x"? allowed: x, y`, or only the second part.
 pub(crate) fn suggest(seen: &str, known: &[&str]) -> String {
     let allowed = format!("allowed: {}", known.join(", "));

@@ -67,6 +67,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     times(digits, each).ok_or_else(|| "it is too big".to_string())
 }
 
+/// The size that a text of another program means: `1m`, `10mb`, `64k`, `1048576`. A letter alone is a power of 1024.
+pub(crate) fn size_meant(text: &str) -> Option<String> {
+    let (digits, unit, after) = part(text.trim()).ok()?;
+    let unit = match &*unit.to_ascii_lowercase() {
+        "" | "b" => return after.is_empty().then(|| times(digits, 1).map(size_text)).flatten(),
+        "k" | "kib" | "ki" => "KiB",
+        "m" | "mib" | "mi" => "MiB",
+        "g" | "gib" | "gi" => "GiB",
+        "kb" => "KB",
+        "mb" => "MB",
+        "gb" => "GB",
+        _ => return None,
+    };
+    let meant = format!("{digits}{unit}");
+    (after.is_empty() && size(&meant).is_ok()).then_some(meant)
+}
+
 fn no_unit(unit: &str, units: &[(&str, u64)]) -> String {
     let known: Vec<&str> = units.iter().map(|(u, _)| *u).collect();
     let what = if unit.is_empty() { "it has no unit".to_string() } else { format!("\"{unit}\" is not a unit") };

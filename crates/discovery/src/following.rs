@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::guard::{Guard, Trust};
 use crate::kept::Kept;
 use crate::lock::lock;
-use crate::out::{In, Pending, channel, first, unix_time};
+use crate::out::{In, Pending, advice, channel, first, unix_time};
 use crate::sources;
 use evenkeel_balance::EndpointId;
 use evenkeel_config::plan::{self, Address, Dns, Endpoint, Records, Resolve, Resolver, Scope};
@@ -206,7 +206,7 @@ impl Discovery {
         let unresolved = each.filter_map(|(pool, entry)| match entry {
             Entry::Named(endpoint, source) => {
                 let refused = || pool.refused(|one| std::ptr::eq(one, entry)).into_iter().next();
-                let why = source.kept().why_nothing();
+                let why = source.kept().why_nothing().map(|why| why + advice(&source.source, &source.resolver));
                 let why = why.or_else(|| pool.of(entry).is_empty().then(refused)?)?;
                 Some(Unresolved { pool: pool.name.clone(), endpoint: endpoint.name.clone(), why })
             }
@@ -227,7 +227,7 @@ impl Discovery {
 
     fn start(&self, pool: &Arc<str>, source: plan::Source, allow_empty: bool, resolver: &Resolver) -> Arc<Source> {
         let before = lock(&self.before).remove(&(pool.clone(), settings(&source))).and_then(|found| found.kept());
-        let (out, said) = channel(pool.clone(), &source, allow_empty, self.news.clone(), before);
+        let (out, said) = channel(pool.clone(), (&source, resolver), allow_empty, self.news.clone(), before);
         let context = Context { resolver: resolver.clone(), ..self.shared.clone() };
         let task = tokio::spawn(sources::run(source.clone(), context, out)).abort_handle();
         let (pool, resolver, began) = (pool.clone(), resolver.clone(), unix_time());

@@ -3,7 +3,7 @@
 use crate::kept::{Answer, Kept, News};
 use crate::lock::lock;
 use evenkeel_balance::EndpointId;
-use evenkeel_config::plan::Source;
+use evenkeel_config::plan::{Resolver, Source};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -20,6 +20,8 @@ pub struct Out {
     source: String,
     /// DNS name that it resolves, if any.
     name: Option<String>,
+    /// Advice for a name that does not resolve; empty if there is none.
+    advice: &'static str,
     allow_empty: bool,
     /// Parts that were last logged as ignored.
     ignored: Vec<String>,
@@ -66,17 +68,28 @@ impl Pending {
 /// before had, which counts as an answer.
 pub fn channel(
     pool: Arc<str>,
-    source: &Source,
+    (source, resolver): (&Source, &Resolver),
     allow_empty: bool,
     news: Arc<Pending>,
     before: Option<Kept>,
 ) -> (Out, In) {
     let name = if let Source::Dns(dns) = source { Some(dns.name.clone()) } else { None };
+    let advice = advice(source, resolver);
     let source = source.to_string();
     let (answered, first) = watch::channel(before.is_some());
     let kept = Arc::new(Mutex::new(before.unwrap_or_default()));
     let other = In { kept: kept.clone(), answered: first };
-    (Out { pool, source, name, allow_empty, ignored: Vec::new(), kept, news, answered }, other)
+    (Out { pool, source, name, advice, allow_empty, ignored: Vec::new(), kept, news, answered }, other)
+}
+
+/// Advice for a name without a dot, which most name servers know with a domain behind it only.
+pub fn advice(source: &Source, resolver: &Resolver) -> &'static str {
+    match source {
+        Source::Dns(dns) if !resolver.search && !dns.name.trim_end_matches('.').contains('.') => {
+            "; it has no dot, and search domains are off: write the whole name, or set search = true in [resolver]"
+        }
+        _ => "",
+    }
 }
 
 impl Out {
@@ -135,7 +148,9 @@ impl Out {
                 tracing::info!(pool, source, endpoints, came, left, "endpoints changed");
             }
             News::Emptied if endpoints == 0 => match &self.name {
-                Some(name) => tracing::warn!(pool, source, "{name} does not resolve: it has no addresses"),
+                Some(name) => {
+                    tracing::warn!(pool, source, "{name} does not resolve: it has no addresses{}", self.advice)
+                }
                 None => tracing::warn!(pool, source, "no endpoints were found"),
             },
             News::Emptied => {
@@ -148,7 +163,13 @@ impl Out {
             }
             News::Failing(why) if endpoints == 0 => match &self.name {
                 Some(name) => {
-                    tracing::warn!(pool, source, why, "{name} does not resolve, and no earlier address is known")
+                    let advice = self.advice;
+                    tracing::warn!(
+                        pool,
+                        source,
+                        why,
+                        "{name} does not resolve, and no earlier address is known{advice}"
+                    )
                 }
                 None => tracing::warn!(pool, source, why, "discovery failed, and no endpoints are known"),
             },
@@ -198,12 +219,25 @@ fn listed(names: &[Arc<str>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_config::plan::{Dns, Records};
     use tokio::time::timeout;
+
+    #[test]
+    fn a_name_without_a_dot_that_does_not_resolve_names_the_key() {
+        let dns = |name: &str| {
+            let min_ttl = Resolver::default().min_ttl;
+            Source::Dns(Dns { name: name.into(), records: Records::Addresses, port: 80, min_ttl })
+        };
+        assert!(advice(&dns("web"), &Resolver::default()).contains("search = true in [resolver]"));
+        assert_eq!(advice(&dns("web.internal"), &Resolver::default()), "");
+        assert_eq!(advice(&dns("web"), &Resolver { search: true, ..Resolver::default() }), "");
+    }
 
     #[tokio::test]
     async fn a_source_may_speak_whenever_it_has_something_to_say() {
         let news = Arc::<Pending>::default();
-        let (mut out, other) = channel("web".into(), &Source::File("a".into()), false, news.clone(), None);
+        let (mut out, other) =
+            channel("web".into(), (&Source::File("a".into()), &Resolver::default()), false, news.clone(), None);
         let list = |text| Answer::List(evenkeel_config::endpoint_list("a.json", text).expect("a good list").into());
         let woken = || {
             timeout(Duration::from_millis(1), async {
@@ -226,7 +260,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_panicked_is_not_waited_for() {
-        let (out, other) = channel("web".into(), &Source::File("a".into()), false, Arc::default(), None);
+        let (out, other) =
+            channel("web".into(), (&Source::File("a".into()), &Resolver::default()), false, Arc::default(), None);
         drop(out);
         assert!(timeout(Duration::from_secs(5), other.answered()).await.is_ok());
         assert!(!other.has_answered());

@@ -134,7 +134,7 @@ impl PlaneCounts for Counted {
 fn queries(worker: &ListenerStats) -> Counts {
     let requests = worker.queries.iter().map(Counter::get).sum();
     let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);
-    Counts { requests, errors: failed.map(|(_, responses)| responses.get()).sum() }
+    Counts { requests, errors: failed.map(|(_, responses)| responses.get()).sum(), unreached: 0 }
 }
 
 fn stays<T: Default>(before: &BTreeMap<Arc<str>, Vec<Arc<T>>>, name: &Arc<str>, workers: usize) -> Vec<Arc<T>> {

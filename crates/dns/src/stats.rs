@@ -85,6 +85,6 @@ pub struct EndpointStats {
 /// here.
 impl EndpointCounts for EndpointStats {
     fn counts(&self) -> Counts {
-        Counts { requests: self.answers.get(), errors: 0 }
+        Counts { requests: self.answers.get(), errors: 0, unreached: 0 }
     }
 }

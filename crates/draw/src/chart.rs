@@ -89,7 +89,7 @@ impl Chart {
         );
         if self.size == Size::Tile && ys.iter().all(|y| y.is_nan()) {
             let (x, y) = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-            let _ = writeln!(out, "<text class=\"middle nothing\" x=\"{x}\" y=\"{y}\">No requests in this time</text>");
+            let _ = writeln!(out, "<text class=\"middle nothing\" x=\"{x}\" y=\"{y}\">Nothing in this time</text>");
             out.push_str("</svg></figure>\n");
             return out;
         }
@@ -238,7 +238,7 @@ mod tests {
     fn a_tile_without_values_has_words_and_no_clock() {
         for points in [Vec::new(), vec![(1000.0, f64::NAN)]] {
             let drawn = tile(points);
-            assert!(drawn.contains("No requests in this time") && !drawn.contains("00:00"), "{drawn}");
+            assert!(drawn.contains("Nothing in this time") && !drawn.contains("00:00"), "{drawn}");
         }
     }
 }

@@ -179,6 +179,52 @@ fn routes_have_their_actions_criteria_and_filters_everywhere() {
     });
 }
 
+/// What a filter answers is the route's: the pool had nothing to do with it.
+#[test]
+fn a_pool_has_only_what_was_sent_to_it() {
+    let more = "[[route]]\nname = 'closed'\nmatch = { prefix = '/closed' }\npool = 'shop'\n\
+        maintenance = true\n\
+        [[route]]\nname = 'denied'\nmatch = { prefix = '/denied' }\npool = 'shop'\naccess = { deny = ['127.0.0.0/8'] }\n\
+        [[route]]\nname = 'gone'\nmatch = { prefix = '/gone' }\npool = 'empty'\n[pool.empty]\nendpoints = ['127.0.0.1:1']\n";
+    let site = Site::new("dashboard-sent", more);
+    let rates = || -> Vec<(String, f64, f64, f64, f64)> {
+        let routes: Vec<Value> = serde_json::from_str(&site.page("/v1/routes")).expect("JSON");
+        let of = |at: &Value, key: &str| at[key].as_f64().expect("a rate");
+        let one = |route: &Value| {
+            let at = &route["at"][0];
+            let name = route["name"].as_str().expect("a name").to_owned();
+            (name, of(at, "rate"), of(at, "error_rate"), of(at, "sent_rate"), of(at, "sent_error_rate"))
+        };
+        routes.iter().map(one).collect()
+    };
+    let at = |name: &str, rates: &[(String, f64, f64, f64, f64)]| {
+        let found = rates.iter().find(|(known, ..)| known == name).expect("it is listed");
+        (found.1, found.2, found.3, found.4)
+    };
+    eventually("rates of all routes", || {
+        for (path, status) in [("/", 200), ("/closed", 503), ("/denied", 403), ("/gone", 502)] {
+            assert_eq!(get(&site.listen, path).expect("an answer").0, status, "{path}");
+        }
+        let rates = rates();
+        let ((all, .., sent, _), (closed, failed, unsent, _)) = (at("web", &rates), at("closed", &rates));
+        let ((denied, ..), (gone, lost, tried, blamed)) = (at("denied", &rates), at("gone", &rates));
+        let is_there = all > 0.0 && closed > 0.0 && denied > 0.0 && gone > 0.0;
+        is_there.then(|| {
+            assert_eq!((all, sent), (sent, all), "each went on to the pool");
+            assert_eq!((failed, unsent), (closed, 0.0), "maintenance is an error of the route alone");
+            assert_eq!((lost, tried, blamed), (gone, gone, gone), "the pool had no endpoint that could be reached");
+        })
+    });
+    eventually("a band to what no pool got", || {
+        get(&site.listen, "/closed").expect("an answer");
+        get(&site.listen, "/").expect("an answer");
+        let page = site.page("/ui/flow");
+        let row = |from: &str, to: &str| format!("<th scope=\"row\">{from}</th><td data-label=\"To\">\u{2192} {to}");
+        let has = |from: &str, to: &str| page.contains(&row(from, to));
+        (has("closed", "answered by evenkeel") && has("web", "shop") && !has("closed", "shop")).then_some(())
+    });
+}
+
 #[test]
 fn a_page_follows_what_happens() {
     let site = Site::new("dashboard-live", "");

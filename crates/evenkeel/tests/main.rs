@@ -30,6 +30,7 @@ mod process;
 mod registries;
 mod reload;
 mod run;
+mod sessions;
 mod sim;
 mod steering;
 mod support;

@@ -59,6 +59,49 @@ impl Setup {
 }
 
 #[test]
+fn a_pool_that_is_drained_leaves_its_split_and_comes_back() {
+    let (stable, canary) = (Endpoint::start("stable"), Endpoint::start("canary"));
+    let (folder, listen) = (Folder::new("steering-split"), address());
+    let config = format!(
+        "[admin]\nbind = 'unix:{}'\n[listener.web]\nbind = ['{listen}']\n[[route]]\nname = 'shop'\n\
+         split = {{ weights = {{ stable = 50, canary = 50 }} }}\n[pool.stable]\nendpoints = ['{}']\n\
+         [pool.canary]\nendpoints = ['{}']\n",
+        folder.0.join("admin.sock").display(),
+        stable.addr,
+        canary.addr
+    );
+    let file = folder.file("evenkeel.toml", &config);
+    let _running = Running::start(&["run", "-c", &file]);
+    let command = |words: &[&str]| {
+        let done = evenkeel(&[words, &["-c", &file]].concat());
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", text(&done.stderr));
+        (text(&done.stdout), text(&done.stderr))
+    };
+    let reached = || {
+        let mut answers: Vec<(u16, String)> = (0..60).map(|_| get(&listen, "/").expect("an answer")).collect();
+        answers.sort_unstable();
+        answers.dedup_by_key(|(status, body)| (*status, body.starts_with("stable")));
+        answers.into_iter().map(|(status, body)| (status, body.chars().take(6).collect::<String>())).collect::<Vec<_>>()
+    };
+    let both = [(200, "canary".to_owned()), (200, "stable".to_owned())];
+    assert_eq!(reached(), both);
+    let (_, note) = command(&["drain", "canary"]);
+    let wanted = "every endpoint of pool \"canary\" is drained: the split of route \"shop\" sends its share to stable";
+    assert!(note.contains(wanted), "{note}");
+    assert_eq!(reached(), both[1..]);
+    let (shown, _) = command(&["split", "shop"]);
+    assert!(shown.contains("100.0%") && shown.contains("0.0% (drained)"), "{shown}");
+    let (_, note) = command(&["drain", "stable"]);
+    assert!(note.contains("it serves no new requests until one is undrained"), "{note}");
+    let refused = reached();
+    assert!(refused.iter().all(|(status, _)| *status == 503), "{refused:?}");
+    command(&["undrain", "stable"]);
+    assert_eq!(reached(), both[1..]);
+    command(&["undrain", "canary"]);
+    assert_eq!(reached(), both);
+}
+
+#[test]
 fn what_an_operator_wants_counts_over_reload_and_upgrade_and_restart() {
     let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
     let folder = Folder::new("steering-state");

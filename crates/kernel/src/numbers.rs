@@ -44,7 +44,7 @@ impl EndpointStats {
 
 impl EndpointCounts for EndpointStats {
     fn counts(&self) -> Counts {
-        Counts { requests: self.started.load(Relaxed), errors: self.failed.load(Relaxed) }
+        Counts { requests: self.started.load(Relaxed), errors: self.failed.load(Relaxed), unreached: 0 }
     }
 
     fn in_flight(&self) -> u64 {
@@ -178,8 +178,9 @@ impl PlaneCounts for Counted {
         let alone = |pool: &Arc<str>| numbers.services.iter().filter(|(.., other)| other == pool).count() == 1;
         let of = |(_, listener, pool): &(Plane, Arc<str>, Arc<str>)| {
             let counts = numbers.counts(pool);
-            (counts.requests > 0)
-                .then(|| ((listener.clone(), listener.clone()), RouteCounts { counts, ..RouteCounts::default() }))
+            (counts.requests > 0).then(|| {
+                ((listener.clone(), listener.clone()), RouteCounts { counts, sent: counts, ..RouteCounts::default() })
+            })
         };
         numbers.services.iter().filter(|(.., pool)| alone(pool)).filter_map(of).collect()
     }

@@ -212,9 +212,8 @@ impl PoolLedger {
             (counts, timeline.of_late(&pool.name, name, counts, &self.latencies(e)))
         };
         let all: Vec<_> = pool.endpoints.iter().enumerate().map(|(e, endpoint)| late(e, &endpoint.name)).collect();
-        let responses: u64 = all.iter().map(|(_, late)| late.latencies.count()).sum();
-        // Without responses, as for DNS, shares are of requests.
-        let part = |late: &OfLate| if responses > 0 { late.latencies.count() } else { late.counts.requests };
+        // An endpoint that refuses connections would have a large share, as it fails faster than others answer.
+        let part = |late: &OfLate| late.counts.requests.saturating_sub(late.counts.unreached);
         let whole: u64 = all.iter().map(|(_, late)| part(late)).sum();
         for (endpoint, (counts, late)) in pool.endpoints.iter_mut().zip(&all) {
             (endpoint.requests, endpoint.failed) = (counts.requests, counts.errors);

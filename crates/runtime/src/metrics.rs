@@ -127,11 +127,14 @@ fn weights(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result
 }
 
 fn splits(encoder: &mut DescriptorEncoder<'_>, running: &Generation) -> fmt::Result {
-    let help = "Weight of a pool in the split of a route: configured, and effective now";
+    let help = "Weight of a pool in the split of a route: configured, and effective now; 0 while all endpoints of the pool are \
+                drained and others serve";
     let mut family = encoder.encode_descriptor("evenkeel_split_weight", help, None, MetricType::Gauge)?;
     for split in running.splits.all() {
         for pool in &split.pools {
-            for (kind, weight) in [("configured", pool.configured), ("effective", pool.weight)] {
+            for (kind, weight) in
+                [("configured", pool.configured), ("effective", if pool.drained { 0 } else { pool.weight })]
+            {
                 let labels = [("route", &*split.route), ("pool", &*pool.pool), ("kind", kind)];
                 ConstGauge::new(u64::from(weight)).encode(family.encode_family(&labels)?)?;
             }

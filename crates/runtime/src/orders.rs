@@ -6,7 +6,7 @@ use evenkeel_balance::EndpointSpec;
 use evenkeel_balance::endpoint::Forced;
 use evenkeel_view::{Drain, Health};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of orders over all pools. Orders for endpoints that left are kept, as these may come back.
@@ -98,7 +98,14 @@ impl From<Order> for evenkeel_view::Order {
 
 /// Orders for endpoints and splits, shared by all clones.
 #[derive(Clone, Debug, Default)]
-pub struct Orders(Arc<Mutex<Given>>);
+pub struct Orders(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    given: Mutex<Given>,
+    /// Pools whose endpoints are all drained, by orders or by the configuration.
+    drained: Mutex<HashSet<Arc<str>>>,
+}
 
 /// All orders, as a file keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +129,22 @@ impl Given {
 
 impl Orders {
     fn given(&self) -> MutexGuard<'_, Given> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drained(&self) -> MutexGuard<'_, HashSet<Arc<str>>> {
+        self.0.drained.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes whether all endpoints of a pool are drained. Returns true if that has changed.
+    pub(crate) fn note_drained(&self, pool: &Arc<str>, is_drained: bool) -> bool {
+        let mut drained = self.drained();
+        if is_drained { drained.insert(pool.clone()) } else { drained.remove(pool) }
+    }
+
+    /// Forgets drained pools without these names.
+    pub(crate) fn keep_drained(&self, names: &HashSet<&str>) {
+        self.drained().retain(|pool| names.contains(&**pool));
     }
 
     /// Returns the order for one endpoint.
@@ -142,9 +164,13 @@ impl Orders {
         *self.given() = given;
     }
 
-    /// Reads or changes the orders for splits, by the name of the route.
-    pub(crate) fn with_splits<T>(&self, change: impl FnOnce(&mut BTreeMap<String, SplitOrder>) -> T) -> T {
-        change(&mut self.given().splits)
+    /// Reads or changes the orders for splits, by the name of the route. The set has the pools that are drained now.
+    pub(crate) fn with_splits<T>(
+        &self,
+        change: impl FnOnce(&mut BTreeMap<String, SplitOrder>, &HashSet<Arc<str>>) -> T,
+    ) -> T {
+        let mut given = self.given();
+        change(&mut given.splits, &self.drained())
     }
 
     /// Changes the order for one endpoint. Returns `false` at the limit of [`ORDERS_MAX`].

@@ -137,15 +137,23 @@ impl SharedPool {
     }
 
     /// Publishes the [reserved](Self::reserve) endpoints and the settings of their plan, so that workers pick these and
-    /// no others.
-    pub fn publish(&mut self, now: Instant) {
+    /// no others. Returns true if all endpoints are drained now and were not before, or the other way round.
+    pub fn publish(&mut self, now: Instant) -> bool {
         self.pool.queue().set_max(self.queue_max);
         self.pool.configure(self.settings, now);
         if let Some(reserved) = self.reserved.take() {
             self.planned = reserved;
         }
-        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
+        self.update(now)
+    }
+
+    /// Applies the published endpoints with the orders of operators.
+    fn update(&mut self, now: Instant) -> bool {
+        let specs = self.as_ordered(&self.planned);
+        self.due = self.pool.update(&specs, now);
         self.record();
+        let is_drained = !specs.is_empty() && specs.iter().all(|spec| spec.drain);
+        self.orders.note_drained(&self.name, is_drained)
     }
 
     /// Specifications with the orders of operators applied.
@@ -179,8 +187,7 @@ impl SharedPool {
         };
         self.note_order(&name, text, by);
         // Without those that are only reserved: workers may not know them yet.
-        self.due = self.pool.update(&self.as_ordered(&self.planned), now);
-        self.record();
+        self.update(now);
         Ok(())
     }
 

@@ -161,6 +161,7 @@ impl Runtime {
         }
         let names: HashSet<&str> = plan.pools.iter().map(|pool| &*pool.name).collect();
         pools.retain(|name, _| names.contains(&**name));
+        self.control.orders().keep_drained(&names);
         drop(pools);
         self.applied(next);
         Ok(())
@@ -198,10 +199,14 @@ impl Runtime {
         drop(pools);
         applying.wait(&self.interrupt)?;
         let mut pools = self.control.pools();
+        let mut is_split_changed = false;
         for (at, _) in &other {
-            shared(&mut pools, &now.plan.pools[*at].name).publish(self.control.now());
+            is_split_changed |= shared(&mut pools, &now.plan.pools[*at].name).publish(self.control.now());
         }
         drop(pools);
+        if is_split_changed {
+            now.splits.refresh(self.control.orders());
+        }
         let names = other.iter().map(|(at, _)| now.plan.pools[*at].name.clone()).collect();
         other.into_iter().for_each(|(at, endpoints)| now.membership.change(at, endpoints));
         self.control.changed_pools(names);

@@ -12,7 +12,7 @@ use evenkeel_view::events::Kind;
 use evenkeel_view::orders::SplitChanges;
 use evenkeel_view::served::{Share, Split, SplitOrderer};
 use evenkeel_view::words::unix_ms;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -37,6 +37,8 @@ pub struct Weights {
     /// Shares of the pools, in the order of the plan.
     pub shares: Shares,
     weights: Vec<u32>,
+    /// Pools whose share the others have, as all their endpoints are drained.
+    left: Vec<bool>,
     /// Latest order of an operator, if one applies.
     order: Option<SplitOrder>,
 }
@@ -64,7 +66,7 @@ impl Splits {
         let splits = plan.routes.iter().filter_map(|route| match &route.action {
             Action::Split(split) => {
                 let configured = split.weights.clone();
-                let now = Published::new(Weights::new(&configured, None));
+                let now = Published::new(Weights::new(&configured, None, &HashSet::new()));
                 Some((route.name.clone(), OfRoute { configured, now }))
             }
             _ => None,
@@ -79,16 +81,16 @@ impl Splits {
 
     /// Publishes the weights that the orders result in, where they differ. Returns the routes whose order cannot be
     /// followed, as it leaves no weight above 0.
-    pub(crate) fn refresh(&self, orders: &Orders) -> Vec<Arc<str>> {
+    pub fn refresh(&self, orders: &Orders) -> Vec<Arc<str>> {
         let mut unusable = Vec::new();
         // Under the lock of the orders, so that an older order never replaces a newer one.
-        orders.with_splits(|given| {
+        orders.with_splits(|given, drained| {
             for (route, split) in &self.0 {
                 let order = given.get(&**route);
                 if order.is_some_and(|order| order.applied_to(&split.configured).iter().all(|weight| *weight == 0)) {
                     unusable.push(route.clone());
                 }
-                split.publish(order);
+                split.publish(order, drained);
             }
         });
         unusable.sort();
@@ -116,7 +118,7 @@ impl Splits {
                 return Err(SplitRefused::TooLarge(pool.clone(), weight));
             }
         }
-        orders.with_splits(|given| {
+        orders.with_splits(|given, drained| {
             let order = given.get(&**route);
             let next = order.cloned().unwrap_or_default().changed(changes, by, unix_ms(SystemTime::now()));
             if next.applied_to(&split.configured).iter().all(|weight| *weight == 0) {
@@ -129,7 +131,7 @@ impl Splits {
                 true => drop(given.remove(&**route)),
                 false => drop(given.insert(route.to_string(), next)),
             }
-            split.publish(given.get(&**route));
+            split.publish(given.get(&**route), drained);
             Ok(())
         })?;
         let again = if changes.is_none() { "configured weights again, " } else { "" };
@@ -169,8 +171,8 @@ impl Splits {
 }
 
 impl OfRoute {
-    fn publish(&self, order: Option<&SplitOrder>) {
-        let next = Weights::new(&self.configured, order);
+    fn publish(&self, order: Option<&SplitOrder>, drained: &HashSet<Arc<str>>) {
+        let next = Weights::new(&self.configured, order, drained);
         if *self.now.current() != next {
             self.now.publish(next);
         }
@@ -178,24 +180,27 @@ impl OfRoute {
 
     fn shown(&self, route: &str) -> Split {
         let now = self.now.current();
-        let total: f64 = now.weights.iter().map(|weight| f64::from(*weight)).sum();
-        let share = |((pool, configured), weight): (&(Arc<str>, u32), &u32)| Share {
+        let effective = now.effective();
+        let total: f64 = effective.iter().map(|weight| f64::from(*weight)).sum();
+        let share = |(at, (pool, configured)): (usize, &(Arc<str>, u32))| Share {
             pool: pool.to_string(),
-            weight: *weight,
+            weight: now.weights[at],
             configured: *configured,
-            share: f64::from(*weight) / total,
+            drained: now.left[at],
+            share: f64::from(effective[at]) / total,
         };
         Split {
             route: route.to_owned(),
-            pools: self.configured.iter().zip(&now.weights).map(share).collect(),
+            pools: self.configured.iter().enumerate().map(share).collect(),
             order: now.order.as_ref().map(|order| SplitOrderer { by: order.by.clone(), at_ms: order.unix_ms }),
         }
     }
 }
 
 impl Weights {
-    /// Weights with an order applied; the configured ones if it leaves none above 0.
-    fn new(configured: &[(Arc<str>, u32)], order: Option<&SplitOrder>) -> Weights {
+    /// Weights with an order applied; the configured ones if it leaves none above 0. Drained pools have no share, as long
+    /// as another pool has one.
+    fn new(configured: &[(Arc<str>, u32)], order: Option<&SplitOrder>, drained: &HashSet<Arc<str>>) -> Weights {
         let ordered = order.map(|order| (order, order.applied_to(configured)));
         let ordered = ordered.filter(|(_, weights)| weights.iter().any(|weight| *weight > 0));
         let order = ordered.as_ref().map(|(order, _)| (*order).clone());
@@ -203,8 +208,19 @@ impl Weights {
             Some((_, weights)) => weights,
             None => configured.iter().map(|(_, weight)| *weight).collect(),
         };
+        let mut left: Vec<bool> = configured.iter().map(|(pool, _)| drained.contains(pool)).collect();
+        if weights.iter().zip(&left).all(|(weight, left)| *weight == 0 || *left) {
+            left.fill(false);
+        }
+        let mut all = Weights { shares: Shares::default(), weights, left, order };
         let ids = configured.iter().map(|(pool, _)| stable_hash(pool.as_bytes()));
-        Weights { shares: Shares::new(ids.zip(weights.iter().copied())), weights, order }
+        all.shares = Shares::new(ids.zip(all.effective()));
+        all
+    }
+
+    /// Weights by which the pools share the requests.
+    fn effective(&self) -> Vec<u32> {
+        self.weights.iter().zip(&self.left).map(|(weight, left)| if *left { 0 } else { *weight }).collect()
     }
 }
 
@@ -291,5 +307,28 @@ mod tests {
         order(&None).expect("it is one");
         assert_eq!((weights(&splits), orders.all().is_empty()), (vec![95, 5], true));
         assert!(reader.refresh());
+    }
+
+    #[test]
+    fn a_drained_pool_leaves_its_split_while_another_serves() {
+        let (plan, orders) = (plan("a = 95, b = 5, c = 0"), Orders::default());
+        let (splits, [a, b]) = (Splits::new(&plan), ["a", "b"].map(Arc::<str>::from));
+        let drain = |pool: &Arc<str>, is_drained| {
+            orders.note_drained(pool, is_drained);
+            splits.refresh(&orders);
+            let pools = &splits.all()[0].pools;
+            pools.iter().map(|pool| (pool.share, pool.drained)).collect::<Vec<_>>()
+        };
+        let drawn = || splits.published("r").expect("a split").current().shares.drawn(0);
+        assert_eq!(drain(&a, true), [(0.0, true), (1.0, false), (0.0, false)]);
+        assert_eq!((drawn(), &*splits.all()[0].words()), (Some(1), "a 95 (drained), b 5, c 0"));
+        // Nothing else has a weight: the shares stay, and requests get the reason.
+        assert_eq!(drain(&b, true), [(0.95, false), (0.05, false), (0.0, false)]);
+        assert_eq!(drain(&a, false), [(1.0, false), (0.0, true), (0.0, false)]);
+        let events = Events::default();
+        splits.order((&plan, "r"), &changes(&[("c", Some(5))]), "me", (&orders, &events)).expect("it is one");
+        assert_eq!(drain(&a, true), [(0.0, true), (0.0, true), (1.0, false)], "orders and drains add up");
+        orders.keep_drained(&HashSet::from(["a"]));
+        assert_eq!(drain(&a, true), [(0.0, true), (0.5, false), (0.5, false)]);
     }
 }

@@ -87,7 +87,7 @@ struct Requests(AtomicU64);
 
 impl EndpointCounts for Requests {
     fn counts(&self) -> Counts {
-        Counts { requests: self.0.load(SeqCst), errors: 0 }
+        Counts { requests: self.0.load(SeqCst), errors: 0, unreached: 0 }
     }
 }
 
@@ -99,7 +99,7 @@ impl PlaneCounts for Counting {
     }
 
     fn listeners(&self) -> Counts {
-        Counts { requests: 1, errors: 0 }
+        Counts { requests: 1, errors: 0, unreached: 0 }
     }
 }
 

@@ -120,10 +120,13 @@ pub struct Split {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Share {
     pub pool: String,
-    /// Weight that applies now, 0 to 1000000.
+    /// Weight that operators have ordered, or else the configured one, 0 to 1000000.
     pub weight: u32,
     /// Weight of the configuration.
     pub configured: u32,
+    /// True if all endpoints of the pool are drained, so that the other pools have its share.
+    #[serde(default)]
+    pub drained: bool,
     /// Share of the requests by the weights, 0 to 1.
     pub share: f64,
 }
@@ -138,9 +141,13 @@ pub struct SplitOrderer {
 }
 
 impl Split {
-    /// The pools with their weights, as in `stable 95, canary 5`.
+    /// The pools with their weights, as in `stable 95, canary 5 (drained)`.
     pub fn words(&self) -> String {
-        self.pools.iter().map(|pool| format!("{} {}", pool.pool, pool.weight)).collect::<Vec<_>>().join(", ")
+        let words = |pool: &Share| {
+            let drained = if pool.drained { " (drained)" } else { "" };
+            format!("{} {}{drained}", pool.pool, pool.weight)
+        };
+        self.pools.iter().map(words).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -156,6 +163,12 @@ pub struct Passed {
     pub rate: f64,
     /// Errors per second, over the last five seconds.
     pub error_rate: f64,
+    /// Requests per second that went on to a pool, over the last five seconds: neither a filter nor the cache answered them.
+    #[serde(default)]
+    pub sent_rate: f64,
+    /// Errors per second among these, over the last five seconds.
+    #[serde(default)]
+    pub sent_error_rate: f64,
     /// Mean time from the head of a request to the end of its response, in milliseconds, over the last five seconds; for sessions
     /// their length.
     pub mean_ms: Option<f64>,
@@ -236,7 +249,8 @@ mod tests {
 
     #[test]
     fn an_action_is_an_object_with_one_key_and_a_few_words() {
-        let share = |pool: &str, weight, share| Share { pool: pool.into(), weight, configured: weight, share };
+        let share =
+            |pool: &str, weight, share| Share { pool: pool.into(), weight, configured: weight, share, drained: false };
         let split = Split {
             route: "shop".into(),
             pools: vec![share("stable", 95, 0.95), share("canary", 5, 0.05)],

@@ -90,9 +90,9 @@ pub struct Listener {
     pub plane: String,
     /// Addresses that it listens on.
     pub addresses: Vec<String>,
-    /// Connections that are open; with a plane of the kernel, those of its pool.
+    /// Connections that are open, or flows of UDP; with a plane of the kernel, those of its pool.
     pub connections: u64,
-    /// Connections that were accepted so far; with a plane of the kernel, those of its pool.
+    /// Connections that were accepted so far, or flows of UDP; with a plane of the kernel, those of its pool.
     pub accepted: u64,
     /// Bytes received from clients so far.
     pub bytes_in: u64,
@@ -116,6 +116,9 @@ pub struct Pool {
     pub name: String,
     /// Name of the algorithm that picks.
     pub algorithm: String,
+    /// Modes of the listeners that lead to it: `http`, `tcp`, `udp`, `dns`; empty if no listener does.
+    #[serde(default)]
+    pub modes: Vec<String>,
     /// True if so few endpoints are healthy that health is ignored.
     pub in_panic: bool,
     /// Requests that wait for a place at an endpoint.
@@ -140,17 +143,26 @@ pub struct Endpoint {
     /// Tier: endpoints of the lowest number get requests first.
     pub priority: u8,
     pub zone: Option<String>,
-    /// Requests in flight at this moment.
+    /// Requests in flight, open TCP sessions and UDP flows at this moment.
     pub in_flight: u32,
-    /// Tries so far, with those that got no connection; and answers of DNS that named it.
+    /// Tries so far, TCP sessions and UDP flows, with those that got no connection; and answers of DNS that named it.
     pub requests: u64,
-    /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late.
+    /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late;
+    /// sessions and flows that it refused or reset.
     pub failed: u64,
-    /// Share of its pool's requests over the last 30 to 60 seconds, 0 to 1.
+    /// Bytes that TCP sessions and UDP flows have sent to it so far; those of requests are not counted by endpoint.
+    #[serde(default)]
+    pub bytes_in: u64,
+    /// Bytes that TCP sessions and UDP flows have received from it so far.
+    #[serde(default)]
+    pub bytes_out: u64,
+    /// Share of its pool's requests, sessions and flows over the last 30 to 60 seconds, without those that got no
+    /// connection; 0 to 1.
     pub share: Option<f64>,
     /// Share by its weight, 0 to 1.
     pub fair_share: f64,
-    /// Times to the first byte of responses, over the last 30 to 60 seconds.
+    /// Times over the last 30 to 60 seconds: of responses to the first byte, of TCP sessions to connect, of UDP flows to
+    /// the first answer.
     pub latency: Option<LatencyOfLate>,
     /// Latest health check, if there was one.
     pub check: Option<Check>,
@@ -172,7 +184,7 @@ pub struct Weights {
 /// Latencies of the last half minute to minute.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct LatencyOfLate {
-    /// Number of responses that were measured.
+    /// Number of responses, sessions or flows that were measured.
     pub responses: u64,
     /// Half of them took at most so many milliseconds, to a fifth.
     pub p50_ms: f64,

@@ -30,18 +30,21 @@ const SPANS: usize = SECONDS / TOGETHER as usize;
 /// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
 const ENDPOINTS_MAX: usize = 1000;
 
-/// Requests, and errors among them.
+/// Requests, and errors among them. Where requests are not read, TCP sessions and UDP flows, counted when they begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub requests: u64,
     /// Requests answered with 500 and above; of an endpoint, all that failed by its fault.
     pub errors: u64,
+    /// Requests that got no connection to the endpoint.
+    pub unreached: u64,
 }
 
 impl Counts {
     pub fn add(&mut self, more: Counts) {
         self.requests += more.requests;
         self.errors += more.errors;
+        self.unreached += more.unreached;
     }
 
     /// Returns the difference to an earlier moment. An endpoint that left and came back counts from zero.
@@ -49,7 +52,11 @@ impl Counts {
         if self.requests < before.requests {
             return self;
         }
-        Counts { requests: self.requests - before.requests, errors: self.errors.saturating_sub(before.errors) }
+        Counts {
+            requests: self.requests - before.requests,
+            errors: self.errors.saturating_sub(before.errors),
+            unreached: self.unreached.saturating_sub(before.unreached),
+        }
     }
 }
 
@@ -58,6 +65,8 @@ impl Counts {
 pub struct RouteCounts {
     /// Requests, and those that were errors.
     pub counts: Counts,
+    /// Those that went on to a pool.
+    pub sent: Counts,
     /// Times from the head of a request to the end of its response.
     pub durations: Durations,
 }
@@ -69,7 +78,7 @@ impl RouteCounts {
             true => self.durations.clone(),
             false => self.durations.since(&before.durations),
         };
-        RouteCounts { counts: self.counts.since(before.counts), durations }
+        RouteCounts { counts: self.counts.since(before.counts), sent: self.sent.since(before.sent), durations }
     }
 }
 
@@ -382,7 +391,7 @@ mod tests {
         /// Adds tries of 2 ms at the first endpoint.
         fn add(&mut self, requests: u64, errors: u64) {
             let (_, counts, latencies) = &mut self.0[0];
-            counts.add(Counts { requests, errors });
+            counts.add(Counts { requests, errors, unreached: 0 });
             latencies.steps[bucket(2_000_000)] += requests;
         }
     }

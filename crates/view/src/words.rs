@@ -1,7 +1,7 @@
 //! Words for states, times and names, as commands and pages write them.
 
 use crate::orders::{Health, Order};
-use crate::status::{Check, CompressionMemory, Endpoint};
+use crate::status::{Check, CompressionMemory, Endpoint, Pool, Status};
 use evenkeel_balance::state::State;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,6 +52,109 @@ impl Standing {
             "draining" | "disabled" => Standing::Out,
             _ => Standing::Down,
         }
+    }
+}
+
+/// Words for what a listener or pool serves, by its modes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Its unit, in the plural.
+    pub many: &'static str,
+    /// The same at the beginning of a line.
+    pub title: &'static str,
+    /// The word for each time that an endpoint got one, and the same at the beginning of a line.
+    pub tries: &'static str,
+    pub tries_title: &'static str,
+    /// Name of the rate.
+    pub rate: &'static str,
+    /// Head of a column of rates.
+    pub per_second: &'static str,
+    /// Those that have not ended.
+    pub open: &'static str,
+    /// The time that is measured at endpoints.
+    pub latency: &'static str,
+    /// Events that end this time.
+    pub measured: &'static str,
+}
+
+const REQUESTS: Traffic = Traffic {
+    many: "requests",
+    title: "Requests",
+    tries: "tries",
+    tries_title: "Tries",
+    rate: "requests/s",
+    per_second: "REQ/S",
+    open: "Requests in flight",
+    latency: "Latency to the first byte",
+    measured: "responses",
+};
+
+const SESSIONS: Traffic = Traffic {
+    many: "sessions",
+    title: "Sessions",
+    tries: "sessions",
+    tries_title: "Sessions",
+    rate: "sessions/s",
+    per_second: "SESS/S",
+    open: "Open sessions",
+    latency: "Time to connect",
+    measured: "connects",
+};
+
+const FLOWS: Traffic = Traffic {
+    many: "flows",
+    title: "Flows",
+    tries: "flows",
+    tries_title: "Flows",
+    rate: "flows/s",
+    per_second: "FLOWS/S",
+    open: "Open flows",
+    latency: "Time to the first answer",
+    measured: "first answers",
+};
+
+const ANSWERS: Traffic = Traffic {
+    many: "answers",
+    title: "Answers",
+    tries: "answers",
+    tries_title: "Answers",
+    rate: "answers/s",
+    per_second: "ANSW/S",
+    ..REQUESTS
+};
+
+const MIXED: Traffic = Traffic {
+    many: "requests, sessions and flows",
+    title: "Requests, sessions and flows",
+    tries: "tries, sessions and flows",
+    tries_title: "Tries, sessions and flows",
+    rate: "all/s",
+    per_second: "RATE/S",
+    open: "In flight",
+    latency: "Latency",
+    measured: "measurements",
+};
+
+impl Traffic {
+    /// Returns the words for these modes; without any, those for requests.
+    pub fn of<'m>(modes: impl IntoIterator<Item = &'m str>) -> &'static Traffic {
+        let words = modes.into_iter().map(|mode| match mode {
+            "tcp" => &SESSIONS,
+            "udp" => &FLOWS,
+            "dns" => &ANSWERS,
+            _ => &REQUESTS,
+        });
+        words.reduce(|all, one| if all == one { all } else { &MIXED }).unwrap_or(&REQUESTS)
+    }
+
+    /// Returns the words for a pool.
+    pub fn of_pool(pool: &Pool) -> &'static Traffic {
+        Traffic::of(pool.modes.iter().map(String::as_str))
+    }
+
+    /// Returns the words for all listeners of a process.
+    pub fn of_all(status: &Status) -> &'static Traffic {
+        Traffic::of(status.listeners.iter().map(|listener| &*listener.mode))
     }
 }
 
@@ -218,6 +321,14 @@ mod tests {
         assert_eq!([0.123, 12.6, 2500.0].map(milliseconds), ["0.12ms", "13ms", "2.5s"]);
         assert_eq!(time_of_day(1_700_000_000_000), "22:13:20");
         assert_eq!(escaped("a b/c:1"), "a%20b%2Fc:1");
+    }
+
+    #[test]
+    fn what_is_counted_has_the_word_of_its_modes() {
+        let words = [&[][..], &["http"], &["tcp", "tcp"], &["udp"], &["dns"], &["http", "tcp"], &["tcp", "udp", "udp"]];
+        let words = words.map(|modes| Traffic::of(modes.iter().copied()).many);
+        let mixed = "requests, sessions and flows";
+        assert_eq!(words, ["requests", "requests", "sessions", "flows", "answers", mixed, mixed]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::plots::sparkline;
 use super::shown::{or_dash, percent, percentile, rate};
 use evenkeel_draw::share::{Part, shares};
 use evenkeel_view::history::History;
-use evenkeel_view::words::{Standing, escaped, grouped};
+use evenkeel_view::words::{Standing, Traffic, escaped, grouped};
 use evenkeel_view::{Endpoint, Pool};
 use maud::{Markup, PreEscaped, html};
 
@@ -61,7 +61,7 @@ fn card(asked: &Asked, pool: &Pool) -> Markup {
                 div { dt { "in flight" } dd { (grouped(in_flight)) } }
             }
             @if history.spans.iter().any(|span| span.requests > 0) { (sparkline(&history)) }
-            @else { p.dim.nothing { "No requests yet" } }
+            @else { p.dim.nothing { "No " (Traffic::of_pool(pool).many) " yet" } }
             (fairness(pool))
         }
     }
@@ -83,7 +83,7 @@ fn health(pool: &Pool) -> Markup {
             span.state.up[up > 0].out[up == 0] { (up) " of " (all) " up" }
             @for (state, standing, count) in others { " " span class={ "state " (super::shown::kind(standing)) } { (count) " " (state) } }
             @if pool.in_panic { " " span.state.down { "panic: health is ignored" } }
-            @if pool.waiting > 0 { " " span.state.partly { (pool.waiting) " requests wait" } }
+            @if pool.waiting > 0 { " " span.state.partly { (pool.waiting) " " (Traffic::of_pool(pool).many) " wait" } }
         }
     }
 }

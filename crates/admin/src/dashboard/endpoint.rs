@@ -8,7 +8,7 @@ use super::shown::{milliseconds, or_dash, order, page_of, percent, percentile, s
 use crate::api::problem::Problem;
 use evenkeel_draw::axis::Axis;
 use evenkeel_view::history::History;
-use evenkeel_view::words::{ago, escaped, grouped};
+use evenkeel_view::words::{Traffic, ago, bytes, escaped, grouped};
 use evenkeel_view::{Endpoint, Event, LoadReport, Pool};
 use maud::{Markup, html};
 
@@ -38,30 +38,31 @@ fn page(asked: &Asked) -> Result<Markup, Problem> {
         p { (state(endpoint)) " since " (since(endpoint.since_ms)) " (" (ago(status.now_ms.saturating_sub(endpoint.since_ms))) ")"
             @if let Some(reason) = &endpoint.reason { ": " span.why { (reason) } } }
         @if asked.caller.may_change { div.buttons { (buttons(pool, endpoint)) (weigh(pool, endpoint)) } }
-        (facts(endpoint, status.now_ms))
+        (facts(pool, endpoint, status.now_ms))
         h2 { "Over time" }
         (range.choice(&path))
-        (plotted(&range.within(&history), &its))
+        (plotted(Traffic::of_pool(pool), &range.within(&history), &its))
         h2 { "Checks, ejections and orders" }
         (list(its.iter().rev(), status.now_ms))
     })
 }
 
-fn plotted(shown: &History, events: &[Event]) -> Markup {
+fn plotted(traffic: &Traffic, shown: &History, events: &[Event]) -> Markup {
     let first = shown.spans.first().map_or(u64::MAX, |span| span.until_ms);
     let marked: Vec<Event> = events.iter().filter(|event| event.at_ms >= first).cloned().collect();
     html! {
         div.tiles {
-            (Plot { title: "Tries", axis: per_second(), lines: &[("tries", plots::rate), ("failed", plots::errors)] }.draw(shown, &marked))
-            (Plot { title: "Requests in flight", axis: counts(), lines: &[("in flight", plots::in_flight)] }.draw(shown, &marked))
-            (Plot { title: "Latency to the first byte", axis: Axis::Seconds { log: true },
+            (Plot { title: traffic.tries_title, axis: per_second(), lines: &[(traffic.tries, plots::rate), ("failed", plots::errors)] }.draw(shown, &marked))
+            (Plot { title: traffic.open, axis: counts(), lines: &[("in flight", plots::in_flight)] }.draw(shown, &marked))
+            (Plot { title: traffic.latency, axis: Axis::Seconds { log: true },
                 lines: &[("p50", plots::p50), ("p95", plots::p95), ("p99", plots::p99)] }.draw(shown, &marked))
             @if shown.spreads.iter().any(|spread| !spread.is_empty()) { (plots::spread(shown)) }
         }
     }
 }
 
-fn facts(endpoint: &Endpoint, now_ms: u64) -> Markup {
+fn facts(pool: &Pool, endpoint: &Endpoint, now_ms: u64) -> Markup {
+    let traffic = Traffic::of_pool(pool);
     html! {
         dl.facts {
             dt { "Address" } dd { (endpoint.address.as_deref().unwrap_or("not resolved")) }
@@ -70,11 +71,14 @@ fn facts(endpoint: &Endpoint, now_ms: u64) -> Markup {
             dt { "Share" } dd { (or_dash(endpoint.share, percent)) ", " (percent(endpoint.fair_share)) " is fair" }
             dt { "In flight" } dd { (endpoint.in_flight) }
             dt { "Latency" } dd { @match &endpoint.latency {
-                Some(latency) => { "p50 " (percentile(latency.p50_ms)) ", p99 " (percentile(latency.p99_ms)) ", of " (grouped(latency.responses)) " responses" }
-                None => { "no responses in the last minute" }
+                Some(latency) => { "p50 " (percentile(latency.p50_ms)) ", p99 " (percentile(latency.p99_ms)) ", of " (grouped(latency.responses)) " " (traffic.measured) }
+                None => { "no " (traffic.measured) " in the last minute" }
             } }
             @if let Some(report) = &endpoint.report { dt { "Reports" } dd { (reported(report)) } }
-            dt { "Failed" } dd { span.bad[endpoint.failed > 0] { (grouped(endpoint.failed)) } " of " (grouped(endpoint.requests)) " tries" }
+            dt { "Failed" } dd { span.bad[endpoint.failed > 0] { (grouped(endpoint.failed)) } " of " (grouped(endpoint.requests)) " " (traffic.tries) }
+            @if endpoint.bytes_in + endpoint.bytes_out > 0 {
+                dt { "Bytes" } dd { (bytes(endpoint.bytes_in)) " sent to it, " (bytes(endpoint.bytes_out)) " received" }
+            }
             dt { "Check" } dd { @match &endpoint.check { Some(check) => { (checked(check, now_ms)) @if let Some(why) = &check.failure { ": " (why) } } None => { "none" } } }
             @if let Some(given) = &endpoint.order { dt { "Operators" } dd { (order(given, None, now_ms)) } }
         }

@@ -4,7 +4,7 @@ use super::page::{Asked, Page, process};
 use super::shown::{kind, or_dash, page_of, percent, rate};
 use super::table;
 use evenkeel_draw::flow::{Band, Column, Node, flow, grade};
-use evenkeel_view::words::Standing;
+use evenkeel_view::words::{Standing, Traffic};
 use evenkeel_view::{Endpoint, Pool, Status};
 use maud::{Markup, PreEscaped, html};
 use std::collections::HashMap;
@@ -15,6 +15,9 @@ pub static PAGE: Page = Page {
     content: |asked| Box::pin(async move { Ok(content(&asked)) }),
     is_live: true,
 };
+
+/// Box of requests that no pool gets: a filter refuses them, or the cache has their response.
+const ANSWERED_HERE: &str = "answered by evenkeel";
 
 /// Rows of the table at most.
 const ROWS: usize = 300;
@@ -42,15 +45,16 @@ impl Passed {
 
 fn content(asked: &Asked) -> Markup {
     let status = asked.process.status();
+    let traffic = Traffic::of_all(&status);
     let [routes, pools, endpoints] = passed(asked, &status);
     let is_quiet = routes.iter().chain(&endpoints).all(|passed| passed.rate <= 0.0);
     html! {
         h1 { "Flow" }
         (process(asked))
         @if is_quiet {
-            p.nothing { "No requests in the last five seconds. Bands appear here while requests pass." }
+            p.nothing { "No " (traffic.many) " in the last five seconds. Bands appear here with the next ones." }
         } @else {
-            p.dim { "Requests of the last five seconds, the busiest " (BOXES) " of each column. Endpoints are counted by tries: "
+            p.dim { (traffic.title) " of the last five seconds, the busiest " (BOXES) " of each column. Endpoints are counted by tries: "
                 "retries and hedges widen their bands." }
         }
         p.dim { "Errors: " span.key.flow-fine {} "none" span.key.flow-warn {} "some" span.key.flow-bad {} "5 % and more" }
@@ -83,9 +87,9 @@ fn drawing(status: &Status, [routes, pools, endpoints]: [&[Passed]; 3]) -> Marku
             nodes: sums.iter().map(|sum| node(status, sum)).collect(),
         })
         .collect();
-    let label = "Requests from listeners by routes and pools to endpoints";
+    let label = &format!("{} from listeners by routes and pools to endpoints", Traffic::of_all(status).title);
     html! {
-        div.wide.drawn tabindex="0" role="region" aria-label="Flow of requests" { (PreEscaped(flow(label, &columns, &bands))) }
+        div.wide.drawn tabindex="0" role="region" aria-label={ "Flow of " (Traffic::of_all(status).many) } { (PreEscaped(flow(label, &columns, &bands))) }
     }
 }
 
@@ -125,23 +129,29 @@ fn sign(standing: Standing) -> char {
 fn passed(asked: &Asked, status: &Status) -> [Vec<Passed>; 3] {
     let (mut routes, mut pools, mut endpoints) = (Vec::new(), Vec::new(), Vec::new());
     for route in asked.process.routes() {
-        let (mut rate, mut errors) = (0.0, 0.0);
+        let (mut rate, mut errors, mut here, mut errors_here) = (0.0, 0.0, 0.0, 0.0);
         for at in &route.at {
-            (rate, errors) = (rate + at.rate, errors + at.error_rate);
+            (rate, errors) = (rate + at.sent_rate, errors + at.sent_error_rate);
+            (here, errors_here) = (here + at.rate - at.sent_rate, errors_here + at.error_rate - at.sent_error_rate);
             let from = at.listener.clone();
             routes.push(Passed { from, to: route.name.clone(), rate: at.rate, errors: at.error_rate, state: None });
         }
-        let to = |to: &str, share: f64| Passed {
+        let to = |to: &str, rate: f64, errors: f64| Passed {
             from: route.name.clone(),
             to: to.to_owned(),
-            rate: rate * share,
-            errors: errors * share,
+            rate: rate.max(0.0),
+            errors: errors.max(0.0),
             state: None,
         };
         // Errors of the pools of a split are not counted apart by route, and are spread like its requests.
         match route.action.pools().as_slice() {
-            [] => pools.push(to(&route.action.words(), 1.0)),
-            shares => pools.extend(shares.iter().map(|(pool, share)| to(pool, *share))),
+            [] => pools.push(to(&route.action.words(), here, errors_here)),
+            shares => {
+                pools.extend(shares.iter().map(|(pool, share)| to(pool, rate * share, errors * share)));
+                if here > 0.0 {
+                    pools.push(to(ANSWERED_HERE, here, errors_here));
+                }
+            }
         }
     }
     for pool in &status.pools {

@@ -7,7 +7,7 @@ use super::shown::{or_dash, page_of, percent, percentile, rate, state};
 use super::table::{Column, Row, table};
 use evenkeel_draw::axis::Axis;
 use evenkeel_view::history::{History, Span};
-use evenkeel_view::words::{ago, bytes, grouped};
+use evenkeel_view::words::{Traffic, ago, bytes, grouped};
 use evenkeel_view::{Event, Listener, Status};
 use maud::{Markup, html};
 
@@ -34,14 +34,14 @@ fn content(asked: &Asked) -> Markup {
         h1 { "Overview" }
         (process(asked))
         (troubles(&status))
-        (now(&history))
+        (now(Traffic::of_all(&status), &history))
         @if !status.pools.is_empty() {
             h2 { "Pools" }
             (cards(asked, &status.pools))
         }
         h2 { "Over time" }
         (range.choice("/ui"))
-        (plotted(&shown, &events))
+        (plotted(Traffic::of_all(&status), &shown, &events))
         h2 { "Events" }
         (list(events.iter().rev().take(LISTED), status.now_ms))
         h2 { "Listeners" }
@@ -49,33 +49,33 @@ fn content(asked: &Asked) -> Markup {
     }
 }
 
-fn plotted(shown: &History, events: &[Event]) -> Markup {
+fn plotted(traffic: &Traffic, shown: &History, events: &[Event]) -> Markup {
     // Requests come and go; that a configuration or a state changed explains a bend.
     let since = shown.spans.first().map_or(u64::MAX, |span| span.until_ms);
     let is_marked = |event: &&Event| event.at_ms >= since && event.kind != "process";
     let marked: Vec<Event> = events.iter().filter(is_marked).cloned().collect();
     html! {
         div.tiles {
-            (Plot { title: "Requests", axis: per_second(), lines: &[("requests", plots::rate)] }.draw(shown, &marked))
-            (Plot { title: "Errors: answered with 500 and above", axis: per_second(),
+            (Plot { title: traffic.title, axis: per_second(), lines: &[(traffic.many, plots::rate)] }.draw(shown, &marked))
+            (Plot { title: "Errors: answered with 500 and above, or not at all", axis: per_second(),
                 lines: &[("errors", plots::errors)] }.draw(shown, &marked))
-            (Plot { title: "Latency to the first byte, from endpoints", axis: Axis::Seconds { log: true },
+            (Plot { title: traffic.latency, axis: Axis::Seconds { log: true },
                 lines: &[("p50", plots::p50), ("p95", plots::p95), ("p99", plots::p99)] }.draw(shown, &marked))
-            (Plot { title: "Requests in flight", axis: counts(), lines: &[("in flight", plots::in_flight)] }.draw(shown, &marked))
+            (Plot { title: traffic.open, axis: counts(), lines: &[("in flight", plots::in_flight)] }.draw(shown, &marked))
         }
         @if !marked.is_empty() { p.dim { "Dashed: events of the list below." } }
     }
 }
 
 /// Sums over the last seconds.
-fn now(history: &History) -> Markup {
+fn now(traffic: &Traffic, history: &History) -> Markup {
     let last: &[Span] = &history.spans[history.spans.len().saturating_sub(NOW)..];
     let seconds = last.len().max(1) as f64 * f64::from(history.step_ms) / 1000.0;
     let (requests, errors) = last.iter().fold((0, 0), |sum, span| (sum.0 + span.requests, sum.1 + span.errors));
     let failed = (requests > 0).then(|| f64::from(errors) / f64::from(requests));
     let worst = |of: fn(&Span) -> Option<f64>| last.iter().filter_map(of).max_by(f64::total_cmp);
     let figures = [
-        ("requests", rate(f64::from(requests) / seconds.max(1.0)), false),
+        (traffic.many, rate(f64::from(requests) / seconds.max(1.0)), false),
         ("errors", or_dash(failed, percent), errors > 0),
         ("p50", or_dash(worst(|span| span.p50_ms), percentile), false),
         ("p95", or_dash(worst(|span| span.p95_ms), percentile), false),
@@ -87,7 +87,7 @@ fn now(history: &History) -> Markup {
             @for (name, figure, is_bad) in figures { div { dt { (name) } dd.bad[is_bad] { (figure) } } }
         }
         @if history.spans.iter().all(|span| span.requests == 0) {
-            p.nothing { "No requests have come in yet. Figures appear here with the first ones." }
+            p.nothing { "No " (traffic.many) " have come in yet. Figures appear here with the first ones." }
         }
     }
 }
@@ -123,8 +123,8 @@ fn listeners(status: &Status) -> Markup {
         Column::text("Listener"),
         Column::text("Mode"),
         Column::text("Addresses"),
-        Column::number("Open connections"),
-        Column::number("Connections so far"),
+        Column::number("Open connections, flows"),
+        Column::number("So far"),
         Column::number("Received"),
         Column::number("Sent"),
     ];

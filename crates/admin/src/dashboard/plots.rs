@@ -186,7 +186,7 @@ pub fn sparkline(history: &History) -> Markup {
     let seconds = f64::from(history.step_ms) / 1000.0;
     let values: Vec<f64> = last.iter().map(|span| rate(span, seconds)).collect();
     let now = values.last().copied().unwrap_or_default();
-    PreEscaped(spark(&values, &format!("{} requests a second now, five minutes of them drawn", words::rate(now))))
+    PreEscaped(spark(&values, &format!("{} a second now, five minutes of them drawn", words::rate(now))))
 }
 
 /// Draws how latencies were spread over time.
@@ -238,7 +238,7 @@ mod tests {
         let history = |spans| History { step_ms: 1000, spans, spreads: Vec::new() };
         let plot = || Plot { title: "Requests", axis: per_second(), lines: &[("requests", rate)] };
         let drawn = plot().draw(&history(vec![quiet]), &[]).into_string();
-        assert!(drawn.contains("No requests in this time"), "{drawn}");
+        assert!(drawn.contains("Nothing in this time"), "{drawn}");
         let drawn = plot().draw(&history(vec![quiet, Span { requests: 3, ..quiet }]), &[]).into_string();
         assert!(drawn.contains("data-values=\"0 3\"") && drawn.contains("data-unit=\"/s\""), "{drawn}");
     }

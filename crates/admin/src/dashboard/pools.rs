@@ -7,7 +7,7 @@ use super::shown::{kind, milliseconds, or_dash, order, page_of, percent, percent
 use super::table::{Column, Row, table};
 use crate::api::endpoints::version;
 use evenkeel_draw::share::share;
-use evenkeel_view::words::{Standing, ago, escaped, grouped};
+use evenkeel_view::words::{Standing, Traffic, ago, escaped, grouped};
 use evenkeel_view::{Check, Endpoint, Pool};
 use maud::{Markup, PreEscaped, html};
 
@@ -56,7 +56,7 @@ fn content(asked: &Asked) -> Markup {
             @if !rows.is_empty() || wanted.is_empty() {
                 h2 id=(pool.name) { (pool.name) " " span.dim { (pool.algorithm) } }
                 @if pool.in_panic { p.bad { "In panic: so few endpoints are healthy that health is ignored." } }
-                @if pool.waiting > 0 { p { (pool.waiting) " requests wait for a place." } }
+                @if pool.waiting > 0 { p { (pool.waiting) " " (Traffic::of_pool(pool).many) " wait for a place." } }
                 @let shown = rows.len().min(left);
                 div.aligned { ({ left -= shown; endpoints(asked, pool, &rows[..shown], status.now_ms) }) }
                 @if pool.endpoints.is_empty() { p.nothing { "This pool has no endpoints now." } }
@@ -151,7 +151,7 @@ fn name(pool: &Pool, endpoint: &Endpoint, now_ms: u64) -> Markup {
 /// Rate of the last five seconds, and a line of the last five minutes.
 fn rated(asked: &Asked, pool: &Pool, endpoint: &Endpoint) -> Markup {
     let Some(history) = asked.process.history(Some((&pool.name, Some(&endpoint.name)))) else {
-        return html! { span.dim { "no requests yet" } };
+        return html! { span.dim { "no " (Traffic::of_pool(pool).many) " yet" } };
     };
     html! { span.rated { (sparkline(&history)) span { (rate(Figures::of(&history).rate)) } } }
 }

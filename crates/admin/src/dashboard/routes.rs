@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[
     Column::number("Errors"),
     Column::number("Mean"),
     Column::number("p99"),
-    Column::number("Requests so far"),
+    Column::number("So far"),
     Column::number("Errors so far"),
 ];
 
@@ -175,7 +175,7 @@ mod tests {
         let page = first(Action::Pool("a/b".into()));
         assert!(page.contains("<a href=\"/ui/pools?q=a%2Fb\">a/b</a>"), "{page}");
         assert!(page.contains("header x-beta = 1") && page.contains("filters: limits, jwt"), "{page}");
-        let share = |pool: String, share| Share { pool, weight: 1, configured: 1, share };
+        let share = |pool: String, share| Share { pool, weight: 1, configured: 1, share, drained: false };
         let pools = (0..6).map(|at| share(format!("pool-{at}"), 1.0 / 6.0)).collect();
         let page = first(Action::Split(Split { route: "shop".into(), pools, order: None }));
         assert!(page.contains(">pool-0</a> 17 %") && page.contains("pool-5 1\">and 2 more"), "{page}");

@@ -213,7 +213,23 @@ fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
     }
 }
 
+/// Reports a file that does not exist and may be the secret itself, which messages must not have. True if it has.
+fn is_secret_itself(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
+    let is_path = path.is_absolute() || path.components().count() > 1;
+    if is_path || !machine.look(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        return false;
+    }
+    findings.hide(span);
+    findings
+        .add(Code::NotHere, span, "there is no file of this name; the key takes the path of a file, not what is in it")
+        .help("set the absolute path of a file; if it exists only where evenkeel runs, check with --elsewhere");
+    true
+}
+
 fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    if is_secret_itself(path, span, machine, findings) {
+        return;
+    }
     let make = format!("create one: head -c 32 /dev/urandom | base64 > {}", path.display());
     let message = match machine.look(path) {
         Ok(Found::Other) => return,
@@ -279,6 +295,9 @@ fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
 }
 
 fn check_users(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    if is_secret_itself(path, span, machine, findings) {
+        return;
+    }
     let help = ["a user on each line", "each line is NAME:HASH, as htpasswd -B writes it"];
     check_list(path, user_list, help, span, machine, findings);
 }

@@ -2,16 +2,19 @@
 //! name what their users want here.
 //!
 //! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]:
-//! files that are not TOML.
+//! files that are not TOML. [`variables`]: variables in values.
 
 mod habits;
 pub(crate) mod syntax;
+mod variables;
 mod words;
 
 pub(crate) use habits::habit;
+pub(crate) use variables::{of_caddy, variable_in};
 
 use crate::form::{Form, braced};
 use crate::printable::quote;
+use crate::quantity;
 use crate::tree::{TableNode, Tree, quoted};
 use evenkeel_balance::algorithms;
 
@@ -103,7 +106,7 @@ pub(crate) fn algorithm(name: &str) -> Option<String> {
 }
 
 /// Advice for an algorithm of our own in another spelling, such as `LEAST_REQUEST`.
-fn known_algorithm(name: &str) -> Option<String> {
+pub(crate) fn known_algorithm(name: &str) -> Option<String> {
     let found = algorithms::find(&name.to_lowercase().replace('-', "_"))?;
     Some(format!("here this is balance = {}", quote(found.name)))
 }
@@ -156,7 +159,9 @@ fn is_above(seen: &str, most: &str) -> bool {
 /// Formats a value like the example, `None` if it cannot. Other proxies quote numbers and leave times
 /// unquoted.
 fn scalar(value: &Tree, example: &str) -> Option<String> {
-    let is_time = example.ends_with("s\"");
+    let is_rate = example.ends_with("/s\"");
+    let is_time = example.ends_with("s\"") && !is_rate;
+    let is_size = example.ends_with("B\"") && example.starts_with(|c: char| c == '"');
     match value {
         Tree::Text(text) if text.chars().count() > LONGEST => None,
         Tree::Text(text) if example.starts_with("\"/") && is_url(text) => {
@@ -167,6 +172,12 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
         Tree::Text(text) if example.starts_with("\"web.") || example.starts_with("\"_") => {
             Form::DnsName.read(text).is_ok().then(|| quote(text))
         }
+        Tree::Text(text) if is_size => size_meant(text),
+        Tree::Text(text) if is_rate => {
+            let rate = format!("{}/s", a_second(text));
+            Form::Rate.read(&rate).is_ok().then(|| quote(&rate))
+        }
+        Tree::Int(Some(bytes), _) if is_size => size_meant(&bytes.to_string()),
         Tree::Text(text) if example.starts_with('"') => {
             let fits = !example.starts_with("\"/") || Form::Path.read(text).is_ok();
             if example == "\"NAME\"" {
@@ -181,15 +192,27 @@ fn scalar(value: &Tree, example: &str) -> Option<String> {
             }
             (fits && (!is_time || text.starts_with(|c: char| c.is_ascii_digit()))).then(|| quote(text))
         }
-        Tree::Text(text) => text.parse::<u32>().ok().map(|number| number.to_string()),
+        Tree::Text(text) => a_second(text).parse::<u32>().ok().map(|number| number.to_string()),
         Tree::Int(Some(percent @ 0..=100), _) if example.starts_with("0.") => {
             Some((*percent as f64 / 100.0).to_string())
         }
         Tree::Int(Some(..0), _) => None,
+        Tree::Int(..) if is_rate => Some(format!("\"{}/s\"", value.seen())),
         Tree::Int(..) if is_time => Some(format!("\"{}s\"", value.seen())),
         Tree::Int(..) if !example.starts_with('"') => Some(value.seen()),
         _ => None,
     }
+}
+
+/// The number of a rate per second: `10` of `10r/s`.
+fn a_second(text: &str) -> &str {
+    text.strip_suffix("/s").map_or(text, |rate| rate.trim_end_matches(['r', ' ']))
+}
+
+/// Formats a size that another proxy would accept. Its 0 means no limit.
+fn size_meant(text: &str) -> Option<String> {
+    let meant = quantity::size_meant(text)?;
+    Some(quote(if quantity::size(&meant) == Ok(0) { "off" } else { &meant }))
 }
 
 /// Formats the elements of an array. Other proxies write several in one string.

@@ -454,6 +454,7 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
                 "resolver resolvers dns dynamic servertemplate",
                 "discover = { dns = { name = <\"web.internal\">, port = 8080 } }, with the port of the endpoints",
             ),
+            ("clientmaxbodysize maxbodysize maxrequestbodysize bodymax", BODY_MAX),
             ("zone", "nothing: all workers of a process share their counts"),
             ("mode", "mode of [listener.NAME]: a pool serves any listener that uses it"),
             ("ssl verify sni cafile upstreamtls transport", POOL_TLS),
@@ -584,10 +585,32 @@ pub(super) const KEYS: &[(&str, &[Row])] = &[
         ],
     ),
     (
+        "limits of [[route]]",
+        &[
+            ("rate rps ratelimit average limitreq", "requests = <\"100/s\">"),
+            ("maxconn connections concurrency maxinflight", "in_flight = <20>"),
+            (
+                "source sourcecriterion zone by",
+                "key = \"client\", or another: \"header:NAME\", \"cookie:NAME\", \"route\"",
+            ),
+        ],
+    ),
+    (
+        "entry of error_pages",
+        &[
+            ("code codes statuscode error errorcode", "status = [503]"),
+            ("page path url", "file = <\"/etc/evenkeel/503.html\">"),
+        ],
+    ),
+    (
         "limits of [listener.NAME]",
         &[
             ("maxconn maxconnections", "connections = <10000>"),
-            ("ratelimit rate rps limitreq", "requests_per_address = <100>"),
+            (
+                "ratelimit rate rps limitreq requests",
+                "requests_per_address = <100>, requests a second of each client; a [[route]] has limits = [{ requests = \"100/s\" }]",
+            ),
+            ("clientmaxbodysize maxbodysize body bodymax", BODY_MAX),
             ("limitconn", "connections_per_address = <20>"),
             ("burst", "burst_per_address = <200>"),
             ("h2streams streams maxconcurrentstreams", "http2 = { streams = <100> } of the listener"),

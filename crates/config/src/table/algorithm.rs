@@ -44,7 +44,7 @@ impl Reader<'_> {
             let names: Vec<&str> = algorithms::ALL.iter().map(|a| a.name).collect();
             let with_aliases = algorithms::ALL.iter().flat_map(|a| a.aliases.iter().chain([&a.name])).copied();
             let near = crate::nearest::nearest(name, with_aliases);
-            let help = match (foreign::algorithm(name), near) {
+            let help = match (foreign::algorithm(name).or_else(|| foreign::known_algorithm(name)), near) {
                 (Some(help), _) => help,
                 (None, Some(near)) => format!("did you mean \"{near}\"? allowed: {}", names.join(", ")),
                 (None, None) => suggest(name, &names),

@@ -2,11 +2,12 @@
 //! write instead.
 
 use super::reader::{Reader, default_of};
-use super::row::{Kind, Table};
+use super::row::{Absent, Kind, Table};
+use super::secrets::{can_hold_secret, is_secret_kind};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
 use crate::foreign;
-use crate::form::Form;
+use crate::form::{Form, Formed};
 use crate::nearest::suggest;
 use crate::quantity;
 use crate::tree::{Node, Tree, quoted};
@@ -14,7 +15,7 @@ use crate::tree::{Node, Tree, quoted};
 impl Reader<'_> {
     /// Reads the value of `key`.
     pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        if matches!(kind, Kind::Text(Form::Secret | Form::Users)) {
+        if is_secret_kind(kind) {
             self.findings.hide(node.span);
         }
         match (*kind, &node.tree) {
@@ -53,7 +54,12 @@ impl Reader<'_> {
             (Kind::Size { min, max, .. }, Tree::Text(text)) => match quantity::size(text) {
                 Ok(bytes) if (min..=max).contains(&bytes) => Value::Int(bytes),
                 Ok(_) => self.out_of_range(key, kind, node),
-                Err(why) => self.misfit(Code::BadSize, key, kind, node, &why, "write as \"16KiB\" or \"32KB\""),
+                Err(why) => {
+                    let meant = quantity::size_meant(text).filter(|_| !self.is_muted);
+                    let write =
+                        meant.map_or("write as \"16KiB\" or \"32KB\"".to_owned(), |meant| format!("write \"{meant}\""));
+                    self.misfit(Code::BadSize, key, kind, node, &why, &write)
+                }
             },
             (Kind::Size { .. }, Tree::Int(n, _)) => {
                 let bytes = n.and_then(|n| u64::try_from(n).ok()).unwrap_or(16 << 10);
@@ -63,12 +69,13 @@ impl Reader<'_> {
             (Kind::Choice(words), Tree::Text(text)) => match words.iter().find(|w| *w == text) {
                 Some(word) => Value::Word(word),
                 None => {
-                    let message = format!("\"{key}\" is {}, which is not allowed", quoted(text));
-                    self.findings.add(Code::NotAllowed, node.span, message).help(suggest(text, words));
+                    let (seen, near) = (self.seen(node), if self.is_muted { "" } else { text });
+                    let message = format!("\"{key}\" is {seen}, which is not allowed");
+                    self.findings.add(Code::NotAllowed, node.span, message).help(suggest(near, words));
                     Value::Broken
                 }
             },
-            (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(form, text, node),
+            (Kind::Text(form) | Kind::IntOrText { form, .. }, Tree::Text(text)) => self.formed(key, form, (text, node)),
             (Kind::List(of), Tree::List(nodes)) => self.list(key, of, nodes, node),
             (Kind::Table(table), Tree::Table(inner)) => Value::Section(self.table(table, inner, node.span)),
             (Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. }, Tree::Table(inner)) => {
@@ -97,14 +104,42 @@ impl Reader<'_> {
         }
     }
 
-    fn formed(&mut self, form: Form, text: &str, node: &Node) -> Value {
+    fn formed(&mut self, key: &str, form: Form, (text, node): (&str, &Node)) -> Value {
         match form.read(text) {
-            Ok(formed) => Value::Formed(formed),
+            Ok(formed) => {
+                if matches!(formed, Formed::Template(_))
+                    && let Some(theirs) = foreign::variable_in(text)
+                {
+                    self.not_replaced(theirs.written, theirs.ours, node);
+                }
+                Value::Formed(formed)
+            }
+            // Messages of these forms have no part of the value.
+            Err(misfit) if self.is_muted && !matches!(form, Form::Secret | Form::Users) => {
+                let message = format!("the value of \"{key}\" is not {}", form.describe());
+                self.findings.add(misfit.code, node.span, message).help(format!("write {}", form.describe()));
+                Value::Broken
+            }
             Err(misfit) => {
                 self.findings.add(misfit.code, node.span, misfit.message).help(misfit.help);
                 Value::Broken
             }
         }
+    }
+
+    /// Warns of a variable of another proxy in a value.
+    fn not_replaced(&mut self, written: String, ours: Option<String>, node: &Node) {
+        let help = match ours {
+            Some(ours) => format!("here this is {ours}"),
+            None => "variables are in braces here, as {client.ip}; docs/guide/headers.md has all".to_owned(),
+        };
+        let message = format!("{} is sent as it is written", quoted(&written));
+        self.findings.add(Code::NotReplaced, node.span, message).help(help);
+    }
+
+    /// Value of a node for messages; its type alone if it may be a secret.
+    fn seen(&self, node: &Node) -> String {
+        if self.is_muted { node.tree.type_name().to_owned() } else { node.tree.seen() }
     }
 
     fn list(&mut self, key: &str, of: &Kind, nodes: &[Node], node: &Node) -> Value {
@@ -133,23 +168,34 @@ impl Reader<'_> {
     }
 
     fn out_of_range(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        let message = format!("\"{key}\" is {}, which is out of range", node.tree.seen());
+        let message = format!("\"{key}\" is {}, which is out of range", self.seen(node));
         self.findings.add(Code::OutOfRange, node.span, message).help(format!("allowed: {kind}"));
         Value::Broken
     }
 
     fn misfit(&mut self, code: Code, key: &str, kind: &Kind, node: &Node, why: &str, write: &str) -> Value {
         let what = if code == Code::BadSize { "size" } else { "duration" };
-        let message = format!("\"{key}\" is {}, which is not a {what}: {why}", node.tree.seen());
+        let message = match self.is_muted {
+            true => format!("\"{key}\" is not a {what}"),
+            false => format!("\"{key}\" is {}, which is not a {what}: {why}", node.tree.seen()),
+        };
         self.findings.add(code, node.span, message).help(format!("{write}; allowed: {kind}"));
         Value::Broken
     }
 
     fn wrong_type(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        let is_secret = matches!(kind, Kind::Text(Form::Secret | Form::Users));
-        let seen = if is_secret { node.tree.type_name().to_string() } else { node.tree.seen() };
+        let is_hidden = self.is_muted || can_hold_secret(kind);
+        if is_hidden {
+            self.findings.hide(node.span);
+        }
+        let seen = if is_hidden { node.tree.type_name().to_string() } else { node.tree.seen() };
         let help = match (kind, &node.tree) {
-            _ if is_secret => "write it in quotes".to_string(),
+            (Kind::Text(Form::Users), _) => format!("write {}", Form::Users.describe()),
+            (Kind::Text(_), _) if is_hidden => "write it in quotes".to_string(),
+            _ if is_hidden => match kind.table() {
+                Some(table) => format!("write {}", example_of(key, kind, table)),
+                None => format!("allowed: {kind}"),
+            },
             (Kind::Int { .. } | Kind::IntOr { .. } | Kind::Number { .. }, Tree::Text(text))
                 if text.parse::<f64>().is_ok() =>
             {
@@ -165,6 +211,9 @@ impl Reader<'_> {
                 Some(write) => format!("write {write}"),
                 None => format!("write it in quotes: \"{seen}\""),
             },
+            (Kind::Text(form), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) if form.read(&seen).is_err() => {
+                format!("allowed: {kind}")
+            }
             (Kind::Text(_) | Kind::Choice(_), Tree::Int(..) | Tree::Number(..) | Tree::Bool(_)) => {
                 format!("write it in quotes: \"{seen}\"")
             }
@@ -186,7 +235,10 @@ impl Reader<'_> {
                 format!("write it as an array: [{write}]{tls}")
             }
             (Kind::List(_), Tree::Int(..) | Tree::Number(..)) => format!("write it as an array: [{seen}]"),
-            (Kind::Tables(_), Tree::Table(_)) => format!("write [[{key}]], with two brackets"),
+            (Kind::Tables(table), Tree::Table(_)) if table.path.starts_with("[[") => {
+                format!("write {}, with two brackets", table.path)
+            }
+            (Kind::Tables(table), _) => format!("write {}", example_of(key, kind, table)),
             (Kind::Map { .. }, _) => format!("write {key} = {{ KEY = VALUE }}; allowed: {kind}"),
             (Kind::Named(table), _) => format!("write {} and its keys below it", table.path),
             _ => format!("allowed: {kind}"),
@@ -196,4 +248,20 @@ impl Reader<'_> {
             .help(help);
         Value::Broken
     }
+}
+
+/// An entry with the keys that a table must have; else with the names of those that it may have.
+fn example_of(key: &str, kind: &Kind, table: &Table) -> String {
+    let required = table.keys.iter().filter_map(|key| match key.absent {
+        Absent::Required(example) => Some(format!("{} = {example}", key.name)),
+        _ => None,
+    });
+    let required: Vec<String> = required.collect();
+    let (inner, names) = match required.is_empty() {
+        true => ("...".to_owned(), table.keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")),
+        false => (required.join(", "), String::new()),
+    };
+    let (open, close) = if matches!(kind, Kind::Tables(_)) { ("[{ ", " }]") } else { ("{ ", " }") };
+    let of = if names.is_empty() { String::new() } else { format!(", of {names}") };
+    format!("{key} = {open}{inner}{close}{of}")
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::{print, print_as_it_is, table};
 use evenkeel_view::served::{Passed, Route};
 use evenkeel_view::status::Provider;
-use evenkeel_view::words::{self, ago, escaped, milliseconds, weight};
+use evenkeel_view::words::{self, Traffic, ago, escaped, milliseconds, weight};
 use evenkeel_view::{Endpoint, LatencyOfLate, Pool, Status};
 use hyper::Method;
 use std::fmt::Write;
@@ -101,7 +101,8 @@ fn text(status: &Status) -> String {
     for listener in &status.listeners {
         let addresses = listener.addresses.join(" ");
         let (name, kind, open) = (&listener.name, listener.kind(), listener.connections);
-        let _ = writeln!(text, "listener {name} ({kind}) on {addresses}: {open} connections open");
+        let what = if listener.mode == "udp" { "flows" } else { "connections" };
+        let _ = writeln!(text, "listener {name} ({kind}) on {addresses}: {open} {what} open");
     }
     for split in &status.splits {
         let order = split
@@ -112,7 +113,11 @@ fn text(status: &Status) -> String {
     }
     for pool in &status.pools {
         let panic = if pool.in_panic { ", in panic: too few endpoints are healthy" } else { "" };
-        let waiting = if pool.waiting > 0 { format!(", {} requests wait", pool.waiting) } else { String::new() };
+        let waiting = if pool.waiting > 0 {
+            format!(", {} {} wait", pool.waiting, Traffic::of_pool(pool).many)
+        } else {
+            String::new()
+        };
         let _ = writeln!(text, "\npool {} ({}){panic}{waiting}", pool.name, pool.algorithm);
         let rows: Vec<Vec<String>> = pool.endpoints.iter().map(|endpoint| row(endpoint, *now_ms)).collect();
         let header =

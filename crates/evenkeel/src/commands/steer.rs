@@ -5,7 +5,7 @@ use crate::commands::client::Client;
 use crate::failure::Failure;
 use crate::output::{print, print_more, table};
 use evenkeel_config::wildcard::matches;
-use evenkeel_view::served::Split;
+use evenkeel_view::served::{Action, Route, Split};
 use evenkeel_view::words::{ago, escaped, unix_ms};
 use evenkeel_view::{Endpoint, Event, Pool};
 use hyper::Method;
@@ -25,12 +25,34 @@ pub fn drain(arguments: &Drain) -> Result<(), Failure> {
         let pool: Pool = client.get(&format!("/v1/pools/{}", escaped(name)))?;
         let is_drained = |endpoint: &Endpoint| endpoint.order.as_ref().is_some_and(|order| order.drain.is_some());
         if !pool.endpoints.is_empty() && pool.endpoints.iter().all(is_drained) {
-            eprintln!(
-                "note: every endpoint of pool \"{name}\" is drained: it serves no new requests until one is undrained"
-            );
+            let routes: Vec<Route> = client.get("/v1/routes")?;
+            eprintln!("note: every endpoint of pool \"{name}\" is drained: {}", consequences(name, &routes));
         }
     }
     Ok(())
+}
+
+/// Describes where requests of a pool go whose endpoints are all drained.
+fn consequences(pool: &str, routes: &[Route]) -> String {
+    let (mut moved, mut refused) = (Vec::new(), Vec::new());
+    for route in routes {
+        match &route.action {
+            Action::Split(split) if split.pools.iter().any(|share| share.pool == pool && share.drained) => {
+                let others = split.pools.iter().filter(|share| share.share > 0.0).map(|share| share.pool.as_str());
+                let others = others.collect::<Vec<_>>().join(", ");
+                moved.push(format!("the split of route \"{}\" sends its share to {others}", route.name));
+            }
+            action if action.pools().iter().any(|(name, _)| *name == pool) => {
+                refused.push(format!("route \"{}\"", route.name));
+            }
+            _ => {}
+        }
+    }
+    match (moved.is_empty(), refused.is_empty()) {
+        (true, _) => "it serves no new requests until one is undrained".to_owned(),
+        (false, true) => moved.join("; "),
+        (false, false) => format!("{}; it serves no new requests of {}", moved.join("; "), refused.join(", ")),
+    }
 }
 
 /// Runs `evenkeel undrain`.
@@ -68,7 +90,8 @@ fn shares(split: &Split, now_ms: u64) -> String {
             true => pool.weight.to_string(),
             false => format!("{} (configured {})", pool.weight, pool.configured),
         };
-        vec![pool.pool.clone(), weight, format!("{:.1}%", pool.share * 100.0)]
+        let drained = if pool.drained { " (drained)" } else { "" };
+        vec![pool.pool.clone(), weight, format!("{:.1}%{drained}", pool.share * 100.0)]
     };
     let rows: Vec<Vec<String>> = split.pools.iter().map(row).collect();
     let order = split

@@ -65,7 +65,7 @@ impl Window {
 
     fn pool(&self, now: &Numbers, control: &Control, (plan, endpoints): (&plan::Pool, Endpoints)) -> Pool {
         let mut pool = control.shown(plan, &endpoints);
-        now.add_reports(&mut pool, &endpoints, control.now());
+        now.add_to(&mut pool, &endpoints, control.now());
         if let Some(ledger) = self.shown.ledger.get() {
             ledger.pool(&plan.name, endpoints).add_to(&mut pool, &self.shown.timeline);
         }
@@ -118,6 +118,8 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
+        // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
+        now.generation.splits.refresh(control.orders());
         self.keep_orders(&now, control)?;
         let shown = now.generation.pool(pool).map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints)));
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
@@ -204,6 +206,9 @@ impl Running for Window {
             status.listeners.iter_mut().for_each(|listener| self.count_in_kernel(listener));
             let pools = now.generation.pools();
             status.pools = pools.map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints))).collect();
+            for (pool, modes) in status.pools.iter_mut().zip(now.plan().modes()) {
+                pool.modes = modes.iter().map(|mode| mode.name().to_owned()).collect();
+            }
             status.splits = now.generation.splits.all().into_iter().filter(|split| split.order.is_some()).collect();
         }
         status

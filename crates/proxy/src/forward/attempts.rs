@@ -31,6 +31,7 @@ pub async fn send<'r, D: Downstream>(
     out: &mut Outgoing<'_>,
 ) -> Result<Answered, Option<Response>> {
     let clock = &client.core.clock;
+    record.is_sent = true;
     let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
     let mut last: Option<Response> = None;
     loop {

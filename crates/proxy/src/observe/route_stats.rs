@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
 
 use super::compressed::Compressed;
-use super::stats::{ByStatus, CLASSES, Counter, Histogram, METHODS, class};
+use super::stats::{ByStatus, CLASSES, Counter, FAILED, Histogram, METHODS, class};
 use evenkeel_compress::coding::Coding;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,17 @@ pub struct RouteStats {
     pub requests: [ByStatus; METHODS.len()],
     /// Durations from the request head to the last byte of the response, by status class.
     pub duration: [Histogram; CLASSES],
+    /// Requests that went on to a pool: neither a filter nor the cache answered them.
+    pub sent: Counter,
+    /// Those of `sent` that were answered with 500 and above.
+    pub sent_failed: Counter,
     /// Responses that were compressed.
     pub compression: CompressionStats,
-    /// Durations of sessions from accept to end, where requests are not read.
+    /// Sessions and flows that have begun, where requests are not read.
+    pub sessions: Counter,
+    /// Sessions and flows that reached no endpoint, or failed by its fault.
+    pub sessions_failed: Counter,
+    /// Durations of sessions and flows that have ended.
     pub session: Histogram,
 }
 
@@ -27,15 +35,24 @@ impl RouteStats {
         RouteStats {
             requests: std::array::from_fn(|_| ByStatus::default()),
             duration: std::array::from_fn(|_| Histogram::new(bounds_ns)),
+            sent: Counter::default(),
+            sent_failed: Counter::default(),
             compression: CompressionStats::default(),
+            sessions: Counter::default(),
+            sessions_failed: Counter::default(),
             session: Histogram::new(bounds_ns),
         }
     }
 
-    /// Counts a request and its duration.
-    pub fn count(&self, method: usize, status: u16, duration_ns: u64) {
+    /// Counts a request and its duration. `is_sent`: it went on to a pool.
+    pub fn count(&self, method: usize, status: u16, duration_ns: u64, is_sent: bool) {
+        let class = class(status);
         self.requests[method].count(status);
-        self.duration[class(status)].record(duration_ns);
+        self.duration[class].record(duration_ns);
+        if is_sent {
+            self.sent.add(1);
+            self.sent_failed.add(u64::from(class == FAILED));
+        }
     }
 }
 
@@ -125,10 +142,12 @@ mod tests {
         let table = RouteTable::new(&Arc::from([1, 2]));
         let name: Arc<str> = "a".into();
         assert!(table.get("a").is_none());
-        table.of(&name).count(0, 200, 1);
-        table.of(&name).count(0, 200, 1);
-        let numbers = table.get("a").expect("it had two requests");
-        assert_eq!(numbers.requests[0].iter().collect::<Vec<_>>(), [(200, 2)]);
+        table.of(&name).count(0, 200, 1, true);
+        table.of(&name).count(0, 200, 1, false);
+        table.of(&name).count(0, 503, 1, true);
+        let numbers = table.get("a").expect("it had requests");
+        assert_eq!(numbers.requests[0].iter().collect::<Vec<_>>(), [(200, 2), (503, 1)]);
+        assert_eq!((numbers.sent.get(), numbers.sent_failed.get()), (2, 1));
         assert_eq!(table.all().len(), 2);
         table.retain(&HashSet::new());
         assert!(table.get("a").is_none());

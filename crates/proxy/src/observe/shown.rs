@@ -2,10 +2,10 @@
 
 use super::numbers::{Members, Numbers};
 use super::route_stats::RouteStats;
-use super::stats::{Counter, EndpointStats, Histogram};
+use super::stats::{Counter, EndpointStats, FAILED, Histogram, ListenerStats, UdpStats};
 use crate::encoder_memory::Lack;
 use evenkeel_balance::Instant;
-use evenkeel_config::plan;
+use evenkeel_config::plan::{self, Mode};
 use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
@@ -39,6 +39,7 @@ impl PlaneCounts for Counted {
             for (route, stats) in numbers.workers.iter().flat_map(|worker| worker.routes[l].named()) {
                 let sum = all.entry((listener.name.clone(), route)).or_default();
                 sum.counts.add(of(&stats));
+                sum.sent.add(sent(&stats));
                 let durations = stats.duration.iter().chain([&stats.session]);
                 durations.for_each(|histogram| histogram.add_to(&mut sum.durations));
             }
@@ -47,16 +48,18 @@ impl PlaneCounts for Counted {
     }
 }
 
-/// Counts of tries at an endpoint. Errors are the endpoint's own: statuses of 500 and above, refused and cut
+/// Counts of tries at an endpoint, and of sessions and flows. Errors are the endpoint's own: statuses of 500 and above, refused and cut
 /// connections, and timeouts. Clients that left and upgraded connections that went idle are not errors of the endpoint.
 impl EndpointCounts for EndpointStats {
     fn counts(&self) -> Counts {
         let answered: u64 = self.requests.iter().map(|counter| counter.get()).sum();
         // None of these is in a status class of `requests`, so nothing is counted twice.
         let failed: u64 = self.errors.iter().map(|counter| counter.get()).sum();
-        let errors = self.requests[4].get() + failed;
-        // TCP sessions are not in `requests`, but their errors are counted.
-        Counts { requests: (answered + self.unreached.get()).max(errors), errors }
+        let errors = self.requests[FAILED].get() + failed;
+        let unreached = self.unreached.get();
+        // A flow has an error for each endpoint that refused it, and a session may end in one after it was counted.
+        let requests = (answered + self.sessions.get() + unreached).max(errors);
+        Counts { requests, errors, unreached }
     }
 
     fn in_flight(&self) -> u64 {
@@ -73,17 +76,25 @@ impl Numbers {
     pub fn shown_listeners(&self) -> Vec<Listener> {
         let one = |(at, plan): (usize, &Arc<plan::Listener>)| {
             let stats = || self.workers.iter().map(|worker| &worker.listeners[at]);
+            let is_udp = plan.mode == Mode::Udp;
+            // Wrapping: connections may be counted up and down by different workers, and the counters are not read at
+            // one instant.
+            let sum = |of: fn(&ListenerStats) -> &Counter, of_flows: fn(&UdpStats) -> &Counter| {
+                let one = |listener: &ListenerStats| match is_udp {
+                    true => of_flows(&listener.udp).get(),
+                    false => of(listener).get(),
+                };
+                stats().fold(0u64, |sum, listener| sum.wrapping_add(one(listener)))
+            };
             Listener {
                 name: plan.name.to_string(),
                 mode: plan.mode.name().into(),
                 plane: plan.plane.name().into(),
                 addresses: plan.bind.iter().map(ToString::to_string).collect(),
-                // Wrapping: connections may be counted up and down by different workers, and the counters are not read
-                // at one instant.
-                connections: stats().fold(0u64, |sum, listener| sum.wrapping_add(listener.active.get())),
-                accepted: stats().map(|listener| listener.accepted.get()).sum(),
-                bytes_in: stats().map(|listener| listener.bytes_in.get()).sum(),
-                bytes_out: stats().map(|listener| listener.bytes_out.get()).sum(),
+                connections: sum(|listener| &listener.active, |udp| &udp.active),
+                accepted: sum(|listener| &listener.accepted, |udp| &udp.flows),
+                bytes_in: sum(|listener| &listener.bytes_in, |udp| &udp.bytes_in),
+                bytes_out: sum(|listener| &listener.bytes_out, |udp| &udp.bytes_out),
             }
         };
         self.plan().listeners.iter().enumerate().map(one).collect()
@@ -103,10 +114,15 @@ impl Numbers {
         })
     }
 
-    /// Adds to a pool the latest load reports of its endpoints. `now` is on the workers' clock.
-    pub fn add_reports(&self, pool: &mut Pool, endpoints: &Endpoints, now: Instant) {
+    /// Adds to a pool the values that only the proxy has: the latest load reports of its endpoints, and the bytes of
+    /// sessions and flows. `now` is on the workers' clock.
+    pub fn add_to(&self, pool: &mut Pool, endpoints: &Endpoints, now: Instant) {
         let Some(members) = self.tally(&pool.name).map(|tally| tally.over(endpoints)) else { return };
-        pool.endpoints.iter_mut().enumerate().for_each(|(e, endpoint)| endpoint.report = report(&members, e, now));
+        for (e, endpoint) in pool.endpoints.iter_mut().enumerate() {
+            endpoint.report = report(&members, e, now);
+            endpoint.bytes_in = members.stats(e).map(|stats| stats.sent.get()).sum();
+            endpoint.bytes_out = members.stats(e).map(|stats| stats.received.get()).sum();
+        }
     }
 }
 
@@ -126,5 +142,12 @@ fn report(members: &Members, endpoint: usize, now: Instant) -> Option<LoadReport
 fn of(route: &RouteStats) -> Counts {
     let count = |histogram: &Histogram| histogram.buckets.iter().map(|bucket| bucket.get()).sum::<u64>();
     let by_class = route.duration.each_ref().map(count);
-    Counts { requests: by_class.iter().sum::<u64>() + count(&route.session), errors: by_class[4] }
+    let requests = by_class.iter().sum::<u64>() + route.sessions.get();
+    Counts { requests, errors: by_class[FAILED] + route.sessions_failed.get(), ..Counts::default() }
+}
+
+/// Counts of a route's requests that went on to a pool, and of its sessions.
+fn sent(route: &RouteStats) -> Counts {
+    let requests = route.sent.get() + route.sessions.get();
+    Counts { requests, errors: route.sent_failed.get() + route.sessions_failed.get(), ..Counts::default() }
 }

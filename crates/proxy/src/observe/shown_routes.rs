@@ -56,6 +56,8 @@ fn passed(timeline: &Timeline, listener: &plan::Listener, route: &plan::Route) -
         errors: passed.so_far.errors,
         rate: passed.per_second(passed.late.counts.requests),
         error_rate: passed.per_second(passed.late.counts.errors),
+        sent_rate: passed.per_second(passed.late.sent.requests),
+        sent_error_rate: passed.per_second(passed.late.sent.errors),
         mean_ms: passed.late.durations.mean_ms(),
         p99_ms: passed.late.durations.within_ms(0.99),
     }

@@ -60,6 +60,9 @@ pub fn method_index(method: &str) -> usize {
 /// Status classes `1xx` to `5xx`, then none: no response.
 pub const CLASSES: usize = 6;
 
+/// The class of statuses that count as errors.
+pub const FAILED: usize = 4;
+
 /// The class of a status: 0 for 1xx to 4 for 5xx, 5 for no response or a status outside 100 to 599.
 pub fn class(status: u16) -> usize {
     match status {
@@ -421,12 +424,18 @@ impl PoolStats {
 pub struct EndpointStats {
     /// Tries that have ended, by status class of the response; the last class is for tries without one.
     pub requests: [Counter; CLASSES],
-    /// Times to the first byte of the response.
+    /// Times to the first byte of the response; of TCP sessions, to connect; of UDP flows, to the first answer.
     pub latency: Latency,
     /// Errors by [`ErrorKind`].
     pub errors: [Counter; ERROR_KINDS.len()],
     /// Tries that got no connection through the endpoint's fault. Not counted in `requests`.
     pub unreached: Counter,
+    /// TCP sessions that were connected to it, and UDP flows that were directed to it.
+    pub sessions: Counter,
+    /// Bytes that sessions and flows have sent to it.
+    pub sent: Counter,
+    /// Bytes that sessions and flows have received from it.
+    pub received: Counter,
     /// Number of requests in flight.
     pub active: Counter,
     /// Number of connections opened.

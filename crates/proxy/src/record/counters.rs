@@ -10,7 +10,7 @@ pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     progress.stats.bytes_in.add(bytes_in);
     progress.stats.bytes_out.add(bytes_out);
     progress.stats.ends[cause as usize].add(1);
-    progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns);
+    progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns, progress.is_sent);
     if let Some(compressed) = progress.compress.as_ref().and_then(|state| state.compressed()) {
         progress.rules.stats(progress.route).compression.count(&compressed);
     }

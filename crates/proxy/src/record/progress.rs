@@ -37,6 +37,8 @@ pub struct Progress<'c> {
     pub proto: &'static str,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
+    /// True once all filters have passed the request on to its pool, whether or not that has an endpoint for it.
+    pub is_sent: bool,
     /// Start of the current or last try.
     pub current_try: TryStart,
     /// Load that the endpoint reported with its response.
@@ -90,6 +92,7 @@ impl<'c> Progress<'c> {
             method: stats::METHODS.len() - 1,
             proto: "HTTP/1.1",
             tries: 0,
+            is_sent: false,
             current_try: TryStart { at: Instant(0), number: 0, how: How::Picked },
             received: Cell::new(None),
             status: Cell::new(0),

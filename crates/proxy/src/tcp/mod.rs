@@ -14,7 +14,6 @@ use crate::listener::secure::secure;
 use crate::listener::tls_route::TlsRoutes;
 use crate::observe::end::{Cause, Phase};
 use crate::observe::stats::{ErrorKind, Rejected};
-use crate::observe::timing::Timing;
 use crate::peer::hash_key;
 use crate::peer::per_address::OpenConnection;
 use crate::upstream::connections::{Unreachable, Wanted, unreachable};
@@ -106,6 +105,7 @@ async fn open<'r>(
     };
     let Some(route) = routes.find(hello.as_ref()) else {
         client.listener.stats.rejected[Rejected::NoRoute as usize].add(1);
+        record.note_routed(rules.unrouted(), None);
         record.blame(Cause::Proxy);
         return None;
     };
@@ -113,7 +113,7 @@ async fn open<'r>(
     // Routes of sessions have no other action, as the configuration was checked.
     let target = rules.target(route);
     let pool = target.pool_of_client(client.core, client.peer.ip).expect("a route of sessions leads to a pool");
-    (record.route, record.pool) = (route, Some(&**pool));
+    record.note_routed(route, Some(&**pool));
     let mut early = first.unwrap_or_else(Buf::none);
     record.count_in(early.len());
     let timeouts = rules.routes.planned[route].timeouts;
@@ -155,9 +155,7 @@ async fn open<'r>(
         let error = match connected {
             Ok(Ok((endpoint, n))) => {
                 let now = clock.read();
-                let connect_ns = Some(now.since(began));
-                record.timing.update(|timing| Timing { connect_ns, ..timing });
-                record.phase.set(Phase::Data);
+                record.note_connected(now.since(began));
                 ticket.answered(now);
                 early.consume(n);
                 let early = (!early.is_empty()).then_some(early);

@@ -21,10 +21,10 @@ pub struct Record<'c> {
     rules: &'c Rules,
     /// Times so far, counted from the start of the session, after a TLS handshake.
     pub timing: Cell<Timing>,
-    /// Index of the route in the plan; one past the last route if none matches.
-    pub route: usize,
+    /// Index of the route in the plan, once it is known; one past the last route if none matches.
+    route: Option<usize>,
     /// Pool of the route; `None` until it is known.
-    pub pool: Option<&'c WorkerPool>,
+    pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked last.
     pub endpoint: Option<Rc<Endpoint>>,
     /// Number of tries so far, including failed connects.
@@ -48,7 +48,7 @@ impl<'c> Record<'c> {
             transport,
             rules,
             timing: Cell::new(Timing::new(client.core.clock.now())),
-            route: rules.unrouted(),
+            route: None,
             pool: None,
             endpoint: None,
             tries: 0,
@@ -61,11 +61,31 @@ impl<'c> Record<'c> {
         }
     }
 
+    /// Counts the session at its route. `pool` is `None` if no route matches.
+    pub fn note_routed(&mut self, route: usize, pool: Option<&'c WorkerPool>) {
+        (self.route, self.pool) = (Some(route), pool);
+        self.rules.stats(route).sessions.add(1);
+    }
+
+    /// Counts the session at its endpoint, which has just been connected and gets the bytes that have come so far.
+    pub fn note_connected(&self, connect_ns: u64) {
+        self.timing.update(|timing| Timing { connect_ns: Some(connect_ns), ..timing });
+        self.phase.set(Phase::Data);
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stats.sessions.add(1);
+            endpoint.stats.sent.add(self.bytes_in.get());
+            endpoint.stats.latency.record(connect_ns);
+        }
+    }
+
     /// Adds bytes received from the client.
     pub fn count_in(&self, n: usize) {
         self.bytes_in.set(self.bytes_in.get() + n as u64);
         // To the listener at once, as a session may last for months.
         self.client.listener.stats.bytes_in.add(n as u64);
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stats.sent.add(n as u64);
+        }
     }
 
     /// Adds bytes sent to the client. The first ones set the time to first byte.
@@ -77,6 +97,9 @@ impl<'c> Record<'c> {
         }
         self.bytes_out.set(self.bytes_out.get() + n as u64);
         self.client.listener.stats.bytes_out.add(n as u64);
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stats.received.add(n as u64);
+        }
     }
 
     /// Notes the side that ended the session; the first cause counts.
@@ -100,6 +123,15 @@ impl<'c> Record<'c> {
         self.timing.get().ttfb_ns.is_some()
     }
 
+    /// True if the session reached no endpoint of its pool, or failed by the fault of its endpoint.
+    fn has_failed(&self, summary: &Summary) -> bool {
+        match summary.cause {
+            Cause::Endpoint => true,
+            Cause::Proxy | Cause::EndpointSlow => self.pool.is_some() && summary.phase != Phase::Data,
+            _ => false,
+        }
+    }
+
     /// Notes that the session ended normally.
     pub fn done(&self) {
         self.phase.set(Phase::Done);
@@ -114,6 +146,10 @@ impl Drop for Record<'_> {
             self.blame(Cause::Proxy);
             self.transport.reset_on_close(true);
         }
+        if self.route.is_none() {
+            self.note_routed(self.rules.unrouted(), None);
+        }
+        let route = self.route.unwrap_or(self.rules.unrouted());
         let core = self.client.core;
         let timing = self.timing.get();
         let timing = Timing { total_ns: core.clock.now().since(timing.began), ..timing };
@@ -128,7 +164,9 @@ impl Drop for Record<'_> {
         };
         let listener = &self.client.listener.stats;
         listener.ends[summary.cause as usize].add(1);
-        self.rules.stats(self.route).session.record(timing.total_ns);
+        let of_route = self.rules.stats(route);
+        of_route.session.record(timing.total_ns);
+        of_route.sessions_failed.add(u64::from(self.has_failed(&summary)));
         if let (Some(pool), Some(_)) = (self.pool, &self.endpoint) {
             pool.stats.record(&timing);
         }
@@ -137,7 +175,7 @@ impl Drop for Record<'_> {
         let mut asked = core.scratch();
         log.layout.keep_name(self.host.as_deref(), &mut asked);
         let peer = self.client.peer.announced_by().map(AddressText::of);
-        let taken = self.rules.named(self.client.listener, self.route);
+        let taken = self.rules.named(self.client.listener, route);
         let id = core.next_request_id();
         let line = Line {
             client_port: self.client.peer.port,

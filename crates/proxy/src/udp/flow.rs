@@ -2,7 +2,7 @@
 //! whose ticket it holds.
 
 use crate::core::Core;
-use crate::listener::rules::Listener;
+use crate::listener::rules::{Listener, Rules};
 use crate::observe::access_log::{Line, NOWHERE};
 use crate::observe::end::{Cause, Phase};
 use crate::observe::flow_end::FlowEnd;
@@ -113,7 +113,9 @@ impl Flow {
         if let Some(link) = &mut self.link {
             if link.answered == 0 {
                 link.ticket.answered(now);
+                link.endpoint.stats.latency.record(link.ticket.latency_ns(now));
             }
+            link.endpoint.stats.received.add(bytes as u64);
             link.answered += datagrams as u64;
             link.asked_before = link.asked;
         }
@@ -128,6 +130,26 @@ impl Flow {
             let outcome = if link.answered > 0 { Outcome::Success } else { Outcome::Cancelled };
             link.end(outcome, now);
         }
+    }
+
+    /// True if no endpoint could be used, at first or since the last one failed.
+    pub fn has_failed(&self) -> bool {
+        self.link.is_none() && (self.failed.is_some() || self.was_at.is_none())
+    }
+
+    /// Counts the end of the flow at its route and pool.
+    pub fn count(&self, rules: &Rules, has_failed: bool, now: Instant) {
+        let timing = self.timing(now);
+        let route = rules.stats(rules.compiled.router.of_datagrams().unwrap_or(rules.unrouted()));
+        route.session.record(timing.total_ns);
+        route.sessions_failed.add(u64::from(has_failed));
+        if let Some((pool, _)) = &self.was_at {
+            pool.stats.record(&timing);
+        }
+    }
+
+    fn timing(&self, now: Instant) -> Timing {
+        Timing { ttfb_ns: self.first_answer_ns, total_ns: now.since(self.began), ..Timing::new(self.began) }
     }
 
     /// Writes the flow's line to the access log, if that is on.
@@ -146,8 +168,7 @@ impl Flow {
             _ => Phase::Data,
         };
         let rules = listener.rules();
-        let timing =
-            Timing { ttfb_ns: self.first_answer_ns, total_ns: now.since(self.began), ..Timing::new(self.began) };
+        let timing = self.timing(now);
         let (tries, bytes_in, bytes_out) = (self.tries, self.bytes_in, self.bytes_out);
         let summary = Summary { tries, bytes_in, bytes_out, timing, cause, phase, ..Summary::default() };
         let taken = rules.named(listener, rules.unrouted());

@@ -6,7 +6,7 @@ use super::table::{Index, Table};
 use crate::core::Core;
 use crate::listener::rules::{Listener, Rules};
 use crate::observe::flow_end::{FlowEnd, LostDatagram};
-use crate::observe::stats::UdpStats;
+use crate::observe::stats::{ErrorKind, UdpStats};
 use crate::peer::admission::TooMany;
 use crate::peer::hash_key;
 use crate::upstream::pool::WorkerPool;
@@ -122,6 +122,7 @@ impl UdpListener {
                 (Ok(()), Some(link)) => {
                     let flushed = sending.flush(&link.socket, received);
                     link.asked += flushed.datagrams;
+                    link.endpoint.stats.sent.add(flushed.bytes);
                     stats.lost[LostDatagram::Unsent as usize].add(flushed.lost);
                     if !flushed.is_refused {
                         return;
@@ -223,6 +224,7 @@ impl UdpListener {
         core.flow_opened();
         listener.stats.udp.flows.add(1);
         listener.stats.udp.active.add(1);
+        rules.stats(rules.compiled.router.of_datagrams().unwrap_or(rules.unrouted())).sessions.add(1);
         Ok(state.flows.insert(key, Flow::new(place, now), now))
     }
 
@@ -269,6 +271,7 @@ impl UdpListener {
         {
             Ok(socket) => {
                 endpoint.stats.connects.add(1);
+                endpoint.stats.sessions.add(1);
                 if flow.failed.take().is_some() {
                     listener.stats.udp.moved.add(1);
                 }
@@ -282,7 +285,8 @@ impl UdpListener {
                 Err(LostDatagram::NoSocket)
             }
             Err(_) => {
-                endpoint.stats.errors[0].add(1);
+                endpoint.stats.errors[ErrorKind::Connect as usize].add(1);
+                endpoint.stats.unreached.add(1);
                 flow.failed = Some(ticket.slot());
                 pool.take_back(ticket, &endpoint, Outcome::failed(FailureKind::Connect), now);
                 Err(LostDatagram::Unreachable)
@@ -307,7 +311,9 @@ impl UdpListener {
         now: Instant,
     ) {
         let Some((key, mut flow)) = flows.remove(index) else { return };
+        let has_failed = flow.has_failed();
         flow.leave(now);
+        flow.count(&listener.rules(), has_failed, now);
         flow.log(&key, why, core, listener, now);
         let stats = &listener.stats.udp;
         stats.active.sub(1);
@@ -384,7 +390,7 @@ fn fail(flow: &mut Flow, stats: &UdpStats, now: Instant) {
     let Some(link) = flow.link.take() else { return };
     stats.lost[LostDatagram::Refused as usize].add(link.refused());
     flow.failed = Some(link.ticket.slot());
-    link.endpoint.stats.errors[0].add(1);
+    link.endpoint.stats.errors[ErrorKind::Connect as usize].add(1);
     link.end(Outcome::failed(FailureKind::Connect), now);
 }
 

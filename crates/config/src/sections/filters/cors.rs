@@ -32,7 +32,8 @@ table! {
             name: "methods",
             kind: Kind::List(&Kind::Text(Form::Method)),
             absent: Absent::Means("GET, HEAD and POST, which need no permission"),
-            help: "Methods that pages may use, beside GET, HEAD and POST. `*` is every method.",
+            help: "Methods that pages may use, beside GET, HEAD and POST. `*` is every method: the answer names the one \
+                that the browser asks for.",
             why: "",
         };
         /// Fields that pages may send, beside those that need no permission.
@@ -40,8 +41,8 @@ table! {
             name: "headers",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none but those that need no permission"),
-            help: "Fields that pages may send. `*` is every field; without `credentials`, browsers except \
-                Authorization from it.",
+            help: "Fields that pages may send. `*` is every field, Authorization too: the answer names those that the \
+                browser asks for.",
             why: "",
         };
         /// Fields of responses that scripts may read.

@@ -18,7 +18,7 @@ pub(in crate::sections) const LIMITS_KEY: Key = Key {
 };
 
 table! {
-    static LIMIT = "entry of limits",
+    static LIMIT = "limits of [[route]]",
         "Limits requests of a route that have the same key, over all workers and listeners. Each entry has either \
         `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order, those by \
         claim behind all others; a request that one refuses has counted for those before it.";

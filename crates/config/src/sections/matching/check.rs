@@ -1,6 +1,7 @@
 //! Checks of one match: keys that exclude each other, and alternatives that repeat a key.
 
 use super::expected;
+use super::partial::{self, Of};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::table::Section;
@@ -28,6 +29,9 @@ pub(crate) fn check(matches: &Section, findings: &mut Findings) {
 }
 
 fn check_one(section: &Section, findings: &mut Findings) {
+    for part in [section, &section.section("not")] {
+        partial::check(part, Of::Path, findings);
+    }
     expected::check(section, findings);
     expected::check(&section.section("not"), findings);
     let paths: Vec<&str> = PATHS.into_iter().filter(|key| section.has(key)).collect();

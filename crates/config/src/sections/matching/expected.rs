@@ -1,5 +1,6 @@
 //! Expected values of fields, query parameters and cookies. See [`Expected`].
 
+use super::partial::{self, Of};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
@@ -46,7 +47,7 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("not compared"),
-            help: "Regular expression for the whole value.",
+            help: "Regular expression that the whole value has to match: `.*curl.*` for those that contain `curl`.",
             why: "",
         };
         /// True if it must be there, with any value; false if it must not.
@@ -71,6 +72,7 @@ pub(super) fn check(criteria: &Section, findings: &mut Findings) {
             let Value::Section(section) = &keyed.value.value else { continue };
             let set: Vec<&str> = EXPECTED.keys.iter().map(|key| key.name).filter(|key| section.has(key)).collect();
             if set.len() == 1 {
+                partial::check(section, Of::Other, findings);
                 continue;
             }
             let message = match set.as_slice() {

@@ -2,6 +2,7 @@
 
 mod check;
 mod expected;
+mod partial;
 mod texts;
 
 pub(crate) use check::check;
@@ -129,8 +130,9 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("any path"),
-            help: "Regular expression for the whole path, in the syntax of the crate regex: without look-around and \
-                back-references, and in linear time. May stand beside `prefix`. `runtime.regex_size` limits its program.",
+            help: "Regular expression that the whole path has to match: `.*\\.php` for those that end with `.php`. The syntax is \
+                that of the crate regex: without look-around and back-references, and in linear time. May stand beside \
+                `prefix`. `runtime.regex_size` limits its program.",
             why: "",
         };
         /// Methods of which one must match; empty = any.

@@ -19,15 +19,16 @@ struct Preflights {
 enum Allowed {
     None,
     Listed(String),
-    /// All that the browser asks for: with credentials, it takes no star.
+    /// All that the browser asks for. A star would not do: with credentials, browsers take it for a name, and without
+    /// them they except `Authorization` from it.
     Asked,
 }
 
 impl Allowed {
-    fn new(names: &[Arc<str>], credentials: bool) -> Allowed {
+    fn new(names: &[Arc<str>]) -> Allowed {
         match names {
             [] => Allowed::None,
-            _ if credentials && names.iter().any(|name| **name == *"*") => Allowed::Asked,
+            _ if names.iter().any(|name| **name == *"*") => Allowed::Asked,
             _ => Allowed::Listed(names.join(", ")),
         }
     }
@@ -48,9 +49,8 @@ impl Allowed {
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let cors = from.route.as_ref()?.plan.cors.as_ref()?;
-    let allowed = |names: &[Arc<str>]| Allowed::new(names, cors.credentials);
     let max_age = cors.max_age.as_secs().to_string();
-    Some(Box::new(Preflights { methods: allowed(&cors.methods), headers: allowed(&cors.headers), max_age }))
+    Some(Box::new(Preflights { methods: Allowed::new(&cors.methods), headers: Allowed::new(&cors.headers), max_age }))
 }
 
 impl Filter for Preflights {

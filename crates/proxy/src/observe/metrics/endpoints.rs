@@ -1,6 +1,6 @@
 //! Metrics of endpoints: requests, connections, errors.
 
-use super::modes::{Speaks, forwards, is_http};
+use super::modes::{Speaks, forwards, has_sessions, is_http};
 use super::{CLASS_LABELS, NO_LABEL, Shown};
 use crate::observe::stats::{CODES, Counter, ERROR_KINDS, EndpointStats};
 use evenkeel_config::plan::EndpointProtocol;
@@ -13,7 +13,20 @@ impl Shown<'_> {
         let help = "Requests sent to endpoints that have ended, by status class; \"none\" if there was no response";
         let family = ("evenkeel_upstream_requests", help, MetricType::Counter);
         self.of_workers(encoder, family, is_http, ("code_class", &CLASS_LABELS), |e, i| &e.requests[i])?;
-        let help = "Requests in flight at endpoints";
+        let help = "TCP sessions connected to endpoints, and UDP flows directed to them";
+        let family = ("evenkeel_upstream_sessions", help, MetricType::Counter);
+        self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.sessions)?;
+        let help =
+            "Connections to endpoints that failed, of requests and sessions, and UDP flows that could not be sent";
+        let family = ("evenkeel_upstream_unreached", help, MetricType::Counter);
+        self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.unreached)?;
+        let help = "Bytes that TCP sessions and UDP flows have sent to endpoints";
+        let family = ("evenkeel_upstream_sent_bytes", help, MetricType::Counter);
+        self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.sent)?;
+        let help = "Bytes that TCP sessions and UDP flows have received from endpoints";
+        let family = ("evenkeel_upstream_received_bytes", help, MetricType::Counter);
+        self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.received)?;
+        let help = "Requests, sessions and flows in flight at endpoints";
         let family = ("evenkeel_upstream_requests_active", help, MetricType::Gauge);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.active)?;
         let help = "Open connections to endpoints, by state";

@@ -193,6 +193,7 @@ impl Collector for Metrics {
         shown.handshakes(&mut encoder)?;
         shown.udp(&mut encoder)?;
         shown.endpoints(&mut encoder)?;
+        shown.pool_times(&mut encoder)?;
         shown.pools(&mut encoder)?;
         shown.reports(&mut encoder)?;
         let name = "evenkeel_access_log_lines_dropped";

@@ -23,6 +23,11 @@ pub(super) fn is_proxied_tcp(mode: Mode) -> bool {
     is_http(mode) || is_tcp(mode)
 }
 
+/// Modes whose bytes are relayed unread, in sessions or flows.
+pub(super) fn has_sessions(mode: Mode) -> bool {
+    is_tcp(mode) || is_udp(mode)
+}
+
 /// Modes that have requests in flight at endpoints. DNS only names endpoints and does not see requests end.
 pub(super) fn forwards(mode: Mode) -> bool {
     mode != Mode::Dns

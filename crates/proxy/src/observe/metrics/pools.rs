@@ -14,28 +14,51 @@ use std::fmt;
 const NO_PICK_LABELS: [&str; 4] = ["empty", "all_tried", "all_full", "unchecked"];
 
 impl Shown<'_> {
-    pub(super) fn pools(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let histograms: [Family<PoolStats, Histogram>; 4] = [
+    /// Times of requests, sessions and flows.
+    pub(super) fn pool_times(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let histograms: [(Speaks, Family<PoolStats, Histogram>); 4] = [
             (
-                "evenkeel_upstream_request_duration_seconds",
-                "Time from the request head to the last byte of the response, of requests that got an endpoint",
-                |p| &p.duration,
+                forwards,
+                (
+                    "evenkeel_upstream_request_duration_seconds",
+                    "Time from the request head to the last byte of the response, of requests that got an endpoint; of TCP \
+                     sessions and UDP flows, from their start to their end",
+                    |p| &p.duration,
+                ),
             ),
-            ("evenkeel_upstream_connect_duration_seconds", "Time to open a new connection to an endpoint", |p| {
-                &p.connect
-            }),
-            ("evenkeel_upstream_ttfb_seconds", "Time from the request head to the response head", |p| &p.ttfb),
-            ("evenkeel_queue_wait_seconds", "Time in the queue, of requests that waited for an endpoint", |p| {
-                &p.queue_wait
-            }),
+            (
+                is_proxied_tcp,
+                ("evenkeel_upstream_connect_duration_seconds", "Time to open a new connection to an endpoint", |p| {
+                    &p.connect
+                }),
+            ),
+            (
+                forwards,
+                (
+                    "evenkeel_upstream_ttfb_seconds",
+                    "Time from the request head to the response head; of TCP sessions and UDP flows, from their start to \
+                     the first byte or datagram of the endpoint",
+                    |p| &p.ttfb,
+                ),
+            ),
+            (
+                is_proxied_tcp,
+                ("evenkeel_queue_wait_seconds", "Time in the queue, of requests that waited for an endpoint", |p| {
+                    &p.queue_wait
+                }),
+            ),
         ];
-        for (name, help, of) in histograms {
+        for (speaks, (name, help, of)) in histograms {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-            for (i, pool) in self.pools_of(is_proxied_tcp) {
+            for (i, pool) in self.pools_of(speaks) {
                 let of_workers = self.workers.iter().map(|w| of(&w.pools[i]));
                 self.histogram(&mut family, &vec![("pool", &pool.name)], of_workers)?;
             }
         }
+        Ok(())
+    }
+
+    pub(super) fn pools(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests that left the queue without an endpoint: it was full, or their wait timed out";
         self.by_pool(
             encoder,

@@ -115,8 +115,8 @@ fn workers_add_up() {
     let text = shown("", |numbers| {
         for worker in &numbers.workers {
             let route = worker.routes[0].of(&Arc::from("only \"a\""));
-            route.count(0, 200, 3_000_000);
-            route.count(2, 503, 20_000_000_000);
+            route.count(0, 200, 3_000_000, true);
+            route.count(2, 503, 20_000_000_000, true);
             worker.listeners[0].active.add(2);
         }
         numbers.members(0).stats(1).for_each(|endpoint| endpoint.requests[1].add(4));
@@ -184,7 +184,11 @@ fn listeners_and_pools_have_the_families_of_their_mode_and_no_other() {
         ("listener=\"tcp\"", &["_tcp_", "_connections"], &["_http_", "_udp_", "_load_"]),
         ("listener=\"udp\"", &["_udp_"], &["_http_", "_tcp_", "_load_", "_connections"]),
         ("listener=\"dns\"", &[], &["_"]),
-        ("pool=\"for_http\"", &["_hedges", "_load_", "_retries", "_no_pick", "_requests_total", "_state"], &[]),
+        (
+            "pool=\"for_http\"",
+            &["_hedges", "_load_", "_retries", "_no_pick", "_requests_total", "_state"],
+            &["_sessions"],
+        ),
         (
             "pool=\"for_tcp\"",
             &["_retries", "_queue_depth", "_ttfb", "_connect_", "_no_pick", "_active", "_errors", "_state"],
@@ -192,8 +196,8 @@ fn listeners_and_pools_have_the_families_of_their_mode_and_no_other() {
         ),
         (
             "pool=\"for_udp\"",
-            &["_no_pick", "_active", "_connects", "_errors", "_state"],
-            &["_retries", "_queue", "_ttfb", "_connect_", "_request_duration", "_hedges", "_load_"],
+            &["_no_pick", "_active", "_connects", "_errors", "_state", "_sessions", "_ttfb", "_request_duration"],
+            &["_retries", "_queue", "_connect_", "_hedges", "_load_"],
         ),
         (
             "pool=\"for_dns\"",

@@ -52,6 +52,13 @@ impl Shown<'_> {
                 }
             }
         }
+        let name = "evenkeel_udp_flow_duration_seconds";
+        let help = "Time from the first datagram of a flow to its end; route \"none\" if there was none";
+        let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (listener, route, numbers) in self.routes(is_udp) {
+            let labels = vec![("listener", listener), ("route", route)];
+            self.histogram(&mut durations, &labels, numbers.iter().map(|route| &route.session))?;
+        }
         let mut active =
             encoder.encode_descriptor("evenkeel_udp_flows_active", "Open flows", None, MetricType::Gauge)?;
         for (i, listener) in self.of_datagrams() {

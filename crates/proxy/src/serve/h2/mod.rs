@@ -294,7 +294,7 @@ impl Role for Server {
         let listener = &self.connection.open.listener;
         listener.stats.ends[Cause::Client as usize].add(1);
         let rules = listener.rules();
-        rules.stats(rules.unrouted()).count(method_index(&head.method), 0, 0);
+        rules.stats(rules.unrouted()).count(method_index(&head.method), 0, 0, false);
     }
 
     fn on_refused(&self, refused: Box<Refused>) {

@@ -3,7 +3,7 @@
 use super::colours::{BAD, state};
 use crate::commands::top::model::Model;
 use evenkeel_view::history::Span as Second;
-use evenkeel_view::words::{ago, percent, percentile, rate};
+use evenkeel_view::words::{Traffic, ago, percent, percentile, rate};
 use evenkeel_view::{Event, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -20,12 +20,17 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let [figures, curves, rest] =
         Layout::vertical([Constraint::Length(3), Constraint::Length(9), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Paragraph::new(now(model)), figures);
-    self::curves(frame, &model.spans, curves);
+    self::curves(frame, model, curves);
     let Some(status) = &model.status else { return };
     let mut lines = states(status);
     lines.push(Line::default());
     lines.extend(model.events.iter().rev().map(|event| happened(event, status.now_ms)));
     frame.render_widget(Paragraph::new(lines), rest);
+}
+
+/// Words for what the process serves.
+fn traffic(model: &Model) -> &'static Traffic {
+    model.status.as_ref().map_or(Traffic::of([]), Traffic::of_all)
 }
 
 /// Sums over the last [`NOW`] seconds.
@@ -40,26 +45,27 @@ fn now(model: &Model) -> Vec<Line<'static>> {
     let part = f64::from(errors) / f64::from(requests.max(1));
     let failed = format!("{} ({})", rate(f64::from(errors) / seconds), percent(part, " "));
     let figures: [(&str, Span<'static>); 5] = [
-        ("requests/s ", rate(f64::from(requests) / seconds).bold()),
-        ("errors/s ", if errors > 0 { Span::styled(failed, BAD) } else { failed.bold() }),
-        ("p50 ", largest(|one| one.p50_ms).bold()),
-        ("p99 ", largest(|one| one.p99_ms).bold()),
-        ("in flight ", last.last().map_or(0, |one| one.in_flight).to_string().bold()),
+        (traffic(model).rate, rate(f64::from(requests) / seconds).bold()),
+        ("errors/s", if errors > 0 { Span::styled(failed, BAD) } else { failed.bold() }),
+        ("p50", largest(|one| one.p50_ms).bold()),
+        ("p99", largest(|one| one.p99_ms).bold()),
+        ("in flight", last.last().map_or(0, |one| one.in_flight).to_string().bold()),
     ];
-    let spans = figures.into_iter().flat_map(|(name, figure)| [name.dim(), figure, "   ".into()]);
+    let spans = figures.into_iter().flat_map(|(name, figure)| [name.dim(), " ".into(), figure, "   ".into()]);
     vec![Line::default(), Line::from(spans.collect::<Vec<_>>()), Line::default()]
 }
 
 /// The last minutes, a second in each column.
-fn curves(frame: &mut Frame<'_>, spans: &[Second], area: Rect) {
+fn curves(frame: &mut Frame<'_>, model: &Model, area: Rect) {
+    let (spans, requests) = (&model.spans, traffic(model).rate);
     let rows = Layout::vertical([Constraint::Length(2); 4]).split(area);
-    for (name, row) in ["requests/s", "errors/s", "p99", "in flight"].into_iter().zip(rows.iter()) {
+    for (name, row) in [requests, "errors/s", "p99", "in flight"].into_iter().zip(rows.iter()) {
         let [label, curve] = Layout::horizontal([Constraint::Length(22), Constraint::Fill(1)]).areas(*row);
         let shown = &spans[spans.len().saturating_sub(usize::from(curve.width))..];
         let of = |one: &Second| match name {
-            "requests/s" => u64::from(one.requests),
             "errors/s" => u64::from(one.errors),
             "in flight" => u64::from(one.in_flight),
+            name if name == requests => u64::from(one.requests),
             _ => one.p99_ms.map_or(0, |ms| (ms * 1000.0) as u64),
         };
         let values: Vec<u64> = shown.iter().map(of).collect();

@@ -2,8 +2,8 @@
 
 use super::colours::{BAD, state};
 use crate::commands::top::model::{Column, Model, Row as Shown};
-use evenkeel_view::words::{self, ago, grouped, milliseconds, percentile, weight};
-use evenkeel_view::{Endpoint, LatencyOfLate, Pool};
+use evenkeel_view::words::{self, Traffic, ago, grouped, milliseconds, percentile, weight};
+use evenkeel_view::{Endpoint, LatencyOfLate, Pool, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
@@ -55,12 +55,14 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         None => Row::new([Cell::from(of_pool(model, row.pool))]).style(Style::new().add_modifier(Modifier::BOLD)),
         Some(endpoint) => Row::new(shown(cells(model, row.pool, endpoint, now_ms, named).into_iter(), &area)),
     });
+    let per_second = model.status.as_ref().map_or(Traffic::of([]), of_all_pools).per_second;
     let sorted = match model.column {
         Column::Configured => String::new(),
         column => format!(" by {}", column.name()),
     };
     let header = shown(COLUMNS.iter().copied(), &area).map(|(name, _)| match name {
         "ENDPOINT" => format!("ENDPOINT{sorted}"),
+        "REQ/S" => per_second.to_owned(),
         name => name.to_owned(),
     });
     let header = Row::new(header);
@@ -75,6 +77,10 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     if let Some(Shown { pool, endpoint: Some(endpoint) }) = selected {
         frame.render_widget(Paragraph::new(all(model, pool, endpoint, now_ms)), detail);
     }
+}
+
+fn of_all_pools(status: &Status) -> &'static Traffic {
+    Traffic::of(status.pools.iter().flat_map(|pool| &pool.modes).map(String::as_str))
 }
 
 fn of_pool(model: &Model, pool: &Pool) -> String {
@@ -159,7 +165,7 @@ fn all(model: &Model, pool: &Pool, one: &Endpoint, now_ms: u64) -> Vec<Line<'sta
         ("last check", check),
         ("order", order),
         (
-            "requests",
+            Traffic::of_pool(pool).many,
             format!(
                 "{}, of which {} failed; {} and {} a second",
                 grouped(one.requests),

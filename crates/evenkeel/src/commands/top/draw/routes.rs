@@ -15,7 +15,7 @@ const COLUMNS: [(&str, Constraint); 5] = [
     ("ROUTE", Constraint::Fill(2)),
     ("ACTION", Constraint::Fill(3)),
     ("MATCH", Constraint::Fill(3)),
-    ("REQ/S", Constraint::Length(8)),
+    ("RATE/S", Constraint::Length(8)),
     ("ERRORS", Constraint::Length(8)),
 ];
 
@@ -65,7 +65,7 @@ fn all(route: &Route) -> Vec<Line<'static>> {
         fact("filters", filters),
     ];
     lines.extend(route.at.iter().map(|at| {
-        let counts = format!("{} requests, {} errors so far", grouped(at.requests), grouped(at.errors));
+        let counts = format!("{} so far, {} errors", grouped(at.requests), grouped(at.errors));
         fact("listener", format!("{}: {}/s, {counts}", at.listener, rate(at.rate)))
     }));
     lines
