@@ -115,7 +115,11 @@ impl Collector for Numbers {
             (
                 "evenkeel_discovery_skipped_entries",
                 "Entries of the list of a source that are left out, as the log says",
-                &|source| (source.kept().skipped().len() + following.refused(source)) as f64,
+                &|source| {
+                    // The second looks at the same list, which is locked.
+                    let skipped = source.kept().skipped().len();
+                    (skipped + following.refused(source)) as f64
+                },
             ),
         ];
         for (name, help, value) in gauges {
