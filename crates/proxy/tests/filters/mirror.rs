@@ -276,7 +276,7 @@ async fn a_grpc_call_is_copied_if_it_has_one_message_and_a_stream_is_not_waited_
     let head = [(":method", "POST"), (":scheme", "http"), (":path", "/old/call"), (":authority", "a")];
     let head = [&head[..], &[("content-type", "application/grpc"), ("te", "trailers")]].concat();
     let message = |len: u8| [&[0, 0, 0, 0, len][..], &vec![b'm'; len.into()]].concat();
-    let mut client = H2Client::connect(proxy.addr());
+    let client = H2Client::connect(proxy.addr());
     client.head(1, &head, false);
     client.send(&Frame::new(DATA, 0, 1, message(3)));
     client.send(&Frame::new(DATA, 0, 1, message(4)));
