@@ -500,7 +500,7 @@ NOINLINE struct flow *renew(struct packet *packet, struct flow *flow, int *lost)
 
 	if (tcp && (packet->flags & TCP_SYN)) {
 		/* The client uses its port again, or the other entry was evicted. */
-		over = (flow->bits & FLOW_ENDED) || !find_partner(flow, IPPROTO_TCP);
+		over = (flow->bits & (FLOW_ENDED | FLOW_RESUMED)) || !find_partner(flow, IPPROTO_TCP);
 	} else if ((flow->bits & (FLOW_UNPROVEN | FLOW_ANSWERED | FLOW_ENDED)) == (FLOW_UNPROVEN | FLOW_ANSWERED)) {
 		if (tcp && (!(packet->flags & TCP_ACK) || (packet->flags & TCP_RST) ||
 			    packet->acknowledged - flow->sequence >= GUESS))

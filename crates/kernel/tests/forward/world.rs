@@ -182,6 +182,11 @@ impl World {
         totals.iter().find(|(name, _)| *name == reason).expect("a reason").1
     }
 
+    pub fn totals(&self) -> Vec<(&'static str, u64)> {
+        let totals = self.driver.as_ref().expect("a driver").totals().expect("totals");
+        totals.into_iter().filter(|&(_, count)| count > 0).collect()
+    }
+
     pub fn lacks(&mut self) -> Vec<String> {
         let members = [(1, State::Serving); 4];
         let services = [service(Transport::Tcp, Source::Own, &members, PORT)];
@@ -341,11 +346,6 @@ pub fn ends_first_from(from: SocketAddr, to: SocketAddr) -> std::io::Result<()> 
         1 => Ok(()),
         length => Err(std::io::Error::other(format!("{length} bytes"))),
     }
-}
-
-/// Starts a thread in the namespace of this one.
-pub fn thread_here<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
-    thread::spawn(run)
 }
 
 /// Polls until a condition holds.

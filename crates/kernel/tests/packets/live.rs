@@ -112,6 +112,10 @@ fn a_flood_ends_no_proven_flow_and_keeps_no_client_out() {
         let own = world.sent(&tcp(stranger, service, ACK, (7, 77), &[], b"x")).from();
         let back = world.sent(&tcp(endpoint, own, RST, (77, 0), &[], &[]));
         assert_eq!((back.to(), back.flags()), (stranger, RST));
+        // A port that was found again so, and belonged to nothing, is free for a connection.
+        world.sent(&tcp(client(family, 102), service, ACK, (7, 77), &[], b"x"));
+        let mut fresh = open(&world, family, client(family, 102));
+        uses(&world, family, &mut fresh, "a port that had a stray segment");
     });
 }
 

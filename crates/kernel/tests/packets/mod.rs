@@ -71,7 +71,7 @@ fn with_the_clients_source_only_the_target_is_translated() {
 
 #[test]
 fn a_connection_counts_from_the_clients_acknowledgement_until_its_end() {
-    World::run(Settings::default(), 0, |mut world| {
+    World::run(Settings::default(), 0, |world| {
         for family in families() {
             let Family { client, service, endpoint, id, .. } = family;
             let own = world.sent(&tcp(client, service, SYN, (100, 0), &[], &[])).from();
@@ -118,7 +118,7 @@ fn a_refused_connection_is_a_failure() {
 
 #[test]
 fn a_connection_that_is_not_answered_is_a_failure_after_some_seconds() {
-    World::run(Settings::default(), 0, |mut world| {
+    World::run(Settings::default(), 0, |world| {
         let Family { client, service, id, .. } = families()[0];
         world.sent(&tcp(client, service, SYN, (100, 0), &[], &[]));
         world.forward.borrow_mut().sweep().expect("a sweep");
@@ -132,7 +132,7 @@ fn a_connection_that_is_not_answered_is_a_failure_after_some_seconds() {
 
 #[test]
 fn datagrams_count_from_the_answer_or_the_second_one_until_they_are_idle() {
-    World::run(Settings::default(), 0, |mut world| {
+    World::run(Settings::default(), 0, |world| {
         for family in families() {
             let Family { client, service, endpoint, id, .. } = family;
             let own = world.sent(&udp(client, service, b"a")).from();
@@ -158,7 +158,7 @@ fn datagrams_count_from_the_answer_or_the_second_one_until_they_are_idle() {
 
 #[test]
 fn datagrams_of_an_endpoint_that_left_end_and_connections_stay() {
-    World::run(Settings::default(), 0, |mut world| {
+    World::run(Settings::default(), 0, |world| {
         let family = families()[0];
         world.open(family);
         world.sent(&udp(family.client, family.service, b"a"));
@@ -321,7 +321,7 @@ fn the_real_range_of_ports_lasts_for_sixty_thousand_flows() {
 #[test]
 #[ignore = "measures"]
 fn time_of_the_program() {
-    World::run(Settings::default(), 0, |mut world| {
+    World::run(Settings::default(), 0, |world| {
         let _statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime).expect("statistics");
         let measure = |what: &str, packet: &dyn Fn(u32) -> Vec<u8>| {
             let read = || {
