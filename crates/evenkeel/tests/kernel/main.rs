@@ -7,6 +7,7 @@ mod flood;
 mod mechanism;
 mod namespace;
 mod remains;
+mod segments;
 mod server;
 mod site;
 #[path = "../support/mod.rs"]

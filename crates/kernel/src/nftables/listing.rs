@@ -1,8 +1,8 @@
 //! Lists of what a table of nftables has.
 
-use super::expressions::{DATA_VALUE, ITEM};
+use super::expressions::{COUNTER, DATA_VALUE, ITEM};
 use super::transaction::{
-    COUNTER, ELEMENT_DATA, ELEMENT_FLAGS, ELEMENT_KEY, ELEMENTS, INET, INTERVAL_END, NAME, OBJECT_DATA, OBJECT_TYPE,
+    ELEMENT_DATA, ELEMENT_FLAGS, ELEMENT_KEY, ELEMENTS, INET, INTERVAL_END, NAME, OBJECT_DATA, OBJECT_TYPE,
     SUBSYSTEM, TABLE, TABLE_USERDATA, USERDATA_COMMENT,
 };
 use crate::driver::Fault;
