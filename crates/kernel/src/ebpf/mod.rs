@@ -247,6 +247,10 @@ impl Driver for Ebpf {
         Ok(())
     }
 
+    fn follow(&mut self) {
+        self.running.iter_mut().filter_map(|running| running.forward.as_mut()).for_each(Forward::follow);
+    }
+
     fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
         if self.running.is_some() { maps::totals(&self.pins) } else { Ok(Vec::new()) }
     }
