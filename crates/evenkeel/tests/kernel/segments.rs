@@ -1,9 +1,9 @@
-//! Segments that belong to no window of a connection.
+//! Segments that belong to no window of a connection, and endpoints that die while a connection begins.
 
 use super::flood::{ACK, Segment};
 use super::mechanism::for_each;
 use super::server::PORT;
-use super::site::{Family, NAMES, Site, said};
+use super::site::{Family, NAMES, Site, connect, said};
 use super::support::eventually;
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::AsRawFd;
@@ -109,4 +109,47 @@ fn sequences(stream: &TcpStream) -> (u32, u32) {
     let both = (next(SENT), next(RECEIVED));
     set(libc::TCP_REPAIR, OFF_WITHOUT_PROBE);
     both
+}
+
+/// Checks that fail soon, also for want of an answer.
+const CHECKED: &str = "health = { tcp = {}, interval = '200ms', timeout = '200ms', fall = 2, rise = 1 }\n\
+    panic = { healthy_below = 0 }";
+
+#[test]
+fn a_client_whose_endpoint_died_connects_to_another_one() {
+    for_each(|mechanism| {
+        for family in [Family::V4, Family::V6] {
+            let site = Site::start(mechanism, family, "tcp", [""; 4], CHECKED);
+            site.serves("tcp", &[0, 1, 2, 3]);
+            for command in [
+                "nft add table inet dead",
+                "nft add chain inet dead silent { type filter hook input priority -300 ; policy drop ; }",
+            ] {
+                site.endpoints[1].run(command);
+            }
+            // All before the first check has failed. The client gives up after five seconds.
+            let (to, is_bound) = (site.address(), mechanism.binds_sockets);
+            let begin = || {
+                let stream = match connect(to) {
+                    // The kernel cannot direct such a socket elsewhere: its owner is told at once, and opens another.
+                    Err(error) if is_bound => {
+                        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted, "{}", mechanism.name);
+                        connect(to)
+                    }
+                    result => result,
+                };
+                said(&mut stream.unwrap_or_else(|error| panic!("{} {family:?}: {error}", mechanism.name)))
+            };
+            let names = site.as_client(|| {
+                std::thread::scope(|scope| {
+                    let clients: Vec<_> = (0..24).map(|_| scope.spawn(begin)).collect();
+                    clients.into_iter().map(|client| client.join()).collect::<Vec<_>>()
+                })
+            });
+            for name in names {
+                let name = name.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).expect("it is answered");
+                assert_ne!(name, "b", "{} {family:?}", mechanism.name);
+            }
+        }
+    });
 }

@@ -16,4 +16,4 @@ pub use batch::{Batch, Refused};
 pub use events::Events;
 pub use generic::Family;
 pub use message::{Error, Message};
-pub use socket::{ACK, APPEND, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, Socket};
+pub use socket::{ACK, APPEND, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, SOCK_DIAG, Socket};

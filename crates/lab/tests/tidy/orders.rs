@@ -53,7 +53,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[
         "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
-        "driver", "service", "netlink",
+        "sockets", "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
     ("kernel/nftables", &["feedback", "listing", "ruleset", "transaction", "expressions", "family", "shares"]),

@@ -270,7 +270,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Ends flows of datagrams to these endpoints.
+    /// Ends flows of datagrams to these endpoints, and connections that they have not answered: a client's next SYN gets
+    /// another endpoint.
     pub(super) fn left(&mut self, ids: &HashSet<u32>) -> Result<(), Fault> {
         if ids.is_empty() {
             return Ok(());
@@ -278,7 +279,8 @@ impl Sweep {
         let mut over = Vec::new();
         self.walk.run(|key, value| {
             let entry = Entry { key, value };
-            if entry.protocol() == UDP && entry.bits() & BACK == 0 && ids.contains(&entry.endpoint()) {
+            let moves = entry.protocol() == UDP || entry.bits() & ANSWERED == 0;
+            if moves && entry.bits() & BACK == 0 && ids.contains(&entry.endpoint()) {
                 over.push((*key, entry.partner()));
             }
         })?;
