@@ -1,11 +1,14 @@
 //! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
 //! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
-//! [`listing`], what there is; [`feedback`], weights by measured connections.
+//! [`listing`], what there is; [`feedback`], weights by measured connections; [`obstacles`], rules of others that break
+//! ours, by their [`conditions`].
 
+mod conditions;
 pub(crate) mod expressions;
 mod family;
 mod feedback;
 mod listing;
+mod obstacles;
 mod ruleset;
 mod shares;
 pub(crate) mod transaction;
@@ -264,6 +267,8 @@ impl Driver for Nftables {
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
         let mut lacks = not_forwarding(services);
+        // A kernel that does not list rules cannot take any either, which is found below.
+        lacks.extend(obstacles::obstacles(&self.names.table, services).unwrap_or_default());
         if let Err(fault) = self.whole(services.iter()).check() {
             let help = match rustix::process::geteuid().is_root() {
                 true => {
