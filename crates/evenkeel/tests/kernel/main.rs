@@ -4,6 +4,7 @@
 mod contract;
 mod datagrams;
 mod flood;
+mod load;
 mod mechanism;
 mod namespace;
 mod remains;
