@@ -2,7 +2,9 @@
 
 use crate::failure::Failure;
 use evenkeel_config::printable::printable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::Write;
+use std::os::fd::AsFd;
 
 /// Rows below their headers, each column as wide as its widest cell.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
@@ -29,6 +31,19 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// send any.
 pub fn print_more(text: &str) -> Result<bool, Failure> {
     print_as_it_is(&printable(text, &['\n', '\t']))
+}
+
+/// True until standard output has no reader any more: a pipe is closed, or a terminal is gone.
+pub fn has_reader() -> bool {
+    !loses_other_end(std::io::stdout(), Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+}
+
+/// Waits until the other end of a pipe is closed, or a terminal is gone; returns false if the time is over, or if the
+/// kernel does not report it.
+pub fn loses_other_end(fd: impl AsFd, limit: Option<&Timespec>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::empty())];
+    let polled = rustix::io::retry_on_intr(|| poll(&mut fds, limit));
+    polled.is_ok() && fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Prints like [`print_more`], with every character: for files, and for control sequences.

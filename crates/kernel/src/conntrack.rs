@@ -70,6 +70,11 @@ impl Entry {
         }
     }
 
+    /// True for a connection of TCP that the other side has never answered.
+    pub fn is_unanswered(&self) -> bool {
+        self.transport == Some(Transport::Tcp) && self.status & SEEN_REPLY == 0
+    }
+
     fn parse(payload: &[u8]) -> Option<Entry> {
         let all = Attributes::after(HEADER, payload);
         let original = all.first(CTA_TUPLE_ORIG)?.nested();

@@ -36,6 +36,9 @@ pub trait Driver: Send {
     /// The kernel refuses it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault>;
 
+    /// Follows what changes on the machine by itself, as its interfaces: called ten times a second.
+    fn follow(&mut self) {}
+
     /// Reads counts of endpoints, and does what is due: called once a second.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! 3. [`numbers`]: counts for the ledger, for metrics and for operators; [`explain`]: what the kernel has of a listener.
 //! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left;
 //!    `claim`: a name has one process.
-//! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`] and [`ipvs`]: others; [`netlink`]: messages to the kernel.
+//! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages to the kernel.
 
 mod blueprint;
 mod claim;
@@ -25,6 +25,7 @@ pub mod numbers;
 pub mod plane;
 pub mod prerequisites;
 pub mod service;
+mod sockets;
 mod worker;
 
 pub use explain::Explainer;

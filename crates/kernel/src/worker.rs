@@ -106,7 +106,10 @@ pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> 
                 Some((update, _applied)) => worker.update(update),
                 None => break,
             },
-            () = alarm::sleep(LOOK_EVERY) => worker.look(),
+            () = alarm::sleep(LOOK_EVERY) => {
+                worker.drivers.values_mut().for_each(|driven| driven.driver.follow());
+                worker.look();
+            }
         }
         // However often something else happens.
         if read_at.elapsed() >= READ_EVERY {

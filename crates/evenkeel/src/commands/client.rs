@@ -3,6 +3,7 @@
 use crate::arguments::{At, Where};
 use crate::commands::place;
 use crate::failure::{Failure, reason};
+use crate::output;
 use bytes::Bytes;
 use evenkeel_admin::api::problem::{Problem, WRONG_CONFIG};
 use http_body_util::{BodyExt, Full};
@@ -25,6 +26,9 @@ const OTHER: &str = "the answer is not one of an evenkeel of this version";
 
 /// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
 const TOKEN: &str = "EVENKEEL_TOKEN";
+
+/// Time without an event after which a command that follows events looks if anybody reads them.
+const READER_EVERY: Duration = Duration::from_secs(1);
 
 /// A running evenkeel, to be asked.
 pub struct Client {
@@ -239,7 +243,8 @@ impl Client {
         Ok(!token.is_empty())
     }
 
-    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, or `take` wants no more.
+    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, `take` wants no more, or
+    /// standard output has no reader any more.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
@@ -263,7 +268,15 @@ impl Client {
         let status = response.status();
         let mut body = response.into_body();
         let mut held = Vec::new();
-        while let Some(frame) = body.frame().await {
+        loop {
+            // Events may never come.
+            let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
+                if output::has_reader() {
+                    continue;
+                }
+                return Ok((status, held));
+            };
+            let Some(frame) = frame else { return Ok((status, held)) };
             let Ok(data) = frame.map_err(|error| self.failed(&error.to_string()))?.into_data() else { continue };
             held.extend_from_slice(&data);
             while let Some(end) = held.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success()) {
@@ -275,7 +288,6 @@ impl Client {
                 }
             }
         }
-        Ok((status, held))
     }
 
     async fn send(&self, sent: &Sent<'_>, accept: &str) -> Result<Response<Incoming>, Failure> {

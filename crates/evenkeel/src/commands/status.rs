@@ -3,7 +3,7 @@
 use crate::arguments::{Ready, Status as Arguments};
 use crate::commands::client::Client;
 use crate::failure::Failure;
-use crate::output::{print, print_as_it_is, table};
+use crate::output::{has_reader, print, print_as_it_is, print_more, table};
 use evenkeel_view::served::{Passed, Route};
 use evenkeel_view::status::Provider;
 use evenkeel_view::words::{self, Traffic, ago, escaped, milliseconds, weight};
@@ -37,8 +37,9 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             return print(&text);
         }
         // Clears the screen from the top on.
-        print_as_it_is("\x1b[H\x1b[2J")?;
-        print(&text)?;
+        if !print_as_it_is("\x1b[H\x1b[2J")? || !print_more(&text)? {
+            return Ok(());
+        }
         std::thread::sleep(EVERY);
     }
 }
@@ -70,6 +71,10 @@ fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
         if line != last {
             print(&format!("{line}\n"))?;
             last = line;
+        }
+        // Changes may never come.
+        if !has_reader() {
+            return Ok(());
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -1,9 +1,10 @@
 //! Datagrams: flows that end with their endpoint, services without one, and packets that are large.
 
 use super::mechanism::for_each;
-use super::site::{Family, Site, connect, datagrams};
+use super::site::{Family, NAMES, Site, connect, datagrams, exchange};
 use super::support::eventually;
 use std::io::{ErrorKind, Read, Write};
+use std::net::UdpSocket;
 
 /// Checks over TCP, for servers of both.
 const CHECKED: &str = "health = { tcp = {}, interval = '200ms', fall = 2, rise = 1 }\npanic = { healthy_below = 0 }";
@@ -21,6 +22,42 @@ fn a_flow_gets_another_endpoint_when_its_own_is_down_and_keeps_one_that_drains()
         site.servers[at].switch_off();
         let other = eventually("another endpoint", || client.exchange(b"who").ok());
         assert_ne!(other, first, "{}", mechanism.name);
+    });
+}
+
+#[test]
+fn a_connected_socket_of_an_endpoint_that_is_down_or_removed_is_ended() {
+    for_each(|mechanism| {
+        for family in [Family::V4, Family::V6].into_iter().filter(|_| mechanism.binds_sockets) {
+            let site = Site::start(mechanism, family, "udp", [""; 4], CHECKED);
+            let to = site.address();
+            let ended = "evenkeel_kernel_events_total{plane=\"ebpf\",reason=\"sockets-ended\"}";
+            let sockets: Vec<UdpSocket> = (0..40).map(|_| site.as_client(|| datagrams(to))).collect();
+            let name = |socket: &UdpSocket| exchange(socket, b"who").expect("it is answered");
+            let mut of: Vec<Vec<&UdpSocket>> = vec![Vec::new(); 4];
+            for socket in &sockets {
+                let name = name(socket);
+                of[NAMES.iter().position(|known| *known == name).expect("it is known")].push(socket);
+            }
+            let is_ended = |socket: &&UdpSocket| {
+                // An end is an error of the next call; afterwards, the socket is connected to nothing.
+                let error = socket.send(b"who").err()?;
+                let kinds = [Some(libc::ECONNABORTED), Some(libc::EDESTADDRREQ)];
+                kinds.contains(&error.raw_os_error()).then_some(())
+            };
+            site.servers[1].switch_off();
+            let begun = of[1].len();
+            eventually("ends of sockets", || of[1].iter().all(|socket| is_ended(socket).is_some()).then_some(()));
+            eventually("a count", || (site.sum(ended) == begun as f64).then_some(()));
+            site.write_endpoints("udp", "", &[(0, ""), (1, ""), (3, "")], CHECKED);
+            site.reload();
+            eventually("more ends", || of[2].iter().all(|socket| is_ended(socket).is_some()).then_some(()));
+            assert!(of[0].iter().all(|socket| name(socket) == "a") && of[3].iter().all(|socket| name(socket) == "d"));
+            // The same socket may connect again.
+            let again = of[1].iter().chain(&of[2]).next().expect("forty sockets are at more than two endpoints");
+            site.as_client(|| again.connect(to).expect("there is a route"));
+            eventually("an answer", || exchange(again, b"who").ok().filter(|name| ["a", "d"].contains(&&**name)));
+        }
     });
 }
 

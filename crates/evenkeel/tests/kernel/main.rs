@@ -4,9 +4,11 @@
 mod contract;
 mod datagrams;
 mod flood;
+mod load;
 mod mechanism;
 mod namespace;
 mod remains;
+mod segments;
 mod server;
 mod site;
 #[path = "../support/mod.rs"]

@@ -6,7 +6,7 @@
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 
@@ -40,11 +40,16 @@ impl Namespace {
     /// Runs a program in this namespace, which has to succeed, and returns its output.
     #[track_caller]
     pub fn run(&self, command: &str) -> String {
-        let words: Vec<&str> = command.split(' ').collect();
-        let output = Command::new("ip").args([&["netns", "exec", &self.name], &words[..]].concat()).output();
-        let output = output.expect("ip is installed");
+        let output = self.output(command);
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs a program in this namespace.
+    pub fn output(&self, command: &str) -> Output {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = Command::new("ip").args([&["netns", "exec", &self.name], &words[..]].concat()).output();
+        output.expect("ip is installed")
     }
 
     /// Sets a parameter of the kernel.

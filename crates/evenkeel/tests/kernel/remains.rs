@@ -2,8 +2,10 @@
 
 use super::mechanism::{MECHANISMS, for_each};
 use super::site::{Family, Site, said};
-use super::support::{evenkeel, eventually, text};
+use super::support::{evenkeel, eventually, text, within};
 use rustix::process::Signal;
+use std::net::TcpStream;
+use std::time::Duration;
 
 #[test]
 fn nothing_is_left_after_the_end() {
@@ -55,6 +57,25 @@ fn rules_that_others_flush_are_restored() {
         site.balancer.run("nft flush ruleset");
         eventually("rules again", || site.ask("tcp"));
         assert_eq!(said(&mut held).expect("it survives"), name);
+    });
+}
+
+#[test]
+fn an_interface_that_is_made_again_is_found_at_once() {
+    for_each(|mechanism| {
+        if mechanism.name != "ebpf, forward" {
+            return;
+        }
+        let site = Site::start(mechanism, Family::V4, "tcp", [""; 4], "");
+        site.serves("tcp", &[0, 1, 2, 3]);
+        // Interfaces are looked at each ten seconds in any case, so that chance would find it in time once or twice.
+        for _ in 0..4 {
+            site.cable_clients_again();
+            let to = site.address();
+            let connect = || TcpStream::connect_timeout(&to, Duration::from_millis(200)).ok();
+            let found = within(Duration::from_secs(5), || site.clients.within(connect));
+            assert!(found.is_some(), "{}", site.said());
+        }
     });
 }
 

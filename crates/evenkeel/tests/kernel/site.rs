@@ -52,12 +52,7 @@ impl Site {
         let unique = unique();
         // Programs that balance at connect() see those of the whole machine.
         let number = ((std::process::id() + unique) % 200) as u8 + 20;
-        let end = |name: &str, third: u8, host: u8| End {
-            name: name.into(),
-            v4: format!("10.{number}.{third}.{host}/24"),
-            v6: format!("fd{number:02x}:{third}::{host}/64"),
-        };
-        balancer.cable(&end("clients", 0, 1), &clients, &end("eth0", 0, 2));
+        let end = |name: &str, third: u8, host: u8| end(number, name, third, host);
         let endpoints: Vec<Namespace> = (1..=4)
             .map(|n| {
                 let namespace = Namespace::new();
@@ -67,8 +62,7 @@ impl Site {
                 namespace
             })
             .collect();
-        clients.ip(&format!("route add default via 10.{number}.0.1"));
-        clients.ip(&format!("-6 route add default via fd{number:02x}:0::1"));
+        cable_clients(&balancer, &clients, number);
         for parameter in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
             balancer.set(parameter, "1");
         }
@@ -78,6 +72,12 @@ impl Site {
         let servers = endpoints.iter().zip(NAMES).map(|(namespace, name)| Server::start(namespace, name)).collect();
         let folder = Folder::new(&format!("kernel-{}-{unique}", std::process::id()));
         Site { mechanism, family, servers, endpoints, balancer, clients, folder, running: None, number }
+    }
+
+    /// Removes the cable between clients and balancer, and lays another one of the same names and addresses.
+    pub fn cable_clients_again(&self) {
+        self.balancer.ip("link del clients");
+        cable_clients(&self.balancer, &self.clients, self.number);
     }
 
     /// Name of what evenkeel makes in the kernel.
@@ -239,6 +239,21 @@ impl Site {
             ((0..4).filter(|at| counts[*at] > 0).collect::<Vec<_>>() == of && counts[4] == 0).then_some(())
         });
     }
+}
+
+/// End of a cable of the site of a number.
+fn end(number: u8, name: &str, third: u8, host: u8) -> End {
+    End {
+        name: name.into(),
+        v4: format!("10.{number}.{third}.{host}/24"),
+        v6: format!("fd{number:02x}:{third}::{host}/64"),
+    }
+}
+
+fn cable_clients(balancer: &Namespace, clients: &Namespace, number: u8) {
+    balancer.cable(&end(number, "clients", 0, 1), clients, &end(number, "eth0", 0, 2));
+    clients.ip(&format!("route add default via 10.{number}.0.1"));
+    clients.ip(&format!("-6 route add default via fd{number:02x}:0::1"));
 }
 
 impl Drop for Site {

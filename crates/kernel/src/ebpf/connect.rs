@@ -5,8 +5,11 @@ use super::object::{self, Pins, Size};
 use super::recount::Counted;
 use super::sys::{self, Plain};
 use crate::driver::Fault;
+use crate::service::Transport;
+use crate::sockets::Cookies;
 use aya::programs::Program;
 use aya::{Ebpf, include_bytes_aligned};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -31,6 +34,9 @@ const PROGRAMS: [(&str, u32); 10] = [
     ("connect4", 10),
     ("connect6", 11),
 ];
+
+/// State of a flow of TCP that is not answered yet.
+const FLOW_SENT: u8 = 2;
 
 /// Virtual addresses to which an unconnected socket sends.
 const DATAGRAM_FLOWS: usize = 4;
@@ -105,13 +111,31 @@ impl Connect {
         Ok(Connect { socket_flows: open(OWN[0])?, datagram_flows: open(OWN[1])?, _links: links })
     }
 
-    /// Counts flows, and forgets those of datagrams that are idle: they are no longer counted.
+    /// Returns the sockets that a flow binds to one of these endpoints, though it cannot answer: connected ones of UDP,
+    /// and of TCP those that were not answered yet.
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub fn count(&self, counted: &mut Counted) -> Result<(), Fault> {
+    pub fn bound(&self, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
+        let mut bound = Cookies::new();
+        let add = |&cookie: &u64, flow: &SocketFlow| _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
+        sys::for_each(&self.socket_flows, add).map_err(|error| Fault::new("read flows of sockets", error))?;
+        Ok(bound)
+    }
+
+    /// Counts flows, and forgets those of datagrams that are idle: they are no longer counted. Returns the sockets that
+    /// are [bound](Self::bound) to one of these endpoints.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn count(&self, counted: &mut Counted, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
         let fault = |error| Fault::new("read flows of sockets", error);
-        sys::for_each::<u64, SocketFlow>(&self.socket_flows, |_, flow| counted.add(flow.endpoint)).map_err(fault)?;
+        let mut bound = Cookies::new();
+        sys::for_each::<u64, SocketFlow>(&self.socket_flows, |&cookie, flow| {
+            counted.add(flow.endpoint);
+            _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
+        })
+        .map_err(fault)?;
         let now_ns = monotonic_ns();
         let mut idle = Vec::new();
         sys::for_each::<u64, DatagramFlows>(&self.datagram_flows, |&cookie, flows| {
@@ -127,7 +151,16 @@ impl Connect {
         for cookie in idle {
             sys::delete(&self.datagram_flows, &cookie).map_err(fault)?;
         }
-        Ok(())
+        Ok(bound)
+    }
+}
+
+impl SocketFlow {
+    /// Transport of its socket, if the flow is to one of these endpoints and waits for it.
+    fn bound_to(&self, ids: &HashSet<u32>) -> Option<Transport> {
+        let transport = if self.protocol == Transport::Udp.number() { Transport::Udp } else { Transport::Tcp };
+        let waits = transport == Transport::Udp || self.state == FLOW_SENT;
+        (waits && ids.contains(&self.endpoint)).then_some(transport)
     }
 }
 

@@ -26,6 +26,7 @@ mod tables;
 
 use crate::driver::{Change, Driver, Fault, Lack, Reading, endpoints};
 use crate::service::{Service, State, Transport};
+use crate::sockets::{self, Sockets};
 use connect::Connect;
 use forward::Forward;
 use layout::ENDPOINT_DOWN;
@@ -79,6 +80,9 @@ struct Running {
     reported: HashSet<u32>,
     /// Numbers of endpoints that no service has, until their flows have ended.
     left: HashSet<u32>,
+    /// Numbers of endpoints that are down.
+    down: HashSet<u32>,
+    sockets: Sockets,
 }
 
 impl Ebpf {
@@ -123,10 +127,34 @@ impl Ebpf {
                 );
             }
             let reported = maps.numbers().into_iter().map(|(_, id)| id).collect();
-            self.running =
-                Some(Running { maps, connect, forward, recount: Recount::new(), reported, left: HashSet::new() });
+            self.running = Some(Running {
+                maps,
+                connect,
+                forward,
+                recount: Recount::new(),
+                reported,
+                left: HashSet::new(),
+                down: HashSet::new(),
+                sockets: Sockets::default(),
+            });
         }
         Ok(self.running.as_mut().expect("set above"))
+    }
+}
+
+impl Running {
+    /// Endpoints that cannot answer, or shall not be asked any more.
+    fn unable(&self) -> HashSet<u32> {
+        self.down.union(&self.left).copied().collect()
+    }
+
+    /// Ends sockets that are bound to endpoints which cannot answer.
+    fn end_sockets(&mut self) -> Result<(), Fault> {
+        let unable = self.unable();
+        if let Some(connect) = self.connect.as_ref().filter(|_| !unable.is_empty()) {
+            self.sockets.end(connect.bound(&unable)?);
+        }
+        Ok(())
     }
 }
 
@@ -169,6 +197,10 @@ impl Driver for Ebpf {
                 "use Linux 5.18 or newer",
             );
         }
+        if self.settings.attach != Attach::Forward && services.iter().any(|it| it.transport == Transport::Udp) {
+            lacks.extend(sockets::lack());
+        }
+        let mut lack = |problem: String, help: &str| lacks.push(Lack::new(problem, help));
         if self.settings.attach != Attach::Connect {
             for (problem, help) in forward::lacks(&self.settings.interfaces, services) {
                 lack(problem, help);
@@ -210,17 +242,27 @@ impl Driver for Ebpf {
             let down = members.filter(|member| member.state == State::Down).map(|member| member.id);
             forward.left(&change.left.iter().copied().chain(down).collect())?;
         }
+        change.left.iter().for_each(|id| _ = running.down.remove(id));
         for member in change.set.iter().flat_map(|service| service.members.iter()) {
             running.reported.insert(member.id);
             running.left.remove(&member.id);
+            match member.is_down() {
+                true => running.down.insert(member.id),
+                false => running.down.remove(&member.id),
+            };
         }
         running.left.extend(&change.left);
+        // The maps are in place: a failure here is no reason to change them again.
+        if let Err(fault) = running.end_sockets() {
+            tracing::warn!(%fault, "sockets may stay connected to endpoints that are down");
+        }
         Ok(())
     }
 
     fn read(&mut self, readings: &mut dyn FnMut(Reading)) -> Result<(), Fault> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let Running { maps, connect, forward, recount, reported, left } = running;
+        let unable = running.unable();
+        let Running { maps, connect, forward, recount, reported, left, sockets, .. } = running;
         if let Some(forward) = forward {
             forward.read()?;
         }
@@ -230,7 +272,10 @@ impl Driver for Ebpf {
             if let Some(forward) = forward {
                 forward.open(below).for_each(|(id, open)| counted.add_all(id, open));
             }
-            connect.as_ref().map_or(Ok(()), |connect| connect.count(counted))
+            let Some(connect) = connect else { return Ok(()) };
+            // Those that have begun while their endpoint went down.
+            sockets.end(connect.count(counted, &unable)?);
+            Ok(())
         })?;
         maps.reclaim(false);
         for &id in reported.iter() {
@@ -247,8 +292,15 @@ impl Driver for Ebpf {
         Ok(())
     }
 
+    fn follow(&mut self) {
+        self.running.iter_mut().filter_map(|running| running.forward.as_mut()).for_each(Forward::follow);
+    }
+
     fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
-        if self.running.is_some() { maps::totals(&self.pins) } else { Ok(Vec::new()) }
+        let Some(running) = &self.running else { return Ok(Vec::new()) };
+        let mut totals = maps::totals(&self.pins)?;
+        totals.extend([("sockets-ended", running.sockets.ended), ("sockets-kept", running.sockets.kept_total)]);
+        Ok(totals)
     }
 
     fn found(&mut self) -> Result<Option<String>, Fault> {

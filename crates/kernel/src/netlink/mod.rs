@@ -6,12 +6,14 @@
 
 mod attributes;
 mod batch;
+mod events;
 mod generic;
 mod message;
 mod socket;
 
 pub use attributes::{Attribute, Attributes, Payload};
 pub use batch::{Batch, Refused};
+pub use events::Events;
 pub use generic::Family;
 pub use message::{Error, Message};
-pub use socket::{ACK, APPEND, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, Socket};
+pub use socket::{ACK, APPEND, CREATE, DUMP, EXCL, GENERIC, NETFILTER, Protocol, REPLACE, SOCK_DIAG, Socket};

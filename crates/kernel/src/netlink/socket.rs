@@ -4,7 +4,7 @@ use super::attributes::Payload;
 use super::message::{self, Error, Meaning, Message, Messages};
 pub use rustix::net::Protocol;
 use rustix::net::netlink::SocketAddrNetlink;
-pub use rustix::net::netlink::{GENERIC, NETFILTER};
+pub use rustix::net::netlink::{GENERIC, NETFILTER, SOCK_DIAG};
 use rustix::net::sockopt::{Timeout, set_socket_send_buffer_size_force, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send, socket_with,

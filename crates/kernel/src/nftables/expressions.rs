@@ -11,18 +11,22 @@ use std::time::Duration;
 pub(super) const ITEM: u16 = 1;
 pub(super) const DATA_VALUE: u16 = 1;
 pub(super) const DATA_VERDICT: u16 = 2;
-const VERDICT_CODE: u16 = 1;
+pub(super) const VERDICT_CODE: u16 = 1;
 const VERDICT_CHAIN: u16 = 2;
 const GOTO: i32 = -4;
 const RETURN: i32 = -5;
+const DROP: i32 = 0;
 
 /// Attributes of an expression.
 const NAME: u16 = 1;
 const DATA: u16 = 2;
 
+/// Kind of an object: a counter.
+pub(super) const COUNTER: u32 = 1;
+
 /// Keys of `meta` and of `ct`.
 const NFPROTO: u32 = 15;
-const L4PROTO: u32 = 16;
+pub(super) const L4PROTO: u32 = 16;
 const CT_STATE: u32 = 0;
 const CT_MARK: u32 = 3;
 const CT_PORT: u32 = 12;
@@ -32,6 +36,10 @@ const CT_ADDR6: u32 = 22;
 /// Bits of `ct state`.
 pub const STATE_INVALID: u32 = 1;
 pub const STATE_NEW: u32 = 8;
+
+/// Byte of the flags in the head of TCP, and the flag of a reset.
+const TCP_FLAGS: u32 = 13;
+const TCP_RESET: u8 = 4;
 
 /// Register of 32 bits, of 16; longer values occupy those that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +117,17 @@ impl Rule {
             it.nest(5, |xor| _ = xor.push(DATA_VALUE, &[0; 4]));
         });
         self.compare(1, &[0; 4])
+    }
+
+    /// Goes on for a packet of TCP that resets a connection.
+    pub fn is_reset(&mut self) -> &mut Rule {
+        self.is_transport(Transport::Tcp).bytes_of(2, TCP_FLAGS, 1, Register::FIRST);
+        self.push("bitwise", |it| {
+            it.push_u32_be(1, Register::FIRST.0).push_u32_be(2, Register::FIRST.0).push_u32_be(3, 1);
+            it.nest(4, |mask| _ = mask.push(DATA_VALUE, &[TCP_RESET]));
+            it.nest(5, |xor| _ = xor.push(DATA_VALUE, &[0]));
+        });
+        self.compare(1, &[0])
     }
 
     /// Goes on for packets of connections that clients made to this address.
@@ -243,6 +262,11 @@ impl Rule {
         self.push("objref", |it| _ = it.push_u32_be(3, Register::FIRST.0).push_text(4, map))
     }
 
+    /// Counts by a counter.
+    pub fn count_by(&mut self, counter: &str) -> &mut Rule {
+        self.push("objref", |it| _ = it.push_u32_be(1, COUNTER).push_text(2, counter))
+    }
+
     /// Translates the destination to the value, an address and a port.
     pub fn translate(&mut self, family: Family) -> &mut Rule {
         let port = Register::FIRST.after(family.address_len());
@@ -269,10 +293,19 @@ impl Rule {
 
     /// Leaves the chain, as `return`.
     pub fn end(&mut self) -> &mut Rule {
+        self.verdict(RETURN)
+    }
+
+    /// Drops the packet.
+    pub fn drop(&mut self) -> &mut Rule {
+        self.verdict(DROP)
+    }
+
+    fn verdict(&mut self, code: i32) -> &mut Rule {
         self.push("immediate", |it| {
             it.push_u32_be(1, Register::VERDICT.0);
             it.nest(2, |data| {
-                _ = data.nest(DATA_VERDICT, |verdict| _ = verdict.push_u32_be(VERDICT_CODE, RETURN as u32))
+                _ = data.nest(DATA_VERDICT, |verdict| _ = verdict.push_u32_be(VERDICT_CODE, code as u32))
             });
         })
     }

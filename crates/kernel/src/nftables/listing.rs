@@ -1,8 +1,9 @@
 //! Lists of what a table of nftables has.
 
-use super::expressions::{DATA_VALUE, ITEM};
+use super::conditions::{Rule, family_name};
+use super::expressions::{COUNTER, DATA_VALUE, ITEM};
 use super::transaction::{
-    COUNTER, ELEMENT_DATA, ELEMENT_FLAGS, ELEMENT_KEY, ELEMENTS, INET, INTERVAL_END, NAME, OBJECT_DATA, OBJECT_TYPE,
+    CHAIN_NAME, ELEMENT_DATA, ELEMENT_FLAGS, ELEMENT_KEY, ELEMENTS, INET, INTERVAL_END, NAME, OBJECT_DATA, OBJECT_TYPE,
     SUBSYSTEM, TABLE, TABLE_USERDATA, USERDATA_COMMENT,
 };
 use crate::driver::Fault;
@@ -11,8 +12,14 @@ use rustix::io::Errno;
 
 /// Requests, `NFT_MSG_*` of linux/netfilter/nf_tables.h.
 const GET_TABLE: u8 = 1;
+const GET_CHAIN: u8 = 4;
+const GET_RULE: u8 = 7;
 const GET_ELEMENT: u8 = 13;
 const GET_OBJECT: u8 = 19;
+
+/// Attributes of a chain: hook with priority, and policy.
+const CHAIN_HOOK: u16 = 4;
+const CHAIN_POLICY: u16 = 5;
 
 /// Length of `struct nfgenmsg`.
 const HEADER: usize = 4;
@@ -81,7 +88,70 @@ pub fn counters(table: &str) -> Result<Vec<(String, u64)>, Fault> {
     Ok(list("counters", GET_OBJECT, DUMP, of_table, counter)?.unwrap_or_default())
 }
 
-/// Returns what the answers of the kernel say; `None` if what is asked for does not exist.
+/// Chain of a table, of whatever family.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    pub family: u8,
+    pub table: String,
+    pub name: String,
+    /// Hook from which the kernel calls it, `NF_INET_*`.
+    pub hook: Option<u32>,
+    pub priority: Option<i32>,
+    /// True if packets that no rule accepts are dropped.
+    pub drops: bool,
+}
+
+impl Chain {
+    /// True if the kernel calls it from a hook.
+    pub fn is_at(&self, hook: u32) -> bool {
+        self.hook == Some(hook)
+    }
+
+    pub fn family_name(&self) -> &'static str {
+        family_name(self.family)
+    }
+
+    /// Place in words.
+    pub fn place(&self) -> String {
+        format!("chain {} of table {} {}", self.name, self.family_name(), self.table)
+    }
+}
+
+/// Returns the chains of all tables.
+///
+/// # Errors
+/// The kernel refuses to say.
+pub fn chains() -> Result<Vec<Chain>, Fault> {
+    let parse = |family: u8, all: Attributes<'_>| {
+        let text = |kind| all.first(kind).and_then(|it| it.text().map(str::to_owned));
+        let hook = all.first(CHAIN_HOOK).map(|hook| hook.nested());
+        let of_hook = |kind| hook.as_ref().and_then(|hook| hook.first(kind)?.u32_be());
+        Some(Chain {
+            family,
+            table: text(TABLE)?,
+            name: text(CHAIN_NAME)?,
+            hook: of_hook(1),
+            priority: of_hook(2).map(u32::cast_signed),
+            drops: all.first(CHAIN_POLICY).and_then(|policy| policy.u32_be()) == Some(0),
+        })
+    };
+    Ok(list_of(0, "chains", GET_CHAIN, DUMP, |_| (), parse)?.unwrap_or_default())
+}
+
+/// Returns the rules of a table.
+///
+/// # Errors
+/// The kernel refuses to say.
+pub fn rules(family: u8, table: &str) -> Result<Vec<Rule>, Fault> {
+    let of_table = |request: &mut Payload| _ = request.push_text(TABLE, table);
+    let parse = |family: u8, all: Attributes<'_>| Rule::parse(family, &all);
+    let mut rules = list_of(family, "rules", GET_RULE, DUMP, of_table, parse)?.unwrap_or_default();
+    // Old kernels list those of all tables.
+    rules.retain(|rule| rule.family == family && rule.table == table);
+    Ok(rules)
+}
+
+/// Returns what the answers of the kernel say of tables of all families; `None` if what is asked for does not exist.
 fn list<T>(
     what: &str,
     kind: u8,
@@ -89,13 +159,27 @@ fn list<T>(
     fill: impl FnOnce(&mut Payload),
     parse: impl Fn(Attributes<'_>) -> Option<T>,
 ) -> Result<Option<Vec<T>>, Fault> {
-    let mut request = Payload::new(&[INET, 0, 0, 0]);
+    list_of(INET, what, kind, flags, fill, |_, all| parse(all))
+}
+
+/// Like [`list`], for tables of a family; 0 is any. `parse` gets the family of each answer.
+fn list_of<T>(
+    family: u8,
+    what: &str,
+    kind: u8,
+    flags: u16,
+    fill: impl FnOnce(&mut Payload),
+    parse: impl Fn(u8, Attributes<'_>) -> Option<T>,
+) -> Result<Option<Vec<T>>, Fault> {
+    let mut request = Payload::new(&[family, 0, 0, 0]);
     fill(&mut request);
     let kind = u16::from(SUBSYSTEM) << 8 | u16::from(kind);
     let answers = Socket::open(NETFILTER).and_then(|mut socket| socket.request(kind, flags, &request));
     match answers {
         Ok(answers) => {
-            let parsed = answers.iter().filter_map(|answer| parse(Attributes::after(HEADER, &answer.payload)));
+            let parsed = answers.iter().filter_map(|answer| {
+                parse(answer.payload.first().copied()?, Attributes::after(HEADER, &answer.payload))
+            });
             Ok(Some(parsed.collect()))
         }
         Err(error) if error.is(Errno::NOENT) => Ok(None),

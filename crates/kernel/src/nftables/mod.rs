@@ -1,11 +1,14 @@
 //! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
 //! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
-//! [`listing`], what there is; [`feedback`], weights by measured connections.
+//! [`listing`], what there is; [`feedback`], weights by measured connections; [`obstacles`], rules of others that break
+//! ours, by their [`conditions`].
 
+mod conditions;
 pub(crate) mod expressions;
 mod family;
 mod feedback;
 mod listing;
+mod obstacles;
 mod ruleset;
 mod shares;
 pub(crate) mod transaction;
@@ -18,7 +21,7 @@ use evenkeel_config::planes::algorithms::NFTABLES_HASH;
 use family::Family;
 use feedback::Feedback;
 use listing::Listed;
-use ruleset::{COMMENT, MARK_MASK, Names, chain, counter, families, placed, places_map};
+use ruleset::{COMMENT, INVALID, MARK_MASK, Names, chain, counter, families, placed, places_map};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::net::SocketAddr;
@@ -54,6 +57,8 @@ pub struct Nftables {
     read_after: Instant,
     /// Counts to return until the next reading is due.
     readings: Vec<Reading>,
+    /// Packets dropped as invalid: in all, and as the counter of the kernel showed them, which starts anew with the rules.
+    invalid: (u64, u64),
 }
 
 struct Known {
@@ -81,6 +86,7 @@ impl Nftables {
             is_defined: false,
             read_after: Instant::now(),
             readings: Vec::new(),
+            invalid: (0, 0),
         }
     }
 
@@ -115,7 +121,7 @@ impl Nftables {
     }
 
     /// Rules of a change, and the numbers of endpoints that are in no service afterwards.
-    fn changed(&self, change: &Change<'_>) -> (Transaction, Vec<u32>) {
+    fn changed(&self, change: &Change<'_>) -> (Transaction, HashSet<u32>) {
         let mut out = Transaction::inet(&self.names.table);
         let mut uses: HashMap<u32, i64> = HashMap::new();
         let replaced = change.set.iter().map(|service| &service.name).chain(&change.removed);
@@ -141,14 +147,22 @@ impl Nftables {
         for known in change.removed.iter().filter_map(|name| self.services.get(name)) {
             self.names.remove_service(&mut out, &known.service);
         }
-        let mut gone = Vec::new();
+        let mut gone = HashSet::new();
         for (id, uses) in uses {
             let Some(endpoint) = self.endpoints.get(&id) else { continue };
             if i64::from(endpoint.services) + uses <= 0 {
                 self.names.remove_endpoint(&mut out, id, endpoint.addr, endpoint.source);
-                gone.push(id);
+                gone.insert(id);
             }
         }
+        let stays = self.endpoints.iter().filter(|(id, _)| !gone.contains(*id)).map(|(_, endpoint)| endpoint.addr);
+        let stays: HashSet<SocketAddr> = match gone.is_empty() {
+            true => HashSet::new(),
+            false => stays.chain(added.iter().map(|(member, _)| member.addr)).collect(),
+        };
+        let addrs: HashSet<SocketAddr> =
+            gone.iter().filter_map(|id| self.endpoints.get(id)).map(|endpoint| endpoint.addr).collect();
+        addrs.difference(&stays).for_each(|addr| self.names.remove_target(&mut out, *addr));
         (out, gone)
     }
 
@@ -187,13 +201,14 @@ impl Nftables {
         self.endpoints.retain(|_, endpoint| endpoint.services > 0);
     }
 
-    /// Ends flows of datagrams that would stay at endpoints that cannot answer: those in `ids`, and those that were
+    /// Ends flows that would stay at endpoints that cannot answer. Of those in `ids` these are flows of datagrams, and
+    /// connections that were never answered: the client's next SYN begins a new one at another endpoint. The others were
     /// never translated since a service had no endpoint when they began.
     fn end_flows(&mut self, ids: &HashSet<u32>, filled: &[(SocketAddr, Transport)]) -> Result<(), Fault> {
         if !ids.is_empty() {
             let (mark, mask) = (self.names.mark, MARK_MASK);
-            let of_endpoint =
-                |entry: &Entry| entry.transport == Some(Transport::Udp) && ids.contains(&(entry.mark & !MARK_MASK));
+            let moves = |entry: &Entry| entry.transport == Some(Transport::Udp) || entry.is_unanswered();
+            let of_endpoint = |entry: &Entry| ids.contains(&(entry.mark & !MARK_MASK)) && moves(entry);
             self.conntrack.delete(Some((mark, mask)), of_endpoint)?;
         }
         if !filled.is_empty() {
@@ -252,6 +267,8 @@ impl Driver for Nftables {
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
         let mut lacks = not_forwarding(services);
+        // A kernel that does not list rules cannot take any either, which is found below.
+        lacks.extend(obstacles::obstacles(&self.names.table, services).unwrap_or_default());
         if let Err(fault) = self.whole(services.iter()).check() {
             let help = match rustix::process::geteuid().is_root() {
                 true => {
@@ -275,8 +292,11 @@ impl Driver for Nftables {
     }
 
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault> {
-        let (rules, gone) =
-            if self.is_defined { self.changed(change) } else { (self.whole(change.set.iter().copied()), Vec::new()) };
+        let (rules, gone) = if self.is_defined {
+            self.changed(change)
+        } else {
+            (self.whole(change.set.iter().copied()), HashSet::new())
+        };
         let mut filled = Vec::new();
         for service in change.set.iter().filter(|service| service.transport == Transport::Udp) {
             let before = self.services.get(&service.name);
@@ -299,7 +319,7 @@ impl Driver for Nftables {
         let ids: HashSet<u32> = down.map(|member| member.id).chain(change.left.iter().copied()).chain(gone).collect();
         // The rules are in place: a failure here is no reason to apply them again.
         if let Err(fault) = self.end_flows(&ids, &filled) {
-            tracing::warn!(%fault, "flows of datagrams to endpoints that are down may continue");
+            tracing::warn!(%fault, "flows to endpoints that are down may stay there");
         }
         Ok(())
     }
@@ -314,6 +334,10 @@ impl Driver for Nftables {
         }
         self.readings.iter().for_each(|reading| readings(*reading));
         Ok(())
+    }
+
+    fn totals(&self) -> Result<Vec<(&'static str, u64)>, Fault> {
+        Ok(vec![("invalid", self.invalid.0)])
     }
 
     fn found(&mut self) -> Result<Option<String>, Fault> {
@@ -383,11 +407,14 @@ impl Nftables {
     /// Reads the counts of all endpoints, and restores rules that are gone.
     fn read_all(&mut self) -> Result<(), Fault> {
         let counters = listing::counters(&self.names.table)?;
-        if counters.is_empty() && !self.endpoints.is_empty() {
+        if counters.is_empty() && self.is_defined {
             // A reload of the machine's own rules begins with a flush of all of them.
             tracing::warn!(table = self.names.table, "{GONE}");
             return self.whole(self.services.values().map(|known| &known.service)).apply();
         }
+        let invalid = counters.iter().find(|(name, _)| name == INVALID).map_or(0, |(_, packets)| *packets);
+        let (sum, before) = self.invalid;
+        self.invalid = (sum + invalid.checked_sub(before).unwrap_or(invalid), invalid);
         let id = |name: &str| name.strip_prefix('e')?.parse::<u32>().ok();
         let started: HashMap<u32, u64> =
             counters.iter().filter_map(|(name, packets)| Some((id(name)?, *packets))).collect();

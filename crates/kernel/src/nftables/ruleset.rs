@@ -3,7 +3,7 @@
 //! The mark of a connection names its endpoint. It is set once, for the first packet; connection tracking translates
 //! all others, so that rules may change under open connections.
 
-use super::expressions::{Address, Numbers, Register, STATE_NEW};
+use super::expressions::{Address, Numbers, Register, STATE_INVALID, STATE_NEW};
 use super::family::{FAMILIES, Family};
 use super::shares::Shares;
 use super::transaction::{Element, Set, Transaction, Type, Value};
@@ -18,6 +18,9 @@ pub const COMMENT: &str = "evenkeel: forwards to pools, layout 1";
 /// Map from marks to counters, and set of marks whose endpoints see an address of this machine.
 const COUNTERS: &str = "counters";
 const MASQUERADED: &str = "masqueraded";
+
+/// Chain for packets that connection tracking takes for invalid, and the counter of those that it drops.
+pub const INVALID: &str = "invalid";
 
 /// Names and numbers that all rules share.
 #[derive(Clone, Debug)]
@@ -68,6 +71,8 @@ impl Names {
             to.add_set(&format!("endpoints{n}"), Set::Map(Type::MARK, addr.then(Type::INET_SERVICE)));
             to.add_set(&format!("services{n}"), Set::Map(destination, Type::VERDICT));
             to.add_set(&format!("empty{n}"), Set::Keys(destination));
+            to.add_set(&format!("virtual{n}"), Set::Keys(destination));
+            to.add_set(&format!("targets{n}"), Set::Keys(destination));
             let chain = format!("to{n}");
             to.add_chain(&chain);
             to.add_rule(&chain, |rule| _ = rule.mark().count(COUNTERS));
@@ -79,8 +84,10 @@ impl Names {
         to.add_chain("refuse");
         to.add_rule("refuse", |rule| _ = rule.is_transport(Transport::Tcp).reset());
         to.add_rule("refuse", |rule| _ = rule.unreachable());
+        self.frame_invalid(to);
         for (chain, hook) in [("refuse_arriving", PRE_ROUTING), ("refuse_leaving", LOCAL_OUT)] {
             to.add_hook(chain, "filter", hook, MANGLE);
+            to.add_rule(chain, |rule| _ = rule.is_state(STATE_INVALID).goto(INVALID));
             for family in FAMILIES {
                 let set = format!("empty{}", family.digit());
                 to.add_rule(chain, |rule| {
@@ -99,6 +106,24 @@ impl Names {
         to.add_rule("source", |rule| _ = rule.mark().is_in(MASQUERADED).masquerade());
     }
 
+    /// Defines the chain for packets that connection tracking takes for invalid, as a segment outside the window. They are
+    /// not translated, so that whoever gets them knows no such connection and resets it.
+    ///
+    /// A client's packet to a virtual address can be nothing else and is dropped. An endpoint's packet may belong to a
+    /// connection of others that takes two ways, and passes; of its receiver, this machine or a client, the reset is
+    /// dropped. The reset of a connection that exists is valid, and passes.
+    fn frame_invalid(&self, to: &mut Transaction) {
+        to.add_counter(INVALID);
+        to.add_chain(INVALID);
+        for family in FAMILIES {
+            let (addresses, targets) = (format!("virtual{}", family.digit()), format!("targets{}", family.digit()));
+            to.add_rule(INVALID, |rule| _ = rule.destination(family).is_in(&addresses).count_by(INVALID).drop());
+            to.add_rule(INVALID, |rule| {
+                rule.is_reset().destination(family).is_in(&targets).count_by(INVALID).drop();
+            });
+        }
+    }
+
     /// Adds endpoints, each with the source address that its services have it see.
     pub fn add_endpoints(&self, to: &mut Transaction, endpoints: &[(&Member, Source)]) {
         endpoints.iter().for_each(|(member, _)| to.add_counter(&counter(member.id)));
@@ -110,7 +135,9 @@ impl Names {
             let placed =
                 |member: &Member| Element { key: self.key_of(member.id), value: Value::Bytes(place(member.addr)) };
             let map = format!("endpoints{}", family.digit());
-            to.add_elements(&map, of_family.map(|(member, _)| placed(member)));
+            to.add_elements(&map, of_family.clone().map(|(member, _)| placed(member)));
+            let targets = of_family.map(|(member, _)| Element::key(key(member.addr, Transport::Tcp)));
+            to.add_elements(&format!("targets{}", family.digit()), targets);
         }
         let own = endpoints.iter().filter(|(_, source)| *source == Source::Own);
         to.add_elements(MASQUERADED, own.map(|(member, _)| Element::key(self.key_of(member.id))));
@@ -125,7 +152,14 @@ impl Names {
         }
     }
 
-    /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added.
+    /// Removes the address of endpoints, none of which is left.
+    pub fn remove_target(&self, to: &mut Transaction, addr: SocketAddr) {
+        let target = std::iter::once(Element::key(key(addr, Transport::Tcp)));
+        to.delete_elements(&format!("targets{}", Family::of(addr).digit()), target);
+    }
+
+    /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added, except its address: others may have the
+    /// same.
     pub fn remove_endpoint(&self, to: &mut Transaction, id: u32, addr: SocketAddr, source: Source) {
         let element = || std::iter::once(Element::key(self.key_of(id)));
         to.delete_elements(COUNTERS, element());
@@ -166,7 +200,9 @@ impl Names {
             };
             let addrs = service.addrs.iter().filter(|addr| Family::of(**addr) == family);
             let element = |addr: &SocketAddr| Element { key: key(*addr, service.transport), value: value.clone() };
-            to.add_elements(&format!("{into}{}", family.digit()), addrs.map(element));
+            to.add_elements(&format!("{into}{}", family.digit()), addrs.clone().map(element));
+            let keys = addrs.map(|addr| Element::key(key(*addr, service.transport)));
+            to.add_elements(&format!("virtual{}", family.digit()), keys);
         }
     }
 
@@ -216,7 +252,8 @@ impl Names {
             };
             let addrs = service.addrs.iter().filter(|addr| Family::of(**addr) == family);
             let keys = addrs.map(|addr| Element::key(key(*addr, service.transport)));
-            to.delete_elements(&format!("{from}{}", family.digit()), keys);
+            to.delete_elements(&format!("{from}{}", family.digit()), keys.clone());
+            to.delete_elements(&format!("virtual{}", family.digit()), keys);
         }
     }
 

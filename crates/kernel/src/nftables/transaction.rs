@@ -1,6 +1,6 @@
 //! Changes of tables of nftables, which the kernel carries out all or none.
 
-use super::expressions::{DATA_VALUE, ITEM, Rule, goto};
+use super::expressions::{COUNTER, DATA_VALUE, ITEM, Rule, goto};
 use crate::driver::Fault;
 use crate::netlink::{APPEND, Attributes, Batch, CREATE, Payload, Refused};
 use std::time::Duration;
@@ -30,13 +30,12 @@ const DEL_OBJECT: u8 = 20;
 /// Attributes that requests share: the table, and the name of what is in it.
 pub(super) const TABLE: u16 = 1;
 pub(super) const NAME: u16 = 2;
-const CHAIN_NAME: u16 = 3;
+pub(super) const CHAIN_NAME: u16 = 3;
 pub(super) const TABLE_USERDATA: u16 = 6;
 /// Kind of userdata of a table: its comment.
 pub(super) const USERDATA_COMMENT: u8 = 0;
 pub(super) const OBJECT_TYPE: u16 = 3;
 pub(super) const OBJECT_DATA: u16 = 4;
-pub(super) const COUNTER: u32 = 1;
 pub(super) const ELEMENTS: u16 = 3;
 pub(super) const ELEMENT_KEY: u16 = 1;
 pub(super) const ELEMENT_DATA: u16 = 2;

@@ -53,11 +53,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[
         "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
-        "driver", "service", "netlink",
+        "sockets", "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
-    ("kernel/nftables", &["feedback", "listing", "ruleset", "transaction", "expressions", "family", "shares"]),
-    ("kernel/netlink", &["generic", "batch", "socket", "message", "attributes"]),
+    ("kernel/nftables", &["feedback", "obstacles", "listing", "conditions", "ruleset", "transaction", "expressions", "family", "shares"]),
+    ("kernel/netlink", &["generic", "batch", "socket", "events", "message", "attributes"]),
     ("kernel/ebpf", &["connect", "forward", "recount", "maps", "object", "ranges", "tables", "layout", "sys"]),
     ("kernel/ebpf/forward", &["sweep", "walk", "memory", "interfaces"]),
     ("lab", &[

@@ -13,6 +13,7 @@ mod order;
 use crate::arguments::Top;
 use crate::commands::client::Client;
 use crate::failure::Failure;
+use crate::output::loses_other_end;
 use asking::Tapping;
 use keys::Wish;
 use model::{Message, Model, Screen};
@@ -46,6 +47,7 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let wanted = routes.clone();
     std::thread::spawn(move || asking::ask(&client, &ordered, &wanted, &asks));
     std::thread::spawn(move || asking::signals(&signals));
+    std::thread::spawn(end_with_terminal);
 
     let mut model = Model::default();
     if let Some(pool) = &arguments.pool {
@@ -55,7 +57,8 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let mut terminal =
         ratatui::try_init().map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))?;
     let done = follow(&mut terminal, &mut model, (&told, &tell), &orders, &routes, &open);
-    ratatui::restore();
+    // Not `restore`, which panics if the terminal is gone: it cannot print that it has failed.
+    let done = done.and(ratatui::try_restore());
     done.map_err(|error| Failure::running(format!("cannot use the terminal: {error}")))
 }
 
@@ -99,6 +102,14 @@ fn follow(
             is_new = true;
             model.take(message, Instant::now());
         }
+    }
+}
+
+/// Ends the process when its terminal is gone. Reads of it return nothing from then on, without an error, and the reader of
+/// keys tries again for ever. There is nothing to restore.
+fn end_with_terminal() {
+    if loses_other_end(io::stdin(), None) {
+        std::process::exit(0);
     }
 }
 

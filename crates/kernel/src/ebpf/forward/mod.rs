@@ -9,6 +9,7 @@ mod walk;
 
 use super::object::chain;
 use crate::driver::{Change, Fault};
+use crate::netlink::Events;
 use crate::service::{Service, Source};
 use aya::maps::{HashMap, MapData, MapInfo};
 use aya::programs::links::{FdLink, LinkError, PinnedLink};
@@ -99,6 +100,8 @@ pub struct Forward {
     services: BTreeMap<Arc<str>, Service>,
     until_review: u32,
     next_sweep: Instant,
+    /// Changes of interfaces; `None` where the kernel does not report them.
+    events: Option<Events>,
 }
 
 impl Forward {
@@ -118,6 +121,11 @@ impl Forward {
         }
         let egresses = Memory::of(&folder.join("map-egresses"))?;
         let sweep = Sweep::new(folder)?;
+        // Before interfaces are looked at, so that none is missed.
+        let events = Events::of_interfaces();
+        if let Err(error) = &events {
+            tracing::warn!(%error, "interfaces that come later are found within ten seconds, not at once");
+        }
         let mut forward = Forward {
             folder: folder.to_owned(),
             settings,
@@ -130,6 +138,7 @@ impl Forward {
             below: 0,
             until_review: REVIEW,
             next_sweep: Instant::now(),
+            events: events.ok(),
         };
         forward.attach()?;
         Ok(forward)
@@ -176,15 +185,27 @@ impl Forward {
     pub fn read(&mut self) -> Result<(), Fault> {
         self.until_review -= 1;
         if self.until_review == 0 {
-            self.until_review = REVIEW;
-            let all: Vec<u32> = self.endpoints.keys().copied().collect();
-            self.find_sources(&all);
-            // An interface may be removed meanwhile. The next review attaches what is missing.
-            if let Err(fault) = self.attach() {
-                tracing::warn!("eBPF: {fault}");
-            }
+            self.review();
         }
         if Instant::now() >= self.next_sweep { self.sweep() } else { Ok(()) }
+    }
+
+    /// Attaches the program to interfaces that have come, if some have changed: called several times a second.
+    pub fn follow(&mut self) {
+        if self.events.as_ref().is_some_and(Events::happened) {
+            self.review();
+        }
+    }
+
+    /// Looks at routes and interfaces again.
+    fn review(&mut self) {
+        self.until_review = REVIEW;
+        let all: Vec<u32> = self.endpoints.keys().copied().collect();
+        self.find_sources(&all);
+        // An interface may be removed meanwhile. The next review attaches what is missing.
+        if let Err(fault) = self.attach() {
+            tracing::warn!("eBPF: {fault}");
+        }
     }
 
     /// Ends idle flows, and corrects counts, however short ago it did that.
@@ -211,7 +232,7 @@ impl Forward {
         Ok(())
     }
 
-    /// Ends the flows of datagrams of endpoints that have left or are down.
+    /// Ends the flows of datagrams of endpoints that have left or are down, and connections that they have not answered.
     ///
     /// # Errors
     /// The kernel refuses to list flows.

@@ -313,7 +313,8 @@ impl Sweep {
         self.unproven.signed(0, 0).map_or(0, |count| count.load(Relaxed))
     }
 
-    /// Ends flows of datagrams to these endpoints.
+    /// Ends flows of datagrams to these endpoints, and connections that they have not answered: a client's next SYN gets
+    /// another endpoint.
     pub(super) fn left(&mut self, program: &SchedClassifier, ids: &HashSet<u32>) -> Result<(), Fault> {
         if ids.is_empty() {
             return Ok(());
@@ -321,7 +322,8 @@ impl Sweep {
         let mut over = Vec::new();
         let mut each = |key: &Key, value: &[u8; VALUE]| {
             let entry = Entry { key, value };
-            if entry.protocol() == UDP && entry.bits() & BACK == 0 && ids.contains(&entry.endpoint()) {
+            let moves = entry.protocol() == UDP || entry.bits() & ANSWERED == 0;
+            if moves && entry.bits() & BACK == 0 && ids.contains(&entry.endpoint()) {
                 over.push(Over { hurried: true, ..entry.over() });
             }
         };
