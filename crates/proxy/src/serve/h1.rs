@@ -286,12 +286,10 @@ impl H1 {
         outfit: &mut Outfit<'_>,
     ) -> Result<(), Response> {
         outfit.scheme = pool.scheme();
+        // A plain upgrade needs no `close`, also where each request has a connection of its own.
+        let closes = came.may_be_overlooked || !came.upgrade && pool.connects_for_each();
+        outfit.connection = Connection::of(came.upgrade, closes);
         came.may_be_overlooked |= pool.connects_for_each();
-        outfit.connection = match (came.upgrade, came.may_be_overlooked) {
-            (true, _) => Connection::Upgraded,
-            (false, true) => Connection::Closed,
-            (false, false) => Connection::Kept,
-        };
         // Between two HTTP/1 connections, trailers are forwarded as they are.
         self.takes_trailers.set(true);
         outfit.in_parts = pool.takes_messages(came.upgrade);

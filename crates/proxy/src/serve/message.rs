@@ -26,6 +26,7 @@ use evenkeel_wire::grpc::{Status, TIMEOUT};
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::http1::request::is_bodiless;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::future::poll_fn;
@@ -119,7 +120,7 @@ pub async fn serve<D: Messages>(
     };
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that ignores the body of such a method would take it for the next request, so it has to close.
-    let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let overlooked = !ended && switch.is_none() && is_bodiless(request.method);
     let close = route.pool.connects_for_each() || overlooked;
     out.outfit.scheme = route.pool.scheme();
     if route.call_timeout.is_some() {
