@@ -25,6 +25,8 @@ pub struct Opened<'r> {
     pub idempotent: bool,
     /// True if the endpoint's connection must not be reused after this request.
     pub close: bool,
+    /// True if the client may wait for a 100 before it sends the body.
+    pub expects_continue: bool,
     /// The part of the body that is still to be read.
     pub body: Body,
     /// Filters for the body, if any apply.

@@ -165,6 +165,8 @@ pub async fn serve<D: Messages>(
         asked: RequestContext { head: head_only, upgrade: switch.is_some() },
         idempotent: request.is_idempotent() && switch.is_none(),
         close,
+        // On a stream, a rest that is never sent is in nobody's way.
+        expects_continue: false,
         body,
         body_chain,
     };

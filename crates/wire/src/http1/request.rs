@@ -20,6 +20,8 @@ pub struct Request<'h, 'b> {
     pub keep_alive: bool,
     /// True if the client asks to switch to another protocol.
     pub upgrade: bool,
+    /// True if the client may wait for a 100 before it sends the body (`Expect: 100-continue`).
+    pub expects_continue: bool,
     /// True if a `CDN-Loop` lists proxies that the request has passed.
     pub has_passed_proxies: bool,
     /// Framing of the body after the head.
@@ -90,6 +92,7 @@ impl<'h, 'b> Request<'h, 'b> {
         };
         let stated = framing.stated(version)?;
         let has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
+        let expects_continue = expect.is_some() && has_body;
         if let Some(expect) = expect
             && !has_body
         {
@@ -121,6 +124,7 @@ impl<'h, 'b> Request<'h, 'b> {
             version,
             keep_alive: options.keep(version),
             upgrade: switches,
+            expects_continue,
             has_passed_proxies,
             body: stated.body(Body::EMPTY),
             head_len: before + head.len(),

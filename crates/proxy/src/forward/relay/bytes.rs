@@ -283,7 +283,8 @@ impl Relay<'_, '_> {
         let until_close = matches!(body, Body::UntilClose);
         let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
-        let early = self.body_due.get() && is_refusal(response.status, &body, &buf.filled()[head_len..]);
+        let early = self.body_due.get()
+            && (self.awaits_continue.get() || is_refusal(response.status, &body, &buf.filled()[head_len..]));
         let keep_alive = self.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);

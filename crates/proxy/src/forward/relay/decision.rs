@@ -75,7 +75,14 @@ impl Relay<'_, '_> {
     pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
         let Known { status, closes, switches, ends } = known;
         if status < 200 && !switches {
-            return if status == 101 { Err(Fault::Response(Reject::SwitchNotAsked)) } else { Ok(Decision::Interim) };
+            if status == 100 {
+                self.awaits_continue.set(false);
+            }
+            return if status == 101 {
+                Err(Fault::Response(Reject::SwitchNotAsked))
+            } else {
+                Ok(Decision::Interim)
+            };
         }
         if status == 408 && closes && self.is_for_none() {
             return Err(Fault::Stray);

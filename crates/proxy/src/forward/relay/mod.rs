@@ -56,6 +56,8 @@ pub struct Relay<'t, 'c> {
     awaits_body: Cell<bool>,
     /// True if more of the request's body will come from the client.
     body_due: Cell<bool>,
+    /// True while the client may wait for a 100 before it sends the body.
+    awaits_continue: Cell<bool>,
     /// Retry state, if a response may be discarded for a retry, and true if the request is idempotent.
     tries: Option<(&'t Tries<'t>, bool)>,
     /// True once a part of the request body was sent that is not kept: no retry is possible then.
@@ -137,6 +139,7 @@ impl<'t, 'c> Relay<'t, 'c> {
             client_due: Cell::new(0),
             awaits_body: Cell::new(false),
             body_due: Cell::new(!opened.body.is_done()),
+            awaits_continue: Cell::new(opened.expects_continue),
             tries: tries.map(|tries| (tries, opened.idempotent)),
             body_gone: Cell::new(false),
             uploaded: Cell::new(false),
@@ -155,6 +158,7 @@ impl Relay<'_, '_> {
             towards: self.towards,
             asked: self.asked,
             body_due: &self.body_due,
+            awaits_continue: &self.awaits_continue,
             gone: &self.client.listener.gone,
             bytes_in: &self.record.bytes_in,
         }
