@@ -5,6 +5,7 @@ use crate::body::fault::Unfit;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
+use crate::filters::caching::fill::kept_alone;
 use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
@@ -25,7 +26,7 @@ const WHOLE_MAX: usize = CAPACITY;
 pub struct Filtered {
     /// Header lines to add, each with its CRLF, in a scratch buffer to be given back; `None` if there are none.
     pub added: Option<Vec<u8>>,
-    /// Filters for the body, if any apply.
+    /// Filters for the body, if any apply. Of a response that the client does not get, those that keep it.
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
@@ -60,7 +61,11 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
-    let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
+    let body_chain = match (&instead, look_at_bodies) {
+        (_, false) => None,
+        (None, true) => body_chain(record, &mut head),
+        (Some(_), true) => BodyChain::new(kept_alone(record).into_iter()),
+    };
     if added.is_empty() || instead.is_some() {
         record.core.give_back(added);
         return Filtered { added: None, body_chain, instead, body };

@@ -303,7 +303,7 @@ impl Relay<'_, '_> {
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 return Err(refusal.fault(Kept { reusable: reusable && !strip && whole, secs: kept_secs }));
             }
-            Decision::Replace(outcome) => {
+            Decision::Replace(outcome, _) => {
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 let answered = Answered { reusable: reusable && !strip && whole, kept_secs, keep_alive, outcome };

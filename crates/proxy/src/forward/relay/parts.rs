@@ -190,8 +190,11 @@ impl Relay<'_, '_> {
                     self.flush(down).await?;
                 }
                 Decision::Retry(refusal) => return Err(refusal.fault(up.kept())),
-                Decision::Replace(outcome) => {
+                Decision::Replace(outcome, kept) => {
                     self.begin_response(ticket);
+                    if let Some(chain) = kept.filter(|_| !head.ends) {
+                        self.keep_body(up, chain).await;
+                    }
                     let Kept { reusable, secs } = up.kept();
                     return Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome });
                 }
@@ -202,6 +205,25 @@ impl Relay<'_, '_> {
                         transport.keep_alive(after);
                     }
                     return self.take_final(down, up, ticket, head, accepted).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the body of a response that the client does not get, for the filters that keep it. What does not come is not
+    /// kept.
+    async fn keep_body<U: Upstream>(&self, up: &U, mut chain: Box<BodyChain>) {
+        let mut is_last = false;
+        while !is_last {
+            self.allow_silence();
+            let Ok(part) = poll_fn(|cx| up.poll_part(cx)).await else { return };
+            is_last = !matches!(part, Part::Data(_));
+            chain.push(part);
+            loop {
+                match chain.pull() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(_) => return,
                 }
             }
         }
