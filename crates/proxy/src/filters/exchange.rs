@@ -152,7 +152,8 @@ impl<'c> Exchange<'c> {
     /// Facts about the request that are not in its head, for its route.
     pub(crate) fn sender(&self) -> Sender {
         let scheme = self.said.as_deref().and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
-        Sender { client: self.client(), scheme: if scheme == "https" { Scheme::Https } else { Scheme::Http } }
+        let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
+        Sender { client: self.client(), scheme, is_trusted: self.peer.is_trusted }
     }
 
     /// The client's address: the one that trusted proxies report, or else the peer's.

@@ -87,7 +87,7 @@ impl Router {
     /// Returns the route of a listener for datagrams, which have nothing to match.
     pub fn of_datagrams(&self) -> Option<RouteId> {
         let request = Request { method: "", target: "/", host: b"", fields: Fields { bytes: b"", rows: &mut [] } };
-        self.find(&request, || Sender { client: Ipv4Addr::UNSPECIFIED.into(), scheme: Scheme::Http })
+        self.find(&request, || Sender { client: Ipv4Addr::UNSPECIFIED.into(), scheme: Scheme::Http, is_trusted: false })
     }
 
     fn find_one(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
@@ -182,7 +182,7 @@ mod tests {
         let mut none: Table = Table::default();
         let mut name = |path: &&str| {
             let request = Request { method: "GET", target: path, host: b"a", fields: none.fields() };
-            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http, is_trusted: false };
             router.find(&request, sender).map_or("-".into(), |id| plan.routes[id].name.to_string())
         };
         paths.iter().map(&mut name).collect()
@@ -241,7 +241,7 @@ mod tests {
             let fields: &[(&[u8; 1], &[u8; 1])] = fields;
             let mut table: Table = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             let request = Request { method: "GET", target, host: b"a", fields: table.fields() };
-            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+            let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http, is_trusted: false };
             let found = router.find(&request, sender).map(|id| &*plan.routes[id].name);
             assert_eq!(found, Some(want), "{target} {fields:?}");
         }
@@ -268,7 +268,7 @@ mod tests {
         let router = &Router::of_plan(plan)[0];
         let mut table: Table = fields.iter().copied().collect();
         let request = Request { method: "GET", target, host: b"h9.example", fields: table.fields() };
-        let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http };
+        let sender = || Sender { client: Ipv4Addr::LOCALHOST.into(), scheme: Scheme::Http, is_trusted: false };
         let round = || {
             let begin = std::time::Instant::now();
             for _ in 0..1000 {

@@ -35,7 +35,8 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
         fields: fields.fields(),
     };
     let scheme = if of.tls.is_some() { Scheme::Https } else { Scheme::Http };
-    let sender = Sender { client: described.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), scheme };
+    let client = described.client.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let sender = Sender { client, scheme, is_trusted: false };
     let router = &Router::of_plan(plan)[at];
     let taken = router.find(&request, || sender).map(|id| &plan.routes[id]);
     let considered = |route: &Route| {

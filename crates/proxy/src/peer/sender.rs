@@ -10,4 +10,6 @@ pub struct Sender {
     pub client: IpAddr,
     /// Scheme by which the client sent the request.
     pub scheme: Scheme,
+    /// True if the fields count in which proxies report the client.
+    pub is_trusted: bool,
 }
