@@ -6,6 +6,7 @@ use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
 use crate::peer::hash_key;
+use crate::pipeline::trailers::Trailers;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
@@ -31,6 +32,8 @@ pub struct Opened<'r> {
     pub body: Body,
     /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
+    /// Trailers that the endpoint gets.
+    pub trailers: Trailers,
 }
 
 impl Opened<'_> {
@@ -147,7 +150,10 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: looks(&rules.filters) || looks(rules.filters_of(id)) || !record.copying.get_mut().is_empty(),
+        wants_body: looks(&rules.filters)
+            || looks(rules.filters_of(id))
+            || !record.copying.get_mut().is_empty()
+            || is_open && !rules.routes.planned[id].request_trailers.is_empty(),
     })
 }
 

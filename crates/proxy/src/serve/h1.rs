@@ -16,6 +16,7 @@ use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::peer::min_rate::MinRate;
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
+use crate::pipeline::trailers::Trailers;
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
 use crate::serve::{until_gone, websocket};
@@ -472,16 +473,20 @@ impl Came {
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
         let in_parts = out.outfit.in_parts;
         let idempotent = self.is_idempotent && !(in_parts && upgrade);
+        let trailers = Trailers::of(record, &out.outfit.edits);
         let used = if in_parts {
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
             out.set_message(message, buf.take_out());
             used
         } else if route.wants_body {
             let in_chunks = out.outfit.edits.is_length_open() || matches!(body, Body::Chunked(_));
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
             out.set_framed(frame(&message, in_chunks), buf.take_out());
             used
         } else {
+            if let Body::Chunked(chunked) = &mut body {
+                chunked.drop_trailers();
+            }
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
             out.set_bytes(buf.take_out(), kept);
             used
@@ -497,6 +502,7 @@ impl Came {
             expects_continue,
             body,
             body_chain,
+            trailers,
         };
         Ok(Ready { opened, more_wanted })
     }
@@ -515,10 +521,12 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     request.field("content-length").map(|_| *length)
 }
 
+/// Takes the part of the body that is in `buf`, with those of its trailers that are `wanted`, through its filters.
 /// Returns it with the number of bytes taken; `buf` keeps those after them.
 fn take_message(
     body: &mut Body,
     chain: Option<&mut BodyChain>,
+    wanted: &Trailers,
     buf: &mut Buf,
 ) -> Result<(Box<Message>, usize), Stopped> {
     match body {
@@ -535,7 +543,7 @@ fn take_message(
     if let Body::Chunked(chunked) = body
         && let Some(lines) = chunked.take_trailers()
     {
-        trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
+        trailers = wanted.kept(&trailing(&lines));
     }
     let mut message = Message { content, trailers, whole, ..Message::default() };
     if let Some(chain) = chain {

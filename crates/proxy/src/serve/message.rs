@@ -13,6 +13,7 @@ use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
+use crate::pipeline::trailers::Trailers;
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use crate::serve::{paced, patience_for, until_gone};
@@ -169,6 +170,7 @@ pub async fn serve<D: Messages>(
         expects_continue: false,
         body,
         body_chain,
+        trailers: Trailers::of(&record, &out.outfit.edits),
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),

@@ -22,6 +22,7 @@ mod parts;
 mod replaced;
 mod rewrites;
 mod routing;
+mod trailers;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

@@ -18,6 +18,7 @@ pub fn proxy_for(filter: &str, endpoints: &[SocketAddr], pool: &str, behind: &st
     let list: Vec<String> = endpoints.iter().map(|addr| format!("\"{addr}\"")).collect();
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.{filter}]\nbind = [\"$BIND\"]\nerrors = \"detailed\"\nh2c = true\n\
+         [defaults.route]\nrequest_trailers = ['X-Sum', 'X-A']\n\
          [pool.web]\nbalance = \"round_robin\"\nendpoints = [{}]\n{pool}\n{behind}",
         list.join(", ")
     ))

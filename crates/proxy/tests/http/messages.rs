@@ -170,7 +170,7 @@ fn bodies_with_a_length_pass_both_ways() {
 }
 
 #[test]
-fn chunks_pass_both_ways_as_they_came_with_trailers_and_without_extensions() {
+fn chunks_pass_both_ways_as_they_came_without_extensions_and_trailers_of_requests() {
     let endpoint = Endpoint::answering(|request| {
         assert!(!text(&request.wire).contains(';'), "no extension goes on");
         let mut response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
@@ -189,6 +189,7 @@ fn chunks_pass_both_ways_as_they_came_with_trailers_and_without_extensions() {
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"));
         let response = client.response();
         let want = chunks.replace(";a=\"b;c\";d", "").replace("1;", "1").replace("000;last", "000");
+        let want = want.replace("Etag: x\r\nDigest:\r\n", "");
         assert!(response.wire == want.as_bytes(), "{:.200}", text(&response.wire));
         assert_eq!(response.field("transfer-encoding"), Some("chunked"));
     }

@@ -92,7 +92,7 @@ fn trailers_pass_both_ways_to_clients_that_take_them() {
         let sum = trailers.and_then(|map| Some(map.get("x-sum")?.to_str().ok()?.to_string())).unwrap_or_default();
         exchange.reply(200, &[], b"body", &[("x-back", &sum), ("content-type", "a/b")]).await;
     });
-    let proxy = before(&[endpoint.addr], "");
+    let proxy = before(&[endpoint.addr], "[defaults.route]\nrequest_trailers = ['X-Sum']");
     let mut client = proxy.client();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
     let body = "2\r\nhi\r\n0\r\nX-Sum: 3\r\n\r\n";

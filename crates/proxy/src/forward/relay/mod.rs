@@ -18,6 +18,7 @@ use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
 use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
+use crate::pipeline::trailers::Trailers;
 use crate::record::Record;
 use crate::record::grpc::Call;
 use crate::upstream::h1_endpoint::Leniency;
@@ -70,6 +71,8 @@ pub struct Relay<'t, 'c> {
     half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.
     is_reused: bool,
+    /// Trailers of the request that the endpoint gets.
+    trailers: Trailers,
 }
 
 /// State of both connections after a response.
@@ -146,6 +149,7 @@ impl<'t, 'c> Relay<'t, 'c> {
             switched: Cell::new(false),
             half_closed: Cell::new(false),
             is_reused,
+            trailers: opened.trailers.clone(),
         }
     }
 }

@@ -397,7 +397,7 @@ impl Relay<'_, '_> {
             {
                 return Ok(part);
             }
-            let part = self.next_part(down, rest.left, rate).await?;
+            let part = self.trailers.pass(self.next_part(down, rest.left, rate).await?);
             self.body_due.set(!rest.left.is_done());
             match &mut rest.chain {
                 None => return Ok(part),
