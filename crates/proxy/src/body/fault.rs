@@ -63,6 +63,9 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint sent a malformed response.
     Response(Reject),
+    /// The endpoint answered a request for a WebSocket with this status: a 2xx other than a switch, or a 101 without the
+    /// answer to the key.
+    NoWebSocket(u16),
     /// The endpoint sent bytes on an idle connection that answer no request.
     Stray,
     /// A tunnel ended otherwise than by both sides closing, through this cause.
@@ -139,6 +142,7 @@ impl Fault {
             | Fault::Broken
             | Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::NoWebSocket(_)
             | Fault::Stray
             | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Idle => Cause::Idle,
@@ -160,8 +164,10 @@ impl Fault {
             Fault::Declined { .. } => Some(ErrorKind::Refused),
             Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
-            // Closing a connection gracefully is not an error, and a client may set any deadline.
+            // Closing a connection gracefully is not an error, and a client may set any deadline and ask any resource for a
+            // WebSocket.
             Fault::Unseen
+            | Fault::NoWebSocket(_)
             | Fault::Idle
             | Fault::CallExpired
             | Fault::Tunnel(_)
@@ -200,6 +206,7 @@ impl Fault {
             Fault::NotHttp2
             | Fault::Broken
             | Fault::Response(_)
+            | Fault::NoWebSocket(_)
             | Fault::Stray
             | Fault::Tunnel(_)
             | Fault::Request(_)
@@ -234,6 +241,7 @@ impl Fault {
             | Fault::ClientSlow
             | Fault::Overtaken
             | Fault::Tunnel(_)
+            | Fault::NoWebSocket(_)
             | Fault::Refused { .. } => None,
         }
     }
@@ -290,6 +298,10 @@ impl Fault {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
+            Fault::NoWebSocket(101) => {
+                Some((502, "switched to WebSocket without the right Sec-WebSocket-Accept".into()))
+            }
+            Fault::NoWebSocket(status) => Some((502, format!("answered {status} instead of switching to WebSocket"))),
             Fault::Stray => Some((502, "sent unexpected bytes on an idle connection".into())),
             Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }

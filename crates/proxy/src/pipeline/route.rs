@@ -7,6 +7,7 @@ use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
 use crate::peer::hash_key;
 use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
@@ -34,6 +35,8 @@ pub struct Opened<'r> {
     pub body_chain: Option<Box<BodyChain>>,
     /// Trailers that the endpoint gets.
     pub trailers: Trailers,
+    /// Answer to the key of a WebSocket that an HTTP/1 endpoint gets instead of the client.
+    pub accept: Option<Accept>,
 }
 
 impl Opened<'_> {

@@ -17,9 +17,10 @@ use crate::observe::end::{Cause, Phase};
 use crate::peer::min_rate::MinRate;
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
 use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket;
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{until_gone, websocket};
+use crate::serve::until_gone;
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
@@ -503,6 +504,7 @@ impl Came {
             body,
             body_chain,
             trailers,
+            accept: None,
         };
         Ok(Ready { opened, more_wanted })
     }

@@ -14,6 +14,7 @@ use crate::observe::end::{Cause, Phase};
 use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
 use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use crate::serve::{paced, patience_for, until_gone};
@@ -171,6 +172,7 @@ pub async fn serve<D: Messages>(
         body,
         body_chain,
         trailers: Trailers::of(&record, &out.outfit.edits),
+        accept: (switch.is_some() && !takes_messages).then(|| Accept::of(&key[KEY_AT..][..KEY_LEN])),
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
@@ -205,6 +207,9 @@ fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status
     down.send(Part::Trailers(trailers));
     down.send(Part::End);
 }
+
+/// Position of the key in its line.
+const KEY_AT: usize = "Sec-WebSocket-Key: ".len();
 
 /// A `Sec-WebSocket-Key` line (RFC 6455 section 4.1) for a client of HTTP/2, which sends none. The key need not be
 /// secret, only different for each request.

@@ -19,6 +19,7 @@ use crate::observe::timing::Timing;
 use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
 use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::record::grpc::Call;
 use crate::upstream::h1_endpoint::Leniency;
@@ -73,6 +74,8 @@ pub struct Relay<'t, 'c> {
     is_reused: bool,
     /// Trailers of the request that the endpoint gets.
     trailers: Trailers,
+    /// Answer of the endpoint to the key of a WebSocket, if this proxy made the key.
+    accept: Option<Accept>,
 }
 
 /// State of both connections after a response.
@@ -150,6 +153,7 @@ impl<'t, 'c> Relay<'t, 'c> {
             half_closed: Cell::new(false),
             is_reused,
             trailers: opened.trailers.clone(),
+            accept: opened.accept,
         }
     }
 }

@@ -178,6 +178,7 @@ impl Relay<'_, '_> {
                 Some(_) => head.status == 101,
                 None => self.asked.upgrade && (200..300).contains(&head.status),
             };
+            self.check_accept(&head)?;
             let known = Known { status: head.status, closes: head.closes, switches, ends: head.ends };
             match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
                 Decision::Interim => {
@@ -226,6 +227,19 @@ impl Relay<'_, '_> {
                     Err(_) => return,
                 }
             }
+        }
+    }
+
+    /// Checks the response of an HTTP/1 endpoint to a request for a WebSocket of an HTTP/2 client, to whom any 2xx is a
+    /// tunnel.
+    ///
+    /// # Errors
+    /// The endpoint did not switch, or has not read the key.
+    fn check_accept(&self, head: &Head) -> Result<(), Fault> {
+        match self.accept {
+            Some(accept) if head.status == 101 && !accept.is_in(&head.fields) => Err(Fault::NoWebSocket(101)),
+            Some(_) if (200..300).contains(&head.status) => Err(Fault::NoWebSocket(head.status)),
+            _ => Ok(()),
         }
     }
 
