@@ -14,7 +14,7 @@ use crate::record::grpc::{self, Call};
 use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_net::buffer::{Buf, CAPACITY};
-use evenkeel_wire::grpc::of_http;
+use evenkeel_wire::grpc::{Status, is_grpc, of_http};
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
@@ -111,9 +111,9 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Malformed(_) = response.content {
         record.stats.malformed.add(1);
     }
-    let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
+    let is_call = record.call.get() != Call::Not && !is_of_grpc(&response);
     let whole = response.whole.take();
-    let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
+    let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
     let body = &own.body.left;
     let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64), whole };
@@ -181,9 +181,23 @@ impl OwnBody {
     }
 }
 
-fn of_call(record: &Record<'_>, response: &Response) -> Own {
-    let status = of_http(response.status);
-    let fields = grpc::answer(status, &record.text_of(response), response);
+/// True if the response has the form of a gRPC response, as a service of `forward_auth` may send it.
+fn is_of_grpc(response: &Response) -> bool {
+    matches!(&response.content, Content::Page { media_type, .. } if is_grpc(media_type.as_bytes()))
+}
+
+fn of_call(record: &Record<'_>, mut response: Response) -> Own {
+    let mut status = of_http(response.status);
+    if let Content::Page { .. } = response.content {
+        // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
+        status = if status == Status::Ok { Status::Unknown } else { status };
+        let why = match record.asked {
+            Asked::Refused(status) => format!("forward_auth: the service answered {status}"),
+            _ => format!("the route answers {}", response.status),
+        };
+        response.content = Content::Reason(why);
+    }
+    let fields = grpc::answer(status, &record.text_of(&response), &response);
     record.call.set(Call::Ended(status));
     Own { status: 200, fields, body: OwnBody::default(), ends_call: true }
 }

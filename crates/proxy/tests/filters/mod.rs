@@ -11,6 +11,7 @@ mod body_max;
 mod cors;
 mod echo;
 mod forward_auth;
+mod forward_auth_client;
 mod guides;
 mod headers;
 mod hosts;
