@@ -73,6 +73,22 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     Filtered { added: Some(added), body_chain, instead, body }
 }
 
+/// Runs the filters on the head of an interim response. Returns the lines that they add, if any, in a scratch buffer to be
+/// given back.
+pub fn filter_interim(record: &Record<'_>, fields: &mut Fields<'_, '_>) -> Option<Vec<u8>> {
+    let of_route = record.rules.filters_of(record.route);
+    if !of_route.look_at_responses() {
+        return None;
+    }
+    let mut added = record.core.scratch();
+    of_route.interim(record, fields, &mut added);
+    if added.is_empty() {
+        record.core.give_back(added);
+        return None;
+    }
+    Some(added)
+}
+
 /// The filters for the body of a response. Removes `Content-Length` if they may change the length.
 fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
     if head.status < 200 || matches!(head.status, 204 | 304) {

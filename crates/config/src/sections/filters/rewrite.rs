@@ -52,8 +52,9 @@ pub(in crate::sections) const RESTORE_PREFIX: Key = Key {
     name: "restore_prefix",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location` and the \
-        path of cookies that endpoints send: `Location: /x` becomes `/api/x`. What begins with the client's prefix already, \
+    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location`, \
+        `Refresh`, `Link` and the path of cookies that endpoints send: `Location: /x` becomes `/api/x`. Removes it from \
+        `Destination`, which clients of WebDAV send. What begins with the client's prefix already, \
         or names another host, stays.",
     why: "An application that knows of its prefix, from `X-Forwarded-Prefix`, makes the right links itself.",
 };

@@ -291,7 +291,7 @@ impl Relay<'_, '_> {
         let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
         let known = Known { status, closes: !reusable, switches: switch, ends: body.is_done() };
         let (outcome, added) = match self.decide(known, &mut response.fields, here)? {
-            Decision::Interim => (Outcome::Success, None),
+            Decision::Interim(added) => (Outcome::Success, added),
             Decision::Final(accepted) | Decision::Switch(accepted) => {
                 if let (true, Body::Chunked(chunked)) = (accepted.hears_trailers, &mut body) {
                     chunked.hold_trailers();

@@ -5,7 +5,7 @@ use crate::body::chain::BodyChain;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
 use crate::load::reports;
-use crate::pipeline::response::{Arrived, Filtered, filter};
+use crate::pipeline::response::{Arrived, Filtered, filter, filter_interim};
 use crate::record::grpc::Call;
 use crate::upstream::pick;
 use evenkeel_balance::retry::{Decision as Again, Failure};
@@ -29,8 +29,8 @@ pub(super) struct Known {
 
 /// Decision about a response head.
 pub(super) enum Decision {
-    /// Forward it; another response follows.
-    Interim,
+    /// Forward it with these lines added; another response follows.
+    Interim(Option<Vec<u8>>),
     Retry(Refusal),
     /// Forward it with its body.
     Final(Accepted),
@@ -82,7 +82,7 @@ impl Relay<'_, '_> {
             return if status == 101 {
                 Err(Fault::Response(Reject::SwitchNotAsked))
             } else {
-                Ok(Decision::Interim)
+                Ok(Decision::Interim(filter_interim(self.record, fields)))
             };
         }
         if status == 408 && closes && self.is_for_none() {

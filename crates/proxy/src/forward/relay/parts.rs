@@ -181,7 +181,11 @@ impl Relay<'_, '_> {
             self.check_accept(&head)?;
             let known = Known { status: head.status, closes: head.closes, switches, ends: head.ends };
             match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
-                Decision::Interim => {
+                Decision::Interim(added) => {
+                    if let Some(added) = added {
+                        head.fields.push_lines(&added);
+                        self.client.core.give_back(added);
+                    }
                     interim += 1;
                     if interim > INTERIM_MAX {
                         return Err(Fault::Response(Reject::InterimTooMany));
