@@ -42,6 +42,7 @@ const ROUTE_OF_REQUESTS: [&str; 25] = [
     "request_trailers",
     "response_headers",
     "strip_prefix",
+    "strip_slashes",
     "rewrite",
     "restore_prefix",
     "send_host",

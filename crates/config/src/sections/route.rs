@@ -17,7 +17,7 @@ use super::filters::headers::{
 use super::filters::jwt::{self, JWT, Jwt};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
 use super::filters::mirror::{self, MIRROR, Mirror};
-use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
+use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
@@ -114,6 +114,8 @@ table! {
         response_headers: ResponseHeaders = RESPONSE_HEADERS;
         /// True if endpoints get the path without the prefix that the route matches.
         strip_prefix: bool = STRIP_PREFIX;
+        /// True if a path that would begin with several slashes keeps one, instead of being refused.
+        strip_slashes: bool = STRIP_SLASHES;
         /// Another path for endpoints; `None` keeps the client's.
         rewrite: Option<Rewrite> = REWRITE;
         /// True if links of responses get the prefix that was removed.
