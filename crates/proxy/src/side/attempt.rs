@@ -139,7 +139,7 @@ async fn on_connection(
                 Err(Some(_)) if is_reused => continue,
                 Err(error) => return Err(no_connection(pool, ticket, error)),
             };
-        let leniency = Leniency { tolerated: pool.plan().tolerate, is_reused };
+        let leniency = Leniency::of(&pool.plan(), is_reused);
         let up = H1Endpoint::new(&transport, core, context, leniency, false);
         let may_be_stray = is_reused && is_idempotent;
         let read = {

@@ -290,7 +290,7 @@ fn refused_requests_get_their_status_and_a_close() {
         ),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx", 400, "a chunk is malformed"),
         ("\x16\x03\x01\x02\x00\x01\n", 400, "a line ends with a bare LF"),
-        (&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000)), 431, "the head is over the size limit"),
+        (&format!("GET /{} HTTP/1.1\r\n", "x".repeat(40_000)), 431, "the head is over the size limit"),
         (&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(101)), 431, "the head has too many fields"),
     ] {
         let mut client = proxy.client();

@@ -278,7 +278,7 @@ fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();
     // This endpoint gets the start of the body that ends too early.
     let endpoint = Endpoint::start(|conn| drop(conn.rest()));
-    let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
+    let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true\nlimits = { headers = \"16KiB\" }", "", &log.config());
     let mut client = client(&proxy);
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let many: Vec<(&str, &str)> = get("/many").into_iter().chain(many.iter().map(|name| (&**name, "1"))).collect();

@@ -275,9 +275,9 @@ const CONNECTIONS: &[Row] = &[
 ];
 
 const LIMITS: &[Row] = &[
-    row("9110 15.5.15", "GET /{x*20000} HTTP/1.1\r\nHost: a\r\n\r\n", Refuses(HeadTooLarge), "a head fits `limits.headers`"),
-    row("6585 5", "GET / HTTP/1.1\r\nHost: a\r\nA: {x*20000}\r\n\r\n", Refuses(HeadTooLarge), "the same"),
-    row("9112 2.2", "{\r\n*10000}GET / HTTP/1.1\r\nHost: a\r\n\r\n", Refuses(HeadTooLarge), "empty lines count too"),
+    row("9110 15.5.15", "GET /{x*40000} HTTP/1.1\r\nHost: a\r\n\r\n", Refuses(HeadTooLarge), "a head fits `limits.headers`"),
+    row("6585 5", "GET / HTTP/1.1\r\nHost: a\r\nA: {x*40000}\r\n\r\n", Refuses(HeadTooLarge), "the same"),
+    row("9112 2.2", "{\r\n*20000}GET / HTTP/1.1\r\nHost: a\r\n\r\n", Refuses(HeadTooLarge), "empty lines count too"),
     row("6585 5", "GET / HTTP/1.1\r\nHost: a\r\n{A: b\r\n*100}\r\n", Refuses(TooManyFields), "and has as many fields as are allowed"),
     row("9110 7.2", "GET / HTTP/1.1\r\nHost: {x*600}\r\n\r\n", Refuses(HostMalformed), "a name has 253 bytes at most"),
 ];

@@ -215,7 +215,7 @@ impl Decoder {
     fn trailer(&mut self, b: u8) -> Result<(), Reject> {
         self.trailers += 1;
         if self.trailers > TRAILERS_MAX {
-            return Err(Reject::Trailer);
+            return Err(Reject::TrailersTooLarge);
         }
         self.state = match (self.state, b) {
             (State::TrailerName, b':') => {

@@ -31,6 +31,7 @@ use evenkeel_net::deadline::Timer;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::Limits;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -327,9 +328,12 @@ impl Relay<'_, '_> {
         self.record.phase.set(Phase::Data);
     }
 
-    /// Protocol faults tolerated from the endpoint.
+    /// Limits on responses, and protocol faults tolerated from the endpoint.
     pub fn leniency(&self) -> Leniency {
-        let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate);
-        Leniency { tolerated, is_reused: self.is_reused }
+        match self.record.pool {
+            Some(pool) => Leniency::of(&pool.plan(), self.is_reused),
+            // A relay has a pool.
+            None => Leniency { tolerated: Tolerated::default(), is_reused: self.is_reused, limits: Limits::default() },
+        }
     }
 }
