@@ -89,6 +89,17 @@ impl Head {
         (fields, anew)
     }
 
+    /// True if a server that ignores a body without meaning, and every body before a switch of protocols, would take
+    /// the body behind this head for its next request.
+    pub fn hides_a_request(&self) -> bool {
+        let method = self.first.split(|b| *b == b' ').next().unwrap_or_default();
+        let has_body =
+            self.has("transfer-encoding") || self.values("content-length").iter().any(|value| value != b"0");
+        let is_ignored = matches!(method, b"GET" | b"HEAD" | b"DELETE" | b"TRACE")
+            || self.has("upgrade") && self.lists("connection", "upgrade");
+        has_body && is_ignored && !self.lists("connection", "close")
+    }
+
     pub fn has(&self, name: &str) -> bool {
         !self.values(name).is_empty()
     }

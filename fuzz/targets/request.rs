@@ -58,15 +58,18 @@ fn check(request: &Request<'_, '_>, head: &Head) {
         _ => panic!("two framings"),
     }
 
+    let closes = request.body_may_be_overlooked();
     let written = wire::written(request);
     let want = forwarded(request, head, &target, host);
     assert!(written == want, "written: {}\nnaive: {}", written.escape_ascii(), want.escape_ascii());
+
+    assert!(!Head::split(&written).hides_a_request(), "written: {}", written.escape_ascii());
 
     let mut room = Room::new();
     assert_eq!(head_len(&written, &AFTER), Ok(Some(written.len())));
     let again = Request::read(&written, &mut room, &AFTER).expect("what goes on is good").expect("it is whole");
     assert_eq!((again.method, again.target, &again.body), (request.method, request.target, &request.body));
-    assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, true));
+    assert_eq!((again.upgrade, again.version, again.keep_alive), (request.upgrade, Version::V11, !closes));
     assert_eq!(again.host, host.unwrap_or(HOST));
     if host.is_some() {
         let twice = wire::written(&again);
@@ -129,11 +132,14 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
     fields.retain(|field| !naive::is_lookalike(&naive::name_of(field)));
     // Of several Upgrade fields the last one counts, and only if the switch is complete. An endpoint that
     // ignores a body without meaning would take it for the first bytes of the tunnel.
-    let may_switch = request.body == Body::EMPTY || !matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let is_bodiless = matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let has_body = request.body != Body::EMPTY;
+    let may_switch = !(has_body && is_bodiless);
     let wanted = !old && head.lists("connection", "upgrade") && may_switch;
     let last = fields.iter().rposition(|field| naive::name_of(field) == "upgrade");
     let http2 = |field: &[u8]| naive::tokens(naive::value_of(field)).iter().any(|t| t.starts_with("h2"));
-    let kept = last.filter(|at| wanted && !http2(&fields[*at]));
+    let websocket = |field: &[u8]| naive::tokens(naive::value_of(field)).iter().any(|t| t == "websocket");
+    let kept = last.filter(|at| wanted && !http2(&fields[*at]) && !(has_body && websocket(&fields[*at])));
     assert_eq!(request.upgrade, kept.is_some());
     let mut at = 0;
     fields.retain(|field| {
@@ -144,8 +150,11 @@ fn forwarded(request: &Request<'_, '_>, head: &Head, target: &Target<'_>, host: 
         fields.insert(0, line("Host", host.unwrap_or(HOST)));
     }
     fields.extend(framing);
-    if kept.is_some() {
-        fields.push(line("Connection", b"upgrade"));
+    match (kept.is_some(), has_body) {
+        (true, false) => fields.push(line("Connection", b"upgrade")),
+        (true, true) => fields.push(line("Connection", b"upgrade, close")),
+        (false, true) if is_bodiless => fields.push(line("Connection", b"close")),
+        (false, _) => {}
     }
     let first = [target.method, b" ", &target.origin, b" HTTP/1.1"].concat();
     Head::join(&first, &fields)

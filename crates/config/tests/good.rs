@@ -73,7 +73,7 @@ fn a_file_that_sets_nothing_has_every_default() {
     assert_eq!((plan.admin.is_none(), plan.telemetry.access_log.is_none()), (true, true));
     assert_eq!(plan.telemetry.metrics.buckets.len(), 13);
     let listener = plan.listener("web").expect("it is there");
-    assert_eq!((listener.limits.headers, listener.limits.header_count), (16 << 10, 100));
+    assert_eq!((listener.limits.headers, listener.limits.header_count), (32 << 10, 100));
     assert_eq!(listener.timeouts.client_header, Duration::from_secs(10));
     let pool = plan.pool("web").expect("it is there");
     assert_eq!(pool.balance.algorithm.name, evenkeel_balance::algorithms::default().name);

@@ -70,6 +70,17 @@ impl Buf {
         }
     }
 
+    /// Makes room for `capacity` bytes in all, in memory of another size than usual.
+    pub fn grow(&mut self, capacity: usize) {
+        if capacity > self.len() + self.spare().len() {
+            let mut bytes = Vec::with_capacity(capacity);
+            bytes.extend_from_slice(self.filled());
+            let end = bytes.len();
+            bytes.resize(capacity, 0);
+            *self = Buf { bytes: bytes.into(), start: 0, end };
+        }
+    }
+
     /// Limits the room of an empty buffer to `n` bytes.
     #[cfg(feature = "tokio-io")]
     pub(crate) fn limit(&mut self, n: usize) {
@@ -275,6 +286,16 @@ mod tests {
         let mut buf = Buf::take_whole();
         assert_eq!(buf.extend_some(&[1; USUAL + 5]), USUAL);
         assert_eq!((buf.len(), buf.extend_some(&[1])), (USUAL, 0));
+    }
+
+    #[test]
+    fn a_buffer_may_grow() {
+        let mut buf = Buf::holding(b"begun");
+        buf.grow(2 * CAPACITY);
+        assert_eq!(buf.filled(), b"begun");
+        assert_eq!(buf.spare().len(), 2 * CAPACITY - 5);
+        buf.grow(CAPACITY);
+        assert_eq!(buf.spare().len(), 2 * CAPACITY - 5, "it has as much already");
     }
 
     #[test]

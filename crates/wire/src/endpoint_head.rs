@@ -56,9 +56,24 @@ pub enum Connection<'a> {
     Closed,
     /// Switched to another protocol, which a field of the head names.
     Upgraded,
+    /// Switched to another protocol, or closed after the response.
+    UpgradedOrClosed,
     /// Switched to another protocol, for a request that came over HTTP/2 or is sent over it: there it is a tunnel (RFC
     /// 8441).
     Tunnel(Switch<'a>),
+}
+
+impl Connection<'_> {
+    /// Returns the use of the connection for an HTTP/1 request. `upgrade`: it asks to switch protocols. `closes`: the
+    /// connection must carry no other request.
+    pub fn of(upgrade: bool, closes: bool) -> Connection<'static> {
+        match (upgrade, closes) {
+            (true, false) => Connection::Upgraded,
+            (true, true) => Connection::UpgradedOrClosed,
+            (false, true) => Connection::Closed,
+            (false, false) => Connection::Kept,
+        }
+    }
 }
 
 /// A switch of protocols, which HTTP/1 and HTTP/2 request in different ways.
@@ -87,6 +102,7 @@ impl<'a> EndpointHead<'a> {
             Connection::Kept => b"",
             Connection::Closed => b"Connection: close\r\n",
             Connection::Upgraded => b"Connection: upgrade\r\n",
+            Connection::UpgradedOrClosed => b"Connection: upgrade, close\r\n",
             Connection::Tunnel(Switch { protocol, fields }) => {
                 append(&[b"Upgrade: ", protocol.as_bytes(), b"\r\n", fields], out);
                 b"Connection: upgrade\r\n"

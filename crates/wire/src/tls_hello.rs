@@ -6,8 +6,8 @@
 //! that can decrypt the inner one.
 
 /// Longest ClientHello that is read, in bytes, its record headers included. With post-quantum key shares and tickets it
-/// takes about 2 KiB.
-pub const LEN_MAX: usize = 16 * 1024;
+/// takes about 2 KiB; with a ticket that holds a chain of client certificates, tens of KiB.
+pub const LEN_MAX: usize = 64 * 1024;
 
 /// Contents of a ClientHello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,9 +18,15 @@ pub struct Hello {
     pub alpn: Vec<Box<[u8]>>,
 }
 
-/// Error of bytes that are not a ClientHello.
+/// Reason why bytes are not read as a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub enum Unread {
+    /// They are not one.
+    Malformed,
+    /// They may be one, of more than [`LEN_MAX`] bytes.
+    TooLong,
+}
+use Unread::{Malformed, TooLong};
 
 /// Types of the record, of the message, and of the extensions that are read.
 const HANDSHAKE: u8 = 22;
@@ -37,7 +43,7 @@ const RECORD_MAX: usize = 1 << 14;
 /// # Errors
 /// If it is not a ClientHello, or longer than [`LEN_MAX`]: as soon as no further byte could make it valid or, for
 /// faults inside the message, at its end.
-pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
+pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Unread> {
     let within = &bytes[..bytes.len().min(LEN_MAX)];
     let (mut rest, mut message) = (within, Vec::new());
     loop {
@@ -46,7 +52,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
         if begun > 0 && rest[0] != HANDSHAKE || begun > 1 && rest[1] != 3 {
             return Err(Malformed);
         }
-        let more = || if within.len() == LEN_MAX { Err(Malformed) } else { Ok(None) };
+        let more = || if within.len() == LEN_MAX { Err(TooLong) } else { Ok(None) };
         let (Ok(_), Ok(len)) = (reader.take(3), reader.u16()) else { return more() };
         let len = usize::from(len);
         if len == 0 || len > RECORD_MAX {
@@ -60,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
         if let Some(head) = message.first_chunk::<4>() {
             let len = u32::from_be_bytes([0, head[1], head[2], head[3]]) as usize;
             if len > LEN_MAX {
-                return Err(Malformed);
+                return Err(TooLong);
             }
             if let Some(body) = message.get(4..4 + len) {
                 return hello(Reader(body)).map(Some);
@@ -73,7 +79,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
     }
 }
 
-fn hello(mut body: Reader<'_>) -> Result<Hello, Malformed> {
+fn hello(mut body: Reader<'_>) -> Result<Hello, Unread> {
     // Legacy version and random.
     body.take(2 + 32)?;
     let session = body.vec8()?;
@@ -102,7 +108,7 @@ fn hello(mut body: Reader<'_>) -> Result<Hello, Malformed> {
     Ok(hello)
 }
 
-fn server_name(mut content: Reader<'_>) -> Result<Option<String>, Malformed> {
+fn server_name(mut content: Reader<'_>) -> Result<Option<String>, Unread> {
     let mut list = content.vec16()?;
     content.end()?;
     let mut name = None;
@@ -117,7 +123,7 @@ fn server_name(mut content: Reader<'_>) -> Result<Option<String>, Malformed> {
 }
 
 /// Reads a host name of letters, digits, hyphens, underscores and dots.
-fn host(value: &[u8]) -> Result<String, Malformed> {
+fn host(value: &[u8]) -> Result<String, Unread> {
     let value = value.strip_suffix(b".").unwrap_or(value);
     let fits = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if value.is_empty() || value.len() > 253 || !value.iter().all(fits) {
@@ -126,7 +132,7 @@ fn host(value: &[u8]) -> Result<String, Malformed> {
     Ok(value.iter().map(|b| char::from(b.to_ascii_lowercase())).collect())
 }
 
-fn protocols(mut content: Reader<'_>) -> Result<Vec<Box<[u8]>>, Malformed> {
+fn protocols(mut content: Reader<'_>) -> Result<Vec<Box<[u8]>>, Unread> {
     let mut list = content.vec16()?;
     content.end()?;
     let mut protocols = Vec::new();
@@ -145,31 +151,31 @@ fn protocols(mut content: Reader<'_>) -> Result<Vec<Box<[u8]>>, Malformed> {
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
-    fn take(&mut self, n: usize) -> Result<&'b [u8], Malformed> {
+    fn take(&mut self, n: usize) -> Result<&'b [u8], Unread> {
         let (taken, rest) = self.0.split_at_checked(n).ok_or(Malformed)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
+    fn u8(&mut self) -> Result<u8, Unread> {
         self.take(1).map(|b| b[0])
     }
 
-    fn u16(&mut self) -> Result<u16, Malformed> {
+    fn u16(&mut self) -> Result<u16, Unread> {
         self.take(2).map(|b| u16::from_be_bytes([b[0], b[1]]))
     }
 
-    fn vec8(&mut self) -> Result<Reader<'b>, Malformed> {
+    fn vec8(&mut self) -> Result<Reader<'b>, Unread> {
         let len = self.u8()?;
         self.take(len.into()).map(Reader)
     }
 
-    fn vec16(&mut self) -> Result<Reader<'b>, Malformed> {
+    fn vec16(&mut self) -> Result<Reader<'b>, Unread> {
         let len = self.u16()?;
         self.take(len.into()).map(Reader)
     }
 
-    fn end(&self) -> Result<(), Malformed> {
+    fn end(&self) -> Result<(), Unread> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 }

@@ -1,7 +1,8 @@
 //! ClientHellos in any split into reads and records, and with any other content: the server and the protocols that they
 //! name are found, and only invalid ones are refused.
 
-use evenkeel_wire::tls_hello::{Hello, LEN_MAX, Malformed, read};
+use evenkeel_wire::tls_hello::Unread::{self, Malformed, TooLong};
+use evenkeel_wire::tls_hello::{Hello, LEN_MAX, read};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -52,7 +53,7 @@ fn hello(name: Option<&str>, protocols: &[&str]) -> Hello {
 }
 
 /// Returns the first result of any prefix, which must be that of the whole and of everything that could follow.
-fn answer(bytes: &[u8]) -> Result<Option<Hello>, Malformed> {
+fn answer(bytes: &[u8]) -> Result<Option<Hello>, Unread> {
     let first = (0..=bytes.len()).map(|n| read(&bytes[..n])).find(|answer| *answer != Ok(None)).unwrap_or(Ok(None));
     assert_eq!(first, read(bytes));
     if first != Ok(None) {
@@ -91,15 +92,23 @@ fn what_is_no_client_hello_is_refused_as_soon_as_that_is_clear() {
     assert_eq!(read(&[22, 3, 1, 0, 0]), Err(Malformed), "an empty record");
     assert_eq!(read(&[22, 3, 1, 0x40, 1]), Err(Malformed), "a record that is too long");
     assert_eq!(read(&[22, 3, 1, 0, 9, 2]), Err(Malformed), "another message");
-    assert_eq!(read(&[22, 3, 1, 0, 9, 1, 1, 0, 0]), Err(Malformed), "a message that is too long");
+    assert_eq!(read(&[22, 3, 1, 0, 9, 1, 1, 0, 1]), Err(TooLong), "a message of 65,537 bytes");
+    assert_eq!(read(&[22, 3, 1, 0, 9, 1, 1, 0, 0]), Ok(None));
 }
 
 #[test]
 fn a_client_hello_is_whole_within_its_limit_or_refused() {
     let padded = |n| records(&message(&[extension(21, &vec![0; n]), named(b"a.example")]), 1 << 14);
-    let most = LEN_MAX - padded(0).len();
-    assert_eq!(answer(&padded(most)), Ok(Some(hello(Some("a.example"), &[]))));
-    assert_eq!(answer(&padded(most + 1)), Err(Malformed));
+    let most = (0..LEN_MAX).rev().find(|n| padded(*n).len() <= LEN_MAX).expect("there is room");
+    let found = Ok(Some(hello(Some("a.example"), &[])));
+    for n in [0, 1 << 14, 1 << 15, most] {
+        assert_eq!((read(&padded(n)), read(&padded(n)[..padded(n).len() - 1])), (found.clone(), Ok(None)), "{n}");
+    }
+    let over = padded(most + 1);
+    assert_eq!(
+        (read(&over), read(&over[..LEN_MAX]), read(&over[..LEN_MAX - 1])),
+        (Err(TooLong), Err(TooLong), Ok(None))
+    );
     // With a single byte per record, most of it is headers.
     let bytes = records(&message(&[named(b"a.example")]), 1);
     assert_eq!(read(&bytes), Ok(Some(hello(Some("a.example"), &[]))));

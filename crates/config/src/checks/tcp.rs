@@ -32,15 +32,17 @@ const MATCH_OF_REQUESTS: [&str; 14] = [
 ];
 
 /// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 23] = [
+const ROUTE_OF_REQUESTS: [&str; 25] = [
     "use",
     "redirect",
     "respond",
     "maintenance",
     "error_pages",
     "request_headers",
+    "request_trailers",
     "response_headers",
     "strip_prefix",
+    "strip_slashes",
     "rewrite",
     "restore_prefix",
     "send_host",

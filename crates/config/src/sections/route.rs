@@ -11,11 +11,13 @@ use super::filters::compress::{self, COMPRESS, Compress};
 use super::filters::cookies::{self, COOKIES, CookieAttributes};
 use super::filters::cors::{self, CORS, Cors};
 use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
-use super::filters::headers::{self, REQUEST_HEADERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders};
+use super::filters::headers::{
+    self, REQUEST_HEADERS, REQUEST_TRAILERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders,
+};
 use super::filters::jwt::{self, JWT, Jwt};
 use super::filters::limits::{self, LIMITS_KEY, Limit};
 use super::filters::mirror::{self, MIRROR, Mirror};
-use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX};
+use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use super::filters::sets::USE;
 use super::matching::{self, ALTERNATIVE, Match};
 use super::pool::Pool;
@@ -106,10 +108,14 @@ table! {
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
         /// Changes to fields on their way to the endpoint.
         request_headers: RequestHeaders = REQUEST_HEADERS;
+        /// Names of the trailers of requests that endpoints get.
+        request_trailers: Vec<Arc<str>> = REQUEST_TRAILERS;
         /// Changes to fields on their way to the client, of endpoints and of evenkeel itself.
         response_headers: ResponseHeaders = RESPONSE_HEADERS;
         /// True if endpoints get the path without the prefix that the route matches.
         strip_prefix: bool = STRIP_PREFIX;
+        /// True if a path that would begin with several slashes keeps one, instead of being refused.
+        strip_slashes: bool = STRIP_SLASHES;
         /// Another path for endpoints; `None` keeps the client's.
         rewrite: Option<Rewrite> = REWRITE;
         /// True if links of responses get the prefix that was removed.
@@ -209,6 +215,7 @@ pub(crate) fn check(route: &Section, findings: &mut Findings) {
 pub(crate) fn check_filters(route: &Section, findings: &mut Findings) {
     error_pages::check(route, findings);
     headers::check(route, findings);
+    headers::check_trailers(route, findings);
     cookies::check(route, findings);
     access::check(route, findings);
     limits::check(route, findings);

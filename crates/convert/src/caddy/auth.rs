@@ -76,8 +76,13 @@ pub(super) fn service(directive: &Directive, words: &[String], target: &mut Targ
         return set;
     };
     let mut auth = Table::one("pool", pool).with("path", path);
+    let (cookies, copied): (Vec<String>, Vec<String>) =
+        copied.into_iter().partition(|name| name.eq_ignore_ascii_case("set-cookie"));
     if !copied.is_empty() {
         auth.put("copy_headers", copied);
+    }
+    if !cookies.is_empty() {
+        auth.put("client_headers", cookies);
     }
     if !crate::protection::is_closed(&set) {
         set.put("forward_auth", auth);

@@ -92,6 +92,12 @@ pub(super) fn service(name: &str, node: &Node, effect: &mut Effect, target: &mut
     let mut auth = Table::one("pool", pool_of(pool, target)).with("path", if path.is_empty() { "/" } else { path });
     for (key, list) in [("authResponseHeaders", "copy_headers"), ("authRequestHeaders", "request_headers")] {
         let names = node.texts(key, ledger);
+        // Clients keep cookies, and endpoints have no use for them.
+        let is_cookie = |name: &String| list == "copy_headers" && name.eq_ignore_ascii_case("set-cookie");
+        let (cookies, names): (Vec<String>, Vec<String>) = names.into_iter().partition(is_cookie);
+        if !cookies.is_empty() {
+            auth.put("client_headers", cookies);
+        }
         if !names.is_empty() {
             auth.put(list, names);
         }

@@ -118,7 +118,7 @@ pub fn tables(endpoint: &Endpoint, doors: &Doors, certificate: &Certificate, mor
     let mut config = format!(
         "[listener.{name}-plain]\nbind = ['{plain}']\nh2c = true\n\
          [listener.{name}-tls]\nbind = ['{tls}']\n[listener.{name}-tls.tls]\ncertificates = [{{ cert = '{cert}', key = '{key}' }}]\n\
-         [[route]]\nname = '{name}'\nmatch = {{ listener = ['{name}-plain', '{name}-tls'] }}\npool = '{name}'\n\
+         [[route]]\nname = '{name}'\nmatch = {{ listener = ['{name}-plain', '{name}-tls'] }}\npool = '{name}'\nrequest_trailers = ['X-Sum']\n\
          [pool.{name}]\nendpoints = ['{}']\n{more}\n",
         endpoint.addr
     );

@@ -145,6 +145,8 @@ pub struct Flow<'p> {
     pub asked: RequestContext,
     /// True while more of the request body is to arrive.
     pub body_due: &'p Cell<bool>,
+    /// True while the client may wait for a 100 before it sends the body. After another response it need not send it.
+    pub awaits_continue: &'p Cell<bool>,
     /// True once the listener has left the plan.
     pub gone: &'p Cell<bool>,
     /// Bytes received from the client. The relay adds those of parts.

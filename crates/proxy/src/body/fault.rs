@@ -9,7 +9,7 @@ use evenkeel_net::tls::{TlsStream, alert_name};
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::h2::ErrorCode;
-use evenkeel_wire::http1::{Reject, mend};
+use evenkeel_wire::http1::{RESPONSE_FIELDS_MAX, Reject, mend};
 
 /// Name of an HTTP/2 error code (RFC 9113 section 7).
 fn code_name(code: u32) -> String {
@@ -63,6 +63,9 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint sent a malformed response.
     Response(Reject),
+    /// The endpoint answered a request for a WebSocket with this status: a 2xx other than a switch, or a 101 without the
+    /// answer to the key.
+    NoWebSocket(u16),
     /// The endpoint sent bytes on an idle connection that answer no request.
     Stray,
     /// A tunnel ended otherwise than by both sides closing, through this cause.
@@ -139,6 +142,7 @@ impl Fault {
             | Fault::Broken
             | Fault::NotHttp2
             | Fault::Response(_)
+            | Fault::NoWebSocket(_)
             | Fault::Stray
             | Fault::Refused { .. } => Cause::Endpoint,
             Fault::Idle => Cause::Idle,
@@ -158,10 +162,16 @@ impl Fault {
             }
             Fault::Alerted(_) => Some(ErrorKind::Tls),
             Fault::Declined { .. } => Some(ErrorKind::Refused),
-            Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 => Some(ErrorKind::Protocol),
+            // Only a limit of this side is in the way.
+            Fault::Response(Reject::HeadTooLarge | Reject::TooManyFields | Reject::TrailersTooLarge) => None,
+            Fault::Response(_) | Fault::Broken | Fault::Stray | Fault::NotHttp2 | Fault::NoWebSocket(101) => {
+                Some(ErrorKind::Protocol)
+            }
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
-            // Closing a connection gracefully is not an error, and a client may set any deadline.
+            // Closing a connection gracefully is not an error, and a client may set any deadline and ask any resource for a
+            // WebSocket.
             Fault::Unseen
+            | Fault::NoWebSocket(_)
             | Fault::Idle
             | Fault::CallExpired
             | Fault::Tunnel(_)
@@ -200,6 +210,7 @@ impl Fault {
             Fault::NotHttp2
             | Fault::Broken
             | Fault::Response(_)
+            | Fault::NoWebSocket(_)
             | Fault::Stray
             | Fault::Tunnel(_)
             | Fault::Request(_)
@@ -234,6 +245,7 @@ impl Fault {
             | Fault::ClientSlow
             | Fault::Overtaken
             | Fault::Tunnel(_)
+            | Fault::NoWebSocket(_)
             | Fault::Refused { .. } => None,
         }
     }
@@ -274,6 +286,15 @@ impl Fault {
             Fault::StreamReset(code) => Some((502, format!("reset the stream: {}", code_name(code)))),
             Fault::Broken => Some((502, "sent a malformed response".into())),
             Fault::NotHttp2 => Some((502, "does not support HTTP/2, which `protocol` of the pool requires".into())),
+            Fault::Response(reject @ Reject::HeadTooLarge) => {
+                Some((502, format!("sent a head larger than `limits.response_headers` of its pool allows: {reject}")))
+            }
+            Fault::Response(reject @ Reject::TooManyFields) => {
+                Some((502, format!("sent a head of more than {RESPONSE_FIELDS_MAX} fields: {reject}")))
+            }
+            Fault::Response(reject @ Reject::TrailersTooLarge) => {
+                Some((502, format!("sent more behind its response than is read: {reject}")))
+            }
             Fault::Response(reject) => {
                 let switch = mend::switch(reject).map(|fault| format!("; tolerate = [\"{}\"] allows it", fault.name()));
                 Some((502, format!("sent a malformed response: {reject}{}", switch.unwrap_or_default())))
@@ -290,6 +311,10 @@ impl Fault {
                 Some((grpc::to_http(status), format!("ended the call with {}", status.name())))
             }
             Fault::Refused { status, .. } => Some((status, format!("answered {status}"))),
+            Fault::NoWebSocket(101) => {
+                Some((502, "switched to WebSocket without the right Sec-WebSocket-Accept".into()))
+            }
+            Fault::NoWebSocket(status) => Some((502, format!("answered {status} instead of switching to WebSocket"))),
             Fault::Stray => Some((502, "sent unexpected bytes on an idle connection".into())),
             Fault::ClientGone | Fault::Overtaken | Fault::Tunnel(_) => None,
         }

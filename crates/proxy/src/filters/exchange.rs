@@ -21,6 +21,7 @@ use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
 use evenkeel_config::plan::{MIRRORS_MAX, Scheme};
 use evenkeel_tokens::{Checked, Refused};
+use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::prefixes::Prefixes;
 use std::cell::{Cell, OnceCell};
@@ -62,6 +63,8 @@ pub struct Exchange<'c> {
     pub(super) auth: &'static str,
     /// Answer of the service that `forward_auth` of the route asks.
     pub(crate) asked: Asked,
+    /// Fields of the answer of that service for the client.
+    pub(super) of_service: Option<Box<Table>>,
     /// True if the request asks for a switch of protocols.
     pub(crate) switches: bool,
     /// True if the client speaks HTTP/1.0, which has no chunks.
@@ -117,6 +120,7 @@ impl<'c> Exchange<'c> {
             user: None,
             auth: "",
             asked: Asked::Not,
+            of_service: None,
             switches: false,
             is_http10: false,
             compress: None,
@@ -152,7 +156,8 @@ impl<'c> Exchange<'c> {
     /// Facts about the request that are not in its head, for its route.
     pub(crate) fn sender(&self) -> Sender {
         let scheme = self.said.as_deref().and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
-        Sender::new(self.client(), if scheme == "https" { Scheme::Https } else { Scheme::Http })
+        let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
+        Sender { is_trusted: self.peer.is_trusted, ..Sender::new(self.client(), scheme) }
     }
 
     /// The client's address: the one that trusted proxies report, or else the peer's.

@@ -26,6 +26,10 @@ pub trait Filter {
     /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it, or replace the response.
     fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
+    /// Inspects the head of an interim response of an endpoint; may drop fields, and add lines to `added`, each ending in
+    /// CRLF. Only of filters that inspect responses.
+    fn interim(&self, _: &Exchange<'_>, _: &mut Fields<'_, '_>, _: &mut Vec<u8>) {}
+
     /// Returns a filter for the request body. Called once the route is known, and only if a body follows the head.
     fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
         None

@@ -4,7 +4,7 @@ use super::exchange::Exchange;
 use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
 use super::row::{LooksAt, Row};
 use crate::body::filter::BodyFilter;
-use evenkeel_wire::head::Request;
+use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
 
 /// Filters of a listener or of a route, in the order of the table.
@@ -80,6 +80,13 @@ impl Filters {
                 return;
             }
             self.all[at].1.response(cx, head);
+        }
+    }
+
+    /// Passes the head of an interim response through the filters, last one first.
+    pub fn interim(&self, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
+        for &at in &self.of_responses {
+            self.all[at].1.interim(cx, fields, added);
         }
     }
 

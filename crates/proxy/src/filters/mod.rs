@@ -7,7 +7,7 @@ mod access;
 mod acme_challenge;
 mod answering;
 mod auth;
-mod caching;
+pub mod caching;
 mod client;
 pub mod exchange;
 pub mod filter;

@@ -185,6 +185,14 @@ pub static FILTERS: &[Row] = &[
         build: services::forward_auth::build,
     },
     Row {
+        name: "forward_auth_client",
+        stage: Stage::Route,
+        key: "forward_auth of [[route]]",
+        summary: "Gives the client the fields of a 2xx answer that `client_headers` names.",
+        looks_at: RESPONSES,
+        build: services::forward_auth::build_for_client,
+    },
+    Row {
         name: "maintenance",
         stage: Stage::Route,
         key: "maintenance of [[route]]",

@@ -45,7 +45,7 @@ impl Candidates {
         };
         let found = match &self.index {
             None => (0..self.all.len()).find(|at| meets(*at)),
-            Some(index) => index.find(request, meets),
+            Some(index) => index.find(request, sender, meets),
         };
         found.map(|at| self.all[at].0)
     }
@@ -75,9 +75,9 @@ impl Index {
         Some(index)
     }
 
-    fn find(&self, request: &Request<'_, '_>, meets: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find(&self, request: &Request<'_, '_>, sender: &Sender, meets: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best = usize::MAX;
-        each_value(self.part, &self.name, request, |value| {
+        each_value(self.part, &self.name, request, sender, |value| {
             let here = self.by_value.get(value).map_or(&[][..], Vec::as_slice);
             best = here.iter().copied().take_while(|at| *at < best).find(|at| meets(*at)).unwrap_or(best);
             false

@@ -43,7 +43,14 @@ impl<'c> Client<'c> {
     pub async fn read_after(&self, transport: &Transport, partial: &[u8]) -> Option<(usize, Buf)> {
         poll_fn(|cx| {
             let over = self.core.command.get() == Command::Drain || self.listener.gone.get();
-            let room = || Buf::holding(partial);
+            let room = || {
+                let mut buf = Buf::holding(partial);
+                if buf.spare().is_empty() {
+                    // The limit of the head allows more than fits into a buffer.
+                    buf.grow((2 * partial.len()).min(self.listener.limits().0.head));
+                }
+                buf
+            };
             if partial.is_empty() && over {
                 return Poll::Ready(transport.read_ready(room).and_then(Result::ok));
             }

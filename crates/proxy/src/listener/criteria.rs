@@ -4,6 +4,7 @@ use crate::peer::hash_key::cookie;
 use crate::peer::sender::Sender;
 use evenkeel_config::plan::{self, Cidr, Expression, Match, Scheme, checked_regex};
 use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::kind::{Kind, kind};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -104,7 +105,7 @@ impl Criterion {
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
             Criterion::Value(part, name, expected) => {
                 let mut is_there = false;
-                let found = each_value(*part, name, request, |value| {
+                let found = each_value(*part, name, request, sender, |value| {
                     is_there = true;
                     expected.is(value, &sender.steps)
                 });
@@ -170,13 +171,54 @@ impl fmt::Display for Expected {
 
 /// Calls `test` with the values that count: every line of a field, the first of a query parameter or cookie. True if it
 /// returned true for one.
-pub fn each_value(part: Part, name: &str, request: &Request<'_, '_>, mut test: impl FnMut(&[u8]) -> bool) -> bool {
+pub fn each_value(
+    part: Part,
+    name: &str,
+    request: &Request<'_, '_>,
+    sender: &Sender,
+    mut test: impl FnMut(&[u8]) -> bool,
+) -> bool {
     match part {
         Part::Header if name.eq_ignore_ascii_case("host") => !request.host.is_empty() && test(request.host),
-        Part::Header => request.values(name).any(test),
+        Part::Header => header_values(request, name, sender.is_trusted).any(test),
         Part::Query => query_value(request.query().unwrap_or_default(), name).is_some_and(|value| test(&value)),
         Part::Cookie => cookie_value(request, name).is_some_and(test),
     }
+}
+
+/// Fields of a name that routes see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visible {
+    /// Fields that are forwarded.
+    Kept,
+    /// Fields as they came. They are forwarded too, possibly in another spelling.
+    Received,
+    Nothing,
+}
+
+/// Values of a field, without those that no endpoint gets: a client must not choose a route by a field that the endpoint
+/// of the route knows nothing of.
+fn header_values<'b>(request: &Request<'_, 'b>, name: &str, is_trusted: bool) -> impl Iterator<Item = &'b [u8]> {
+    let visible = match kind(name.as_bytes()) {
+        Kind::Other | Kind::Loop | Kind::Expect | Kind::Upgrade => Visible::Kept,
+        Kind::Host | Kind::ContentLength | Kind::TransferEncoding => Visible::Received,
+        // Forwarded with an upgrade only.
+        Kind::Connection => {
+            let switches = request.fields.kept().any(|(name, _)| kind(name) == Kind::Upgrade);
+            if switches { Visible::Received } else { Visible::Nothing }
+        }
+        // Of the fields about clients, only trusted proxies are believed, and none about certificates.
+        Kind::Forwarded if is_trusted && !name.to_ascii_lowercase().contains("client-cert") => Visible::Received,
+        Kind::Forwarded | Kind::HopByHop | Kind::KeepAlive | Kind::Lookalike => Visible::Nothing,
+    };
+    let bytes = request.fields.bytes;
+    let rows = request.fields.rows.iter().filter(move |row| match visible {
+        Visible::Kept => !row.dropped,
+        Visible::Received => true,
+        Visible::Nothing => false,
+    });
+    let named = rows.filter(move |row| row.name(bytes).eq_ignore_ascii_case(name.as_bytes()));
+    named.map(move |row| row.value(bytes))
 }
 
 /// First value of a query parameter, decoded.
@@ -189,7 +231,7 @@ pub fn query_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
 
 /// Returns the first value of a cookie, without spaces around it.
 pub fn cookie_value<'b>(request: &Request<'_, 'b>, name: &str) -> Option<&'b [u8]> {
-    request.values("cookie").find_map(|line| cookie(line, name.as_bytes()))
+    header_values(request, "cookie", false).find_map(|line| cookie(line, name.as_bytes()))
 }
 
 /// Decodes percent escapes and plus signs of a query. What is not an escape stays as it is.

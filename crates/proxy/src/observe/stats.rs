@@ -96,10 +96,13 @@ pub enum Rejected {
     ProxyProtocol,
     /// No route matches the server name and protocols of the ClientHello, or the client sent none.
     NoRoute,
+    /// The ClientHello is too long to be read.
+    HelloTooLong,
 }
 
 /// Labels of [`Rejected`], in its order.
-pub const REJECTED: [&str; 4] = ["connections", "connections_per_address", "proxy_protocol", "no_route"];
+pub const REJECTED: [&str; 5] =
+    ["connections", "connections_per_address", "proxy_protocol", "no_route", "hello_too_long"];
 
 /// Statuses with their own counter. One more counter is for the rest: 0, where no response was sent, and statuses out
 /// of range.

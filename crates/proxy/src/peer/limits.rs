@@ -10,6 +10,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LIMITS_MAX, LimitKey, Most};
 use evenkeel_tokens::Verified;
 use evenkeel_wire::head::Request;
+use evenkeel_wire::http1::kind::{Kind, kind};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -221,9 +222,9 @@ impl Limit {
     fn key(&self, table: &KeyTable, request: &Request<'_, '_>, client: IpAddr) -> Option<KeyHash> {
         match &self.plan.key {
             LimitKey::Client { v4, v6 } => Some(table.hash(network(client, *v4, *v6))),
-            LimitKey::Header(name) => request.field(name).map(|value| table.hash(value)),
+            LimitKey::Header(name) => counted(request, name).next().map(|value| table.hash(value)),
             LimitKey::Cookie(name) => {
-                let mut fields = request.values("cookie");
+                let mut fields = counted(request, "cookie");
                 fields.find_map(|field| cookie(field, name.as_bytes())).map(|value| table.hash(value))
             }
             LimitKey::Route => Some(KeyHash::ONLY),
@@ -246,6 +247,15 @@ impl Limit {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         Over { limit: self, wait_ns }
     }
+}
+
+/// Values of a field that count. One that `Connection` names counts no more than one that is missing: the endpoint does not
+/// get it, either.
+fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
+    let (bytes, may_drop) = (request.fields.bytes, kind(name.as_bytes()) == Kind::Other);
+    let rows = request.fields.rows.iter().filter(move |row| !(may_drop && row.dropped));
+    let named = rows.filter(move |row| row.name(bytes).eq_ignore_ascii_case(name.as_bytes()));
+    named.map(move |row| row.value(bytes))
 }
 
 /// Network of a client as a number; those of IPv4 are apart from all of IPv6.

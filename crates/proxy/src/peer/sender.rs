@@ -20,11 +20,14 @@ pub struct Sender {
     pub scheme: Scheme,
     /// Steps that are left to regular expressions; 0 once they would have taken more.
     pub steps: Cell<u32>,
+    /// True if the fields count in which proxies report the client.
+    pub is_trusted: bool,
 }
 
 impl Sender {
+    /// Client whose fields about proxies do not count, with all steps.
     pub fn new(client: IpAddr, scheme: Scheme) -> Sender {
-        Sender { client, scheme, steps: Cell::new(STEPS_MAX) }
+        Sender { client, scheme, steps: Cell::new(STEPS_MAX), is_trusted: false }
     }
 
     /// Units of a turn's budget for the steps so far. `None` if they were too few, so that no result of a comparison

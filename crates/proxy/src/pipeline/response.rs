@@ -5,6 +5,7 @@ use crate::body::fault::Unfit;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
+use crate::filters::caching::fill::kept_alone;
 use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
@@ -13,7 +14,7 @@ use crate::record::grpc::{self, Call};
 use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_net::buffer::{Buf, CAPACITY};
-use evenkeel_wire::grpc::of_http;
+use evenkeel_wire::grpc::{Status, is_grpc, of_http};
 use evenkeel_wire::head::{Fields, Table};
 use std::borrow::Cow;
 
@@ -25,7 +26,7 @@ const WHOLE_MAX: usize = CAPACITY;
 pub struct Filtered {
     /// Header lines to add, each with its CRLF, in a scratch buffer to be given back; `None` if there are none.
     pub added: Option<Vec<u8>>,
-    /// Filters for the body, if any apply.
+    /// Filters for the body, if any apply. Of a response that the client does not get, those that keep it.
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
@@ -60,12 +61,32 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     of_route.response(record, &mut head);
     of_listener.response(record, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
-    let body_chain = if look_at_bodies && instead.is_none() { body_chain(record, &mut head) } else { None };
+    let body_chain = match (&instead, look_at_bodies) {
+        (_, false) => None,
+        (None, true) => body_chain(record, &mut head),
+        (Some(_), true) => BodyChain::new(kept_alone(record).into_iter()),
+    };
     if added.is_empty() || instead.is_some() {
         record.core.give_back(added);
         return Filtered { added: None, body_chain, instead, body };
     }
     Filtered { added: Some(added), body_chain, instead, body }
+}
+
+/// Runs the filters on the head of an interim response. Returns the lines that they add, if any, in a scratch buffer to be
+/// given back.
+pub fn filter_interim(record: &Record<'_>, fields: &mut Fields<'_, '_>) -> Option<Vec<u8>> {
+    let of_route = record.rules.filters_of(record.route);
+    if !of_route.look_at_responses() {
+        return None;
+    }
+    let mut added = record.core.scratch();
+    of_route.interim(record, fields, &mut added);
+    if added.is_empty() {
+        record.core.give_back(added);
+        return None;
+    }
+    Some(added)
 }
 
 /// The filters for the body of a response. Removes `Content-Length` if they may change the length.
@@ -106,9 +127,9 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Malformed(_) = response.content {
         record.stats.malformed.add(1);
     }
-    let is_call = record.call.get() != Call::Not && !matches!(response.content, Content::Page { .. });
+    let is_call = record.call.get() != Call::Not && !is_of_grpc(&response);
     let whole = response.whole.take();
-    let mut own = if is_call { of_call(record, &response) } else { of_request(record, response) };
+    let mut own = if is_call { of_call(record, response) } else { of_request(record, response) };
     record.status.set(own.status);
     let body = &own.body.left;
     let arrived = Arrived { ends: body.is_empty(), outcome: None, length: Some(body.len() as u64), whole };
@@ -181,9 +202,23 @@ impl OwnBody {
     }
 }
 
-fn of_call(record: &Record<'_>, response: &Response) -> Own {
-    let status = of_http(response.status);
-    let fields = grpc::answer(status, &record.text_of(response), response);
+/// True if the response has the form of a gRPC response, as a service of `forward_auth` may send it.
+fn is_of_grpc(response: &Response) -> bool {
+    matches!(&response.content, Content::Page { media_type, .. } if is_grpc(media_type.as_bytes()))
+}
+
+fn of_call(record: &Record<'_>, mut response: Response) -> Own {
+    let mut status = of_http(response.status);
+    if let Content::Page { .. } = response.content {
+        // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
+        status = if status == Status::Ok { Status::Unknown } else { status };
+        let why = match record.asked {
+            Asked::Refused(status) => format!("forward_auth: the service answered {status}"),
+            _ => format!("the route answers {}", response.status),
+        };
+        response.content = Content::Reason(why);
+    }
+    let fields = grpc::answer(status, &record.text_of(&response), &response);
     record.call.set(Call::Ended(status));
     Own { status: 200, fields, body: OwnBody::default(), ends_call: true }
 }

@@ -7,6 +7,8 @@ use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
 use crate::listener::route::TooCostly;
 use crate::peer::hash_key;
+use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Retries;
@@ -26,10 +28,16 @@ pub struct Opened<'r> {
     pub idempotent: bool,
     /// True if the endpoint's connection must not be reused after this request.
     pub close: bool,
+    /// True if the client may wait for a 100 before it sends the body.
+    pub expects_continue: bool,
     /// The part of the body that is still to be read.
     pub body: Body,
     /// Filters for the body, if any apply.
     pub body_chain: Option<Box<BodyChain>>,
+    /// Trailers that the endpoint gets.
+    pub trailers: Trailers,
+    /// Answer to the key of a WebSocket that an HTTP/1 endpoint gets instead of the client.
+    pub accept: Option<Accept>,
 }
 
 impl Opened<'_> {
@@ -146,7 +154,10 @@ pub fn route<'r>(
         call_timeout: None,
         call_left: None,
         is_deadline_of_call: false,
-        wants_body: looks(&rules.filters) || looks(rules.filters_of(id)) || !record.copying.get_mut().is_empty(),
+        wants_body: looks(&rules.filters)
+            || looks(rules.filters_of(id))
+            || !record.copying.get_mut().is_empty()
+            || is_open && !rules.routes.planned[id].request_trailers.is_empty(),
     })
 }
 

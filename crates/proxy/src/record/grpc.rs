@@ -58,7 +58,8 @@ pub fn push_status(status: Status, text: &str, fields: &mut Table) {
     fields.push(grpc::MESSAGE.as_bytes(), grpc::message(text).as_bytes());
 }
 
-/// A trailers-only head that ends a call instead of a response from an endpoint.
+/// A trailers-only head that ends a call instead of a response from an endpoint. It keeps what a client needs to ask
+/// again: the time, and the schemes by which it may prove who it is.
 #[cold]
 pub fn answer(status: Status, text: &str, response: &Response) -> Table {
     let mut fields = Table::default();
@@ -67,5 +68,7 @@ pub fn answer(status: Status, text: &str, response: &Response) -> Table {
     if let Some(seconds) = response.retry_after() {
         fields.push(grpc::PUSHBACK.as_bytes(), seconds.saturating_mul(1000).to_string().as_bytes());
     }
+    let schemes = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"www-authenticate"));
+    schemes.for_each(|(name, value)| fields.push_lower(name, value));
     fields
 }

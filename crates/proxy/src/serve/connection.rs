@@ -112,6 +112,11 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
             Next::End => return Ended::Closed,
             Next::Late => Box::pin(down.give_up(client)).await,
         };
+        let after = match after {
+            // Boxed: few responses end before their requests.
+            After::Discard(unsent) => Box::pin(down.discard(client, unsent)).await,
+            after => after,
+        };
         match after {
             After::Next(rest) => held = rest,
             After::Close => {
@@ -120,7 +125,7 @@ async fn requests(client: &mut Client<'_>, down: &H1, place: &mut Option<OpenCon
                 }
                 return Ended::Closed;
             }
-            After::Linger => {
+            After::Linger | After::Discard(_) => {
                 client.linger(&down.transport, &down.timer, Patience::UPLOAD).await;
                 return Ended::Closed;
             }

@@ -7,17 +7,22 @@ use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
 use crate::body::response::{Response, TEXT};
 use crate::core::Core;
+use crate::core::linger::LINGER;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
 use crate::forward::attempts;
 use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
+use crate::peer::min_rate::MinRate;
 use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
+use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket;
 use crate::record::Record;
 use crate::serve::h1_parts::H1Parts;
-use crate::serve::{until_gone, websocket};
+use crate::serve::until_gone;
 use crate::upstream::pool::WorkerPool;
+use evenkeel_balance::Clock;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::event_loop::budget;
@@ -31,6 +36,7 @@ use evenkeel_wire::http1::{self, Body, Reject, Request, Version};
 use std::cell::Cell;
 use std::pin::pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Units of the turn's budget that a request costs: its head is read and routed, and it is logged.
 const HEAD: u32 = 2;
@@ -61,10 +67,19 @@ pub enum Next {
 pub enum After {
     /// The next request may follow; these bytes of it were already read.
     Next(Option<Buf>),
+    /// The next request may follow once the rest of this one was read.
+    Discard(Box<Unsent>),
     /// The connection is closed at once.
     Close,
     /// The connection is closed once the client has read the response.
     Linger,
+}
+
+/// Rest of a request that was answered before the client had sent all of it.
+pub struct Unsent {
+    body: Body,
+    /// Bytes of it that were read already.
+    came: Buf,
 }
 
 impl Downstream for H1 {
@@ -184,6 +199,10 @@ impl H1 {
                 let whole = opened.body.is_done();
                 match (answered.keep_alive, out.take_rest()) {
                     (true, rest) if whole => After::Next(rest),
+                    (true, rest) => {
+                        let body = std::mem::replace(&mut opened.body, Body::EMPTY);
+                        After::Discard(Box::new(Unsent { body, came: rest.unwrap_or_else(Buf::none) }))
+                    }
                     // A client that asked for the close sends no more; others may, and a close would reset them before
                     // they read the response.
                     (false, None) if whole && !ready.more_wanted => After::Close,
@@ -226,6 +245,7 @@ impl H1 {
             keep_alive: request.keep_alive && !last && !client.is_ending(),
             more_wanted: request.keep_alive,
             upgrade: request.upgrade,
+            expects_continue: request.expects_continue,
             may_be_overlooked: request.body_may_be_overlooked(),
             is_head: request.is_head(),
             is_idempotent: request.is_idempotent(),
@@ -286,12 +306,10 @@ impl H1 {
         outfit: &mut Outfit<'_>,
     ) -> Result<(), Response> {
         outfit.scheme = pool.scheme();
+        // A plain upgrade needs no `close`, also where each request has a connection of its own.
+        let closes = came.may_be_overlooked || !came.upgrade && pool.connects_for_each();
+        outfit.connection = Connection::of(came.upgrade, closes);
         came.may_be_overlooked |= pool.connects_for_each();
-        outfit.connection = match (came.upgrade, came.may_be_overlooked) {
-            (true, _) => Connection::Upgraded,
-            (false, true) => Connection::Closed,
-            (false, false) => Connection::Kept,
-        };
         // Between two HTTP/1 connections, trailers are forwarded as they are.
         self.takes_trailers.set(true);
         outfit.in_parts = pool.takes_messages(came.upgrade);
@@ -357,6 +375,32 @@ impl H1 {
         }
     }
 
+    /// Reads and discards the rest of a request whose response announced that the connection stays open. The client has
+    /// as much time for it as for any body.
+    pub async fn discard(&self, client: &Client<'_>, unsent: Box<Unsent>) -> After {
+        let Unsent { mut body, mut came } = *unsent;
+        let clock = &client.core.clock;
+        let mut rate = MinRate::new(client.listener.limits().1.client_body);
+        loop {
+            let Ok(Taken { kept, .. }) = came.take_body(0, &mut body, Keep::Framed) else { return After::Linger };
+            came.consume(kept);
+            if body.is_done() {
+                return After::Next((!came.is_empty()).then_some(came));
+            }
+            budget::proceed().await;
+            let since = clock.now();
+            let patience = if client.is_ending() { LINGER.min(rate.left()) } else { rate.left() };
+            self.timer.set(self.timer.tick_after(patience));
+            came = match self.timer.limit(pin!(self.transport.read_some())).await {
+                Ok(Ok(came)) if !came.is_empty() => came,
+                _ => return After::Linger,
+            };
+            if !rate.came(came.len(), Duration::from_nanos(clock.now().since(since))) {
+                return After::Linger;
+            }
+        }
+    }
+
     /// Answers 408 to a client that has sent only part of a head in time.
     pub async fn give_up(&self, client: &Client<'_>) -> After {
         let rules = client.listener.rules();
@@ -388,6 +432,8 @@ struct Came {
     more_wanted: bool,
     /// True if the client asks to switch to another protocol.
     upgrade: bool,
+    /// True if the client may wait for a 100 before it sends the body.
+    expects_continue: bool,
     /// True if the endpoint's connection must not be reused, as the endpoint may overlook the body or the pool connects
     /// each time.
     may_be_overlooked: bool,
@@ -422,28 +468,45 @@ impl Came {
         out: &mut Outgoing<'r>,
         buf: &mut Buf,
     ) -> Result<Ready<'r>, Stopped> {
-        let Came { version, keep_alive, more_wanted, upgrade, may_be_overlooked, head_len, .. } = self;
+        let Came { version, keep_alive, more_wanted, upgrade, expects_continue, may_be_overlooked, head_len, .. } =
+            self;
         let Came { mut body, mut body_chain, .. } = self;
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
         let in_parts = out.outfit.in_parts;
         let idempotent = self.is_idempotent && !(in_parts && upgrade);
+        let trailers = Trailers::of(record, &out.outfit.edits);
         let used = if in_parts {
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
             out.set_message(message, buf.take_out());
             used
         } else if route.wants_body {
             let in_chunks = out.outfit.edits.is_length_open() || matches!(body, Body::Chunked(_));
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), buf)?;
+            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
             out.set_framed(frame(&message, in_chunks), buf.take_out());
             used
         } else {
+            if let Body::Chunked(chunked) = &mut body {
+                chunked.drop_trailers();
+            }
             let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
             out.set_bytes(buf.take_out(), kept);
             used
         };
         record.count_in(head_len + used);
         let close = may_be_overlooked && !in_parts;
-        Ok(Ready { opened: Opened { route, towards, asked, idempotent, close, body, body_chain }, more_wanted })
+        let opened = Opened {
+            route,
+            towards,
+            asked,
+            idempotent,
+            close,
+            expects_continue,
+            body,
+            body_chain,
+            trailers,
+            accept: None,
+        };
+        Ok(Ready { opened, more_wanted })
     }
 }
 
@@ -460,11 +523,12 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     request.field("content-length").map(|_| *length)
 }
 
-/// Takes the part of the body that is in `buf`, with its trailers if they came, through its filters. Returns it with
-/// the number of bytes taken; `buf` keeps those after them.
+/// Takes the part of the body that is in `buf`, with those of its trailers that are `wanted`, through its filters.
+/// Returns it with the number of bytes taken; `buf` keeps those after them.
 fn take_message(
     body: &mut Body,
     chain: Option<&mut BodyChain>,
+    wanted: &Trailers,
     buf: &mut Buf,
 ) -> Result<(Box<Message>, usize), Stopped> {
     match body {
@@ -481,7 +545,7 @@ fn take_message(
     if let Body::Chunked(chunked) = body
         && let Some(lines) = chunked.take_trailers()
     {
-        trailers = Some(trailing(&lines)).filter(|table| !table.is_empty());
+        trailers = wanted.kept(&trailing(&lines));
     }
     let mut message = Message { content, trailers, whole, ..Message::default() };
     if let Some(chain) = chain {

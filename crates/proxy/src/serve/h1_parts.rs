@@ -67,8 +67,8 @@ impl<'h> H1Parts<'h> {
         };
         self.writer.borrow_mut().begin(framing, &self.h1.transport);
         // A final response before the end of its request, unless it is a success that may need the rest: the rest is
-        // not read.
-        let early = flow.body_due.get() && (status >= 300 || ends);
+        // not read. If the client need not send the rest, its next bytes could be either.
+        let early = flow.body_due.get() && (status >= 300 || ends || flow.awaits_continue.get());
         if early || matches!(framing, Framing::Close | Framing::Tunnel) || flow.is_ending() {
             self.keep_alive.set(false);
         }

@@ -13,6 +13,8 @@ use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::pipeline::response::{Own, own};
 use crate::pipeline::route::{self, Opened, Passage, Stop};
+use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
 use crate::serve::{paced, patience_for, until_gone};
@@ -26,6 +28,7 @@ use evenkeel_wire::grpc::{Status, TIMEOUT};
 use evenkeel_wire::h2::Malformed;
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::http1::request::is_bodiless;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::future::poll_fn;
@@ -119,7 +122,7 @@ pub async fn serve<D: Messages>(
     };
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that ignores the body of such a method would take it for the next request, so it has to close.
-    let overlooked = !ended && switch.is_none() && matches!(request.method, "GET" | "HEAD" | "DELETE" | "TRACE");
+    let overlooked = !ended && switch.is_none() && is_bodiless(request.method);
     let close = route.pool.connects_for_each() || overlooked;
     out.outfit.scheme = route.pool.scheme();
     if route.call_timeout.is_some() {
@@ -164,8 +167,12 @@ pub async fn serve<D: Messages>(
         asked: RequestContext { head: head_only, upgrade: switch.is_some() },
         idempotent: request.is_idempotent() && switch.is_none(),
         close,
+        // On a stream, a rest that is never sent is in nobody's way.
+        expects_continue: false,
         body,
         body_chain,
+        trailers: Trailers::of(&record, &out.outfit.edits),
+        accept: (switch.is_some() && !takes_messages).then(|| Accept::of(&key[KEY_AT..][..KEY_LEN])),
     };
     match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
         Ok(_) => record.phase.set(Phase::Done),
@@ -200,6 +207,9 @@ fn end_call<D: Messages>(record: &Record<'_>, down: &D, (status, reply): (Status
     down.send(Part::Trailers(trailers));
     down.send(Part::End);
 }
+
+/// Position of the key in its line.
+const KEY_AT: usize = "Sec-WebSocket-Key: ".len();
 
 /// A `Sec-WebSocket-Key` line (RFC 6455 section 4.1) for a client of HTTP/2, which sends none. The key need not be
 /// secret, only different for each request.

@@ -9,7 +9,6 @@ mod h1_parts;
 pub mod h2;
 pub mod message;
 mod open;
-mod websocket;
 
 use crate::body::downstream::Downstream;
 use crate::core::linger::LINGER;

@@ -20,6 +20,7 @@ use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, suit_http1, suit_http2};
 use evenkeel_wire::head::{Edits, Request, Table};
 use evenkeel_wire::http1::fields::Stated;
+use evenkeel_wire::http1::request::is_bodiless;
 use evenkeel_wire::http1::response::RequestContext;
 use evenkeel_wire::http1::{INTERIM_MAX, Reject};
 use evenkeel_wire::path::prefixed;
@@ -97,11 +98,13 @@ pub async fn run(
     }
     let length = message.content_len();
     let framing = if *has_body { Stated::Length(length as u64) } else { Stated::Nothing };
+    // An endpoint that ignores the body would take it for the next request, as for requests of clients.
+    let closes = pool.connects_for_each() || length > 0 && is_bodiless(head.method);
     let digits = if *has_body { length.to_string() } else { String::new() };
     let head = EndpointHead {
         head: HeadParts::decoded(&head, framing),
         added: [lines, b""],
-        connection: if pool.connects_for_each() { Connection::Closed } else { Connection::Kept },
+        connection: Connection::of(false, closes),
         scheme: pool.scheme(),
         length: &digits,
         wants_trailers: false,
@@ -111,7 +114,7 @@ pub async fn run(
     }
     let mut bytes = Vec::new();
     head.write(&mut bytes);
-    on_connection(terms, pool, ticket, (&bytes, message), (context, is_idempotent)).await
+    on_connection(terms, pool, ticket, (&bytes, message, closes), (context, is_idempotent)).await
 }
 
 /// Sends a request over HTTP/1.
@@ -119,7 +122,7 @@ async fn on_connection(
     terms: Terms<'_>,
     pool: &WorkerPool,
     mut ticket: InFlight<'_>,
-    (head, message): (&[u8], &Message),
+    (head, message, closes): (&[u8], &Message, bool),
     (context, is_idempotent): (RequestContext, bool),
 ) -> Result<Answer, Failed> {
     let Terms { core, timer, deadline, .. } = terms;
@@ -136,7 +139,7 @@ async fn on_connection(
                 Err(Some(_)) if is_reused => continue,
                 Err(error) => return Err(no_connection(pool, ticket, error)),
             };
-        let leniency = Leniency { tolerated: pool.plan().tolerate, is_reused };
+        let leniency = Leniency::of(&pool.plan(), is_reused);
         let up = H1Endpoint::new(&transport, core, context, leniency, false);
         let may_be_stray = is_reused && is_idempotent;
         let read = {
@@ -148,7 +151,7 @@ async fn on_connection(
             Err(fault) => return Err(failed(pool, ticket, fault)),
             Ok((read, is_sent)) => {
                 let kept = up.kept();
-                if kept.reusable && is_sent && read.answer.is_whole && !pool.connects_for_each() {
+                if kept.reusable && is_sent && read.answer.is_whole && !closes {
                     pool.keep_idle(&ticket.endpoint, transport, kept.secs, core.clock.now());
                 }
                 return Ok(read.end(pool, ticket, core));

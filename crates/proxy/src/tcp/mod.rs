@@ -27,7 +27,7 @@ use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::tls_hello::{self, Hello};
+use evenkeel_wire::tls_hello::{self, Hello, LEN_MAX, Unread};
 use lifetime::{SessionEnd, Silence};
 use record::Record;
 use std::future::poll_fn;
@@ -222,7 +222,7 @@ async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) ->
 async fn read_hello(
     client: &Client<'_>,
     down: &Down<'_>,
-    record: &Record<'_>,
+    record: &mut Record<'_>,
     held: Option<Buf>,
 ) -> Option<(Buf, Option<Hello>)> {
     down.timer.set(down.timer.tick_after(client.listener.limits().1.client_header));
@@ -231,7 +231,17 @@ async fn read_hello(
         match tls_hello::read(buf.filled()) {
             Ok(Some(hello)) => return Some((buf, Some(hello))),
             Ok(None) => {}
-            Err(_) => return Some((buf, None)),
+            Err(Unread::Malformed) => return Some((buf, None)),
+            Err(Unread::TooLong) => {
+                // It names a server, and nobody knows which one.
+                client.listener.stats.rejected[Rejected::HelloTooLong as usize].add(1);
+                record.blame(Cause::Proxy);
+                record.reason = Some(format!("the ClientHello is longer than {} KiB", LEN_MAX >> 10));
+                return None;
+            }
+        }
+        if buf.spare().is_empty() {
+            buf.grow(LEN_MAX);
         }
         let read = down.timer.limit(pin!(down.transport.read(&mut buf))).await;
         match read {

@@ -85,7 +85,7 @@ impl Wanted<'_> {
                 // This request is in HTTP/1 format and needs a connection of its own; later requests use the shared
                 // one.
                 self.pool.chose_h2.set(true);
-                endpoint.sessions.adopt(transport, &rules.plan.http2);
+                endpoint.sessions.adopt(transport, &rules.plan);
                 return Box::pin(self.connect(endpoint, bytes)).await;
             }
         }

@@ -6,17 +6,14 @@ use crate::body::framing::{Framing, Reader, Unread, Writer};
 use crate::body::part::{Gone, Part};
 use crate::body::upstream::{Head, Kept, Upstream};
 use crate::core::Core;
-use evenkeel_config::plan::{Tolerance, Tolerated};
-use evenkeel_net::buffer::{Buf, CAPACITY};
+use evenkeel_config::plan::{self, Tolerance, Tolerated};
+use evenkeel_net::buffer::Buf;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::http1::mend::{self, Mended};
 use evenkeel_wire::http1::response::RequestContext;
-use evenkeel_wire::http1::{Body, FIELDS_MAX, Limits, Reject, Response};
+use evenkeel_wire::http1::{Body, Limits, RESPONSE_FIELDS_MAX, Reject, Response};
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, ready};
-
-/// Limits on the head of a response: its size is that of a buffer, its number of fields that of the worker's table.
-pub const RESPONSE_LIMITS: Limits = Limits { head: CAPACITY, fields: FIELDS_MAX };
 
 /// A request on an HTTP/1 connection to an endpoint, which it has to itself.
 pub struct H1Endpoint<'t> {
@@ -33,15 +30,30 @@ pub struct H1Endpoint<'t> {
     kept: Cell<Kept>,
 }
 
-/// Deviations from HTTP/1 that are accepted of an endpoint.
+/// Limits on responses of an endpoint, and the deviations from HTTP/1 that are accepted of it.
 #[derive(Clone, Copy)]
 pub struct Leniency {
     pub tolerated: Tolerated,
     /// True if the connection has carried earlier requests.
     pub is_reused: bool,
+    /// Limits on the head of a response.
+    pub limits: Limits,
 }
 
 impl Leniency {
+    /// Returns what the plan of a pool accepts. `is_reused`: the connection has carried earlier requests.
+    pub fn of(plan: &plan::Pool, is_reused: bool) -> Leniency {
+        let limits = Limits { head: plan.limits.response_headers, fields: RESPONSE_FIELDS_MAX };
+        Leniency { tolerated: plan.tolerate, is_reused, limits }
+    }
+
+    /// Makes room for more of a head in `buf`, if it is full and the limit allows more.
+    pub fn make_room(self, buf: &mut Buf) {
+        if buf.spare().is_empty() {
+            buf.grow((2 * buf.len()).min(self.limits.head));
+        }
+    }
+
     /// Replaces a refused head in `buf` by one that can be parsed, if the pool tolerates the fault. Returns true if
     /// more of the head has to be read first.
     ///
@@ -49,7 +61,7 @@ impl Leniency {
     /// The head cannot be mended, or its fault is not tolerated.
     #[cold]
     pub fn mend(self, buf: &mut Buf, refused: Reject) -> Result<bool, Fault> {
-        match mend::mend(buf.filled(), refused, &RESPONSE_LIMITS, self.tolerated) {
+        match mend::mend(buf.filled(), refused, &self.limits, self.tolerated) {
             Ok(Mended::More) => Ok(true),
             Ok(Mended::Head(len, head)) if buf.replace_front(len, &head) => Ok(false),
             Ok(Mended::Head(..)) => Err(Fault::Response(Reject::HeadTooLarge)),
@@ -96,7 +108,7 @@ impl<'t> H1Endpoint<'t> {
     /// Takes a head off the front of the bytes read; `None` if it is incomplete.
     fn take_head(&self, reader: &mut Reader) -> Result<Option<Head>, Reject> {
         let mut room = self.core.room.borrow_mut();
-        let read = Response::read(reader.came.filled(), &mut room, self.asked, &RESPONSE_LIMITS)?;
+        let read = Response::read(reader.came.filled(), &mut room, self.asked, &self.leniency.limits)?;
         let Some(mut response) = read else { return Ok(None) };
         let (status, len, keep_alive) = (response.status, response.head_len(), response.keep_alive);
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
@@ -148,6 +160,7 @@ impl Upstream for H1Endpoint<'_> {
                 reader.came = buf;
                 n
             } else {
+                self.leniency.make_room(&mut reader.came);
                 ready!(self.transport.poll_read(cx, &mut reader.came)).unwrap_or_default()
             };
             match (n, self.has_spoken.replace(true)) {

@@ -15,15 +15,14 @@ use crate::core::idle_limit::IdleHolder;
 use crate::http2::session::Session;
 use crate::observe::stats::EndpointStats;
 use evenkeel_balance::{Clock, Instant};
-use evenkeel_config::plan::EndpointHttp2;
-use evenkeel_net::buffer::CAPACITY;
+use evenkeel_config::plan::{self, EndpointHttp2};
 use evenkeel_net::dial::{Remote, dial};
 use evenkeel_net::event_loop::{self, alarm};
 use evenkeel_net::tls::towards::Named;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::endpoint_head::EndpointHead;
 use evenkeel_wire::h2::{self, NoStream};
-use evenkeel_wire::http1::FIELDS_MAX;
+use evenkeel_wire::http1::RESPONSE_FIELDS_MAX;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -135,20 +134,21 @@ impl Sessions {
     }
 
     /// Adds a connection that was opened for HTTP/1 and whose endpoint chose HTTP/2.
-    pub fn adopt(self: &Rc<Sessions>, transport: Transport, settings: &EndpointHttp2) {
-        let session = Session::new(transport, self.engine(settings), Vec::new());
+    pub fn adopt(self: &Rc<Sessions>, transport: Transport, plan: &plan::Pool) {
+        let session = Session::new(transport, self.engine(plan), Vec::new());
         event_loop::spawn(self.clone().run(session));
     }
 
-    fn engine(&self, settings: &EndpointHttp2) -> h2::Connection {
+    fn engine(&self, plan: &plan::Pool) -> h2::Connection {
+        let settings = &plan.http2;
         let window = settings.stream_window as u32;
         let config = h2::Config {
             stream_window: window,
             // The sum of all streams' windows: a client that reads nothing must not stop the others.
             connection_window: window.saturating_mul(settings.streams).min(i32::MAX as u32),
             // The same limits as for the head of an HTTP/1 endpoint.
-            max_header_list: CAPACITY,
-            max_fields: FIELDS_MAX,
+            max_header_list: plan.limits.response_headers,
+            max_fields: RESPONSE_FIELDS_MAX,
             ..h2::Config::default()
         };
         h2::Connection::client(config, self.core.clock.now().0)
@@ -166,7 +166,7 @@ impl Sessions {
                 return Err(io::Error::other("it does not support HTTP/2: it did not select h2 in ALPN"));
             }
         }
-        let mut engine = self.engine(&way.rules.plan.http2);
+        let mut engine = self.engine(&way.rules.plan);
         // The first write fails if the endpoint is unreachable.
         let sent = transport.write_some(engine.output()).await?;
         engine.output().drain(..sent);

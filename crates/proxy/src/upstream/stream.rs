@@ -7,7 +7,8 @@ use crate::body::part::{Gone, Part};
 use crate::body::upstream::{Head, Upstream};
 use crate::http2::session::Lost;
 use crate::http2::stream::StreamHandle;
-use evenkeel_wire::h2::{self, ErrorCode, Malformed};
+use evenkeel_wire::h2::{self, ErrorCode, Malformed, Over};
+use evenkeel_wire::http1::Reject;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -66,7 +67,11 @@ impl EndpointStream {
                 Fault::Declined { is_running: self.is_running() }
             }
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken) => Fault::Broken,
+            Some(Lost::Broken) => match self.handle().broken().and_then(|why| why.over) {
+                Some(Over::Bytes) => Fault::Response(Reject::HeadTooLarge),
+                Some(Over::Fields) => Fault::Response(Reject::TooManyFields),
+                None => Fault::Broken,
+            },
             Some(Lost::Ended) | None if self.link.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
         }

@@ -40,6 +40,33 @@ fn a_response_is_stored_and_answers_later_requests() {
     assert_eq!(endpoint.seen().len(), 1);
 }
 
+/// The conditions of the first client are left out, so that there is a response to store. It got the whole body
+/// nevertheless.
+#[test]
+fn a_condition_that_holds_is_a_304_also_where_nothing_was_stored() {
+    let large = "x".repeat(200_000);
+    let endpoint = Endpoint::answering(move |request| match request.line().split(' ').nth(1) {
+        Some("/large") => with("200 OK", "Cache-Control: max-age=60\r\nETag: \"a\"\r\n", &large),
+        Some("/open") => {
+            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nTransfer-Encoding: chunked\r\n\r\n\
+            5\r\nhello\r\n0\r\n\r\n"
+                .to_vec()
+        }
+        _ => with("200 OK", "Cache-Control: max-age=60\r\nETag: \"a\"\r\n", "hello"),
+    });
+    let proxy = cached(endpoint.addr, "true");
+    let mut client = proxy.client();
+    for (path, len) in [("/a", 5), ("/large", 200_000), ("/open", 5)] {
+        let first = get(&mut client, path, "If-None-Match: \"b\", W/\"a\"\r\n");
+        assert_eq!(first, (304, "fwd=uri-miss; ttl=60; stored".into(), "".into()), "{path}");
+        let (status, how, body) = get(&mut client, path, "");
+        assert_eq!((status, &*how, body.len()), (200, "hit; ttl=60", len), "{path}: all of it is stored");
+    }
+    assert_eq!(get(&mut client, "/b", "If-None-Match: \"c\"\r\n").0, 200);
+    assert_eq!((endpoint.seen().len(), endpoint.accepted()), (4, 1), "the endpoint's connection is kept");
+    assert!(endpoint.seen().iter().all(|request| request.field("if-none-match").is_none()));
+}
+
 #[test]
 fn a_stale_response_is_validated_and_renewed() {
     let endpoint = Endpoint::answering(|request| match request.field("if-none-match") {

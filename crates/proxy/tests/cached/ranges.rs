@@ -188,7 +188,11 @@ fn conditions_that_compress_has_changed_do_not_reach_the_endpoint_from_a_miss() 
     let tag = client.send(ask("")).response().field("etag").expect("it has a tag").to_owned();
     assert_ne!(tag, "\"a\"", "that of the compressed response");
     purge(&proxy, &Purge { all: true, ..Purge::default() });
-    assert_eq!(client.send(ask(&format!("If-None-Match: {tag}\r\n"))).response().status(), 200);
+    assert_eq!(
+        client.send(ask(&format!("If-None-Match: {tag}\r\n"))).response().status(),
+        304,
+        "it holds for what came"
+    );
     assert_eq!(endpoint.seen()[1].field("if-none-match"), None);
     assert_eq!(client.send(ask(&format!("If-None-Match: {tag}\r\n"))).response().status(), 304);
 }

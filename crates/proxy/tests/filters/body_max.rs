@@ -15,7 +15,7 @@ const H2: &str = "protocol = 'h2'";
 fn before(endpoint: SocketAddr, pool: &str) -> Proxy {
     Proxy::start(&format!(
         "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n[[route]]\n\
-         pool = 'web'\nbody_max = '100kB'\n[[route]]\npool = 'web'\nmatch = {{ prefix = '/any' }}\nbody_max = 'off'\n\
+         pool = 'web'\nbody_max = '100kB'\nrequest_trailers = ['X-Sum']\n[[route]]\npool = 'web'\nmatch = {{ prefix = '/any' }}\nbody_max = 'off'\n\
          [pool.web]\noutlier = 'off'\nendpoints = ['{endpoint}']\n{pool}\n"
     ))
 }

@@ -82,10 +82,15 @@ impl Echoes {
     /// A proxy before each of the endpoints. `rest` is added to its configuration, with a pool `web`; in it, `$ENDPOINT`
     /// stands for the address of the endpoint, and `$PROTOCOL` for its protocol.
     pub fn proxies(&self, rest: &str) -> [(&'static str, Proxy); 2] {
+        self.proxies_with("", rest)
+    }
+
+    /// Like [`proxies`](Self::proxies), with more lines for the listener.
+    pub fn proxies_with(&self, listener: &str, rest: &str) -> [(&'static str, Proxy); 2] {
         let proxy = |addr: SocketAddr, protocol: &str| {
             let rest = rest.replace("$ENDPOINT", &addr.to_string()).replace("$PROTOCOL", protocol);
             Proxy::start(&format!(
-                "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n\
+                "[runtime]\nworkers = 1\n[listener.web]\nbind = ['$BIND']\nerrors = 'detailed'\nh2c = true\n{listener}\n\
                  [pool.web]\nendpoints = ['{addr}']\nprotocol = '{protocol}'\n{rest}"
             ))
         };

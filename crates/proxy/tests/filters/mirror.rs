@@ -159,6 +159,22 @@ async fn several_pools_get_copies_each_by_its_own_share_and_limits() {
     }
 }
 
+/// An endpoint that ignores the body of a GET would take it for the next request on its connection.
+#[test]
+fn a_copy_whose_body_may_be_overlooked_is_the_last_on_its_connection() {
+    let (web, copies) = (Endpoint::saying("original"), Endpoint::saying("copy"));
+    let proxy = Proxy::start(&config((web.addr, ""), (copies.addr, ""), ""));
+    let mut client = proxy.client();
+    for (n, method, connection) in [(1, "GET", Some("close")), (2, "DELETE", Some("close")), (3, "POST", None)] {
+        client.send(format!("{method} /old/x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"));
+        assert_eq!(client.response().body_text(), "original");
+        wait_until("the copy has come", || copies.seen().len() == n && sent(&proxy) == n as u64);
+        let copy = &copies.seen()[n - 1];
+        assert_eq!((copy.field("connection"), copy.body_text()), (connection, "hello".into()), "{}", copy.head);
+        assert_eq!(copies.accepted(), n, "{method}");
+    }
+}
+
 #[test]
 fn longer_bodies_are_not_copied_and_reach_the_endpoint() {
     let ((web, got), (shadow, seen)) = (h1(), h1());

@@ -11,6 +11,7 @@ mod body_max;
 mod cors;
 mod echo;
 mod forward_auth;
+mod forward_auth_client;
 mod guides;
 mod headers;
 mod hosts;
@@ -22,6 +23,7 @@ mod parts;
 mod replaced;
 mod rewrites;
 mod routing;
+mod trailers;
 
 use crate::support::endpoint::ok;
 use crate::support::h2_server::H2Server;

@@ -202,3 +202,89 @@ async fn links_and_cookies_of_endpoints_get_the_prefix_that_was_removed() {
         }
     }
 }
+
+const REFERENCES: &str = r#"
+[[route]]
+pool = "web"
+match = { prefix = "/shop" }
+strip_prefix = true
+restore_prefix = true
+[[route]]
+pool = "web"
+match = { prefix = "/merged" }
+strip_prefix = true
+strip_slashes = true
+[[route]]
+pool = "web"
+match = { prefix = "/strict" }
+strip_prefix = true
+"#;
+
+#[tokio::test]
+async fn every_reference_of_a_response_gets_the_prefix_and_that_of_a_request_loses_it() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(REFERENCES) {
+        for client in CLIENTS {
+            for (name, sent, wanted) in [
+                ("location", "/cart", "/shop/cart"),
+                ("location", "//a/cart", "//a/shop/cart"),
+                ("location", "//other/cart", "//other/cart"),
+                ("refresh", "5; url=/cart", "5; url=/shop/cart"),
+                ("link", "</a.css>; rel=preload, </b>", "</shop/a.css>; rel=preload, </shop/b>"),
+                ("link", "<https://other.test/a>", "<https://other.test/a>"),
+            ] {
+                let asked = [(&*format!("x-answer-{name}"), sent)];
+                let answer = ask(client, &proxy, "/shop/x", &asked).await;
+                assert_eq!(fields(&answer, name), [wanted], "{client}, {endpoint}: {sent}");
+            }
+            for (sent, wanted) in [
+                ("/shop/new", "/new"),
+                ("https://a/shop/new", "/new"),
+                ("https://other/shop/new", "https://other/shop/new"),
+                ("/elsewhere", "/elsewhere"),
+            ] {
+                let answer = ask(client, &proxy, "/shop/x", &[("destination", sent)]).await;
+                assert_eq!(got(&answer, "destination"), [wanted], "{client}, {endpoint}: {sent}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn slashes_behind_a_stripped_prefix_are_refused_or_merged() {
+    let echoes = Echoes::start();
+    for (endpoint, proxy) in echoes.proxies(REFERENCES) {
+        for client in CLIENTS {
+            for (path, status, target) in [
+                ("/strict//x", 400, None),
+                ("/merged//x", 200, Some("/x")),
+                ("/merged///x//y?a=//", 200, Some("/x//y?a=//")),
+                ("/merged//", 200, Some("/")),
+                ("/merged//..", 400, None),
+            ] {
+                let answer = ask(client, &proxy, path, &[]).await;
+                let at = format!("{client}, {endpoint}: {path}");
+                assert_eq!((answer.0, got(&answer, "target").first().copied()), (status, target), "{at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn links_of_early_hints_get_the_prefix() {
+    let endpoint = Endpoint::start(|conn| {
+        while conn.request_if_whole().is_some() {
+            conn.send("HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX-A: b\r\n\r\n");
+            conn.send(ok(""));
+        }
+    });
+    let config = REFERENCES.replace("strip_prefix = true\nrestore", "strip_prefix = true\ncompress = true\nrestore");
+    for routes in [REFERENCES, &config] {
+        let proxy = Proxy::with(&[endpoint.addr], "", "", routes);
+        let mut client = proxy.client();
+        client.send("GET /shop/x HTTP/1.1\r\nHost: a\r\n\r\n");
+        let head = client.head();
+        assert!(head.contains("Link: </shop/a.css>; rel=preload\r\n") && head.contains("X-A: b\r\n"), "{head}");
+        assert_eq!(client.response().status(), 200);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod beside;
 mod predicted;
+mod visible;
 
 use super::access::List;
 use super::echo::{Echoes, fields, got};

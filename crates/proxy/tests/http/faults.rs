@@ -184,8 +184,8 @@ fn a_response_that_ends_with_its_connection_is_cut_by_a_reset() {
 
 #[test]
 fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
-    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(300));
-    let large = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(40_000));
+    let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(1100));
+    let large = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(70_000));
     for (response, why) in [
         ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line ends with a bare LF"),
         ("HTTP/1.1 2000 OK\r\n\r\n", "the head is malformed"),
@@ -222,7 +222,9 @@ fn a_malformed_response_is_a_502_and_its_connection_is_not_used_again() {
         assert_eq!(client.send(GET).response().body_text(), "next", "the client's connection goes on");
         assert_eq!(endpoint.accepted(), 2);
         let kind = if why.contains("closed") { RESET } else { PROTOCOL };
-        assert_eq!(errors(&proxy, 0), only(kind, 1), "{response:.100}");
+        // Only a limit of this side is in the way.
+        let is_of_endpoint = response != many && response != large;
+        assert_eq!(errors(&proxy, 0), only(kind, u64::from(is_of_endpoint)), "{response:.100}");
     }
 }
 

@@ -170,7 +170,7 @@ fn bodies_with_a_length_pass_both_ways() {
 }
 
 #[test]
-fn chunks_pass_both_ways_as_they_came_with_trailers_and_without_extensions() {
+fn chunks_pass_both_ways_as_they_came_without_extensions_and_trailers_of_requests() {
     let endpoint = Endpoint::answering(|request| {
         assert!(!text(&request.wire).contains(';'), "no extension goes on");
         let mut response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
@@ -189,6 +189,7 @@ fn chunks_pass_both_ways_as_they_came_with_trailers_and_without_extensions() {
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"));
         let response = client.response();
         let want = chunks.replace(";a=\"b;c\";d", "").replace("1;", "1").replace("000;last", "000");
+        let want = want.replace("Etag: x\r\nDigest:\r\n", "");
         assert!(response.wire == want.as_bytes(), "{:.200}", text(&response.wire));
         assert_eq!(response.field("transfer-encoding"), Some("chunked"));
     }
@@ -289,7 +290,7 @@ fn refused_requests_get_their_status_and_a_close() {
         ),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx", 400, "a chunk is malformed"),
         ("\x16\x03\x01\x02\x00\x01\n", 400, "a line ends with a bare LF"),
-        (&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000)), 431, "the head is over the size limit"),
+        (&format!("GET /{} HTTP/1.1\r\n", "x".repeat(40_000)), 431, "the head is over the size limit"),
         (&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(101)), 431, "the head has too many fields"),
     ] {
         let mut client = proxy.client();

@@ -38,6 +38,48 @@ fn an_idle_connection_is_closed_after_its_time() {
     wait_until("it is counted", || proxy.endpoint(0, |e| e.idle.get()) == 0);
 }
 
+/// The response begins while the request may still be needed, so it announces that the connection stays open.
+#[test]
+fn a_success_that_ends_before_its_request_costs_the_client_no_later_request() {
+    let (go_on, may_go_on) = channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let endpoint = Endpoint::start(move |conn| {
+        if conn.head().starts_with("GET ") {
+            return conn.send(ok("next"));
+        }
+        conn.send("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncount");
+        may_go_on.lock().expect("no panic").recv_timeout(SOON).expect("the test continues");
+        conn.send("ed");
+    });
+    let proxy = Proxy::before(&[endpoint.addr]);
+    for size in [2, 100_000, 3_000_000] {
+        let mut client = proxy.client();
+        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\nx"));
+        let head = client.head();
+        assert!(!head.to_lowercase().contains("connection"), "{head}");
+        go_on.send(()).expect("the endpoint waits");
+        assert_eq!(client.bytes(7), b"counted");
+        let sending = client.send_aside([&vec![b'x'; size - 1][..], GET.as_bytes()].concat());
+        assert_eq!(client.response().body_text(), "next", "{size}");
+        sending.join().expect("no panic").expect("the proxy takes it");
+    }
+}
+
+/// A client that stalls within the rest of such a request has as long as for any body.
+#[test]
+fn the_rest_of_an_answered_request_has_its_time() {
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\ncounted\r\n");
+        conn.send("0\r\n\r\n");
+    });
+    let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_body = \"200ms\" }", "", "");
+    let mut client = proxy.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nx");
+    assert_eq!(client.response().body_text(), "counted");
+    client.ends();
+}
+
 #[test]
 fn as_many_connections_are_kept_as_are_allowed() {
     let (go_on, may_go_on) = channel();

@@ -3,7 +3,7 @@
 use super::{before, client};
 use crate::support::endpoint::{ok, status};
 use crate::support::h2_client::{DATA, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, block, get};
-use crate::support::{Endpoint, noise, text, wait_until};
+use crate::support::{Endpoint, Proxy, noise, text, wait_until};
 
 #[test]
 fn a_get_arrives_as_http_1_would_send_it_and_its_answer_comes_back() {
@@ -98,11 +98,12 @@ fn trailers_pass_both_ways() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-After\r\n\r\n2\r\nhi\r\n0\r\nX-After: yes\r\n\r\n"
             .to_vec()
     });
-    let proxy = before(&[endpoint.addr]);
+    let kept = "[defaults.route]\nrequest_trailers = ['X-Sum']";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", kept);
     let mut client = client(&proxy);
     client.head(1, &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")], false);
     client.send(&Frame::new(DATA, 0, 1, "body"));
-    client.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&[("x-sum", "7")])));
+    client.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&[("x-sum", "7"), ("x-other", "1")])));
     let answer = client.answer(1);
     assert_eq!((answer.status(), answer.body_text().as_str()), (200, "hi"));
     assert_eq!(answer.heads.last().expect("trailers"), &[("x-after".to_string(), "yes".to_string())]);
@@ -277,7 +278,7 @@ fn what_is_refused_for_its_head_is_logged_and_counted() {
     let log = crate::support::log::Log::new();
     // This endpoint gets the start of the body that ends too early.
     let endpoint = Endpoint::start(|conn| drop(conn.rest()));
-    let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true", "", &log.config());
+    let proxy = super::Proxy::with(&[endpoint.addr], "h2c = true\nlimits = { headers = \"16KiB\" }", "", &log.config());
     let mut client = client(&proxy);
     let many: Vec<String> = (0..101).map(|n| format!("x-{n}")).collect();
     let many: Vec<(&str, &str)> = get("/many").into_iter().chain(many.iter().map(|name| (&**name, "1"))).collect();
@@ -330,7 +331,8 @@ fn blanks_around_values_are_dropped_as_http_1_drops_them() {
         assert!(text(&request.wire).ends_with("x-sum: 7\n\n"), "{}", text(&request.wire));
         ok("hello")
     });
-    let proxy = before(&[endpoint.addr]);
+    let kept = "[defaults.route]\nrequest_trailers = ['X-Sum']";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "", kept);
     let mut client = client(&proxy);
     let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a"), ("x-a", " 1\t")];
     client.head(1, &head, false);

@@ -3,6 +3,8 @@
 use super::{before, client};
 use crate::support::h2_client::{DATA, END_STREAM, Frame, HEADERS, RST_STREAM, SETTINGS};
 use crate::support::{Endpoint, wait_until};
+use base64::Engine as _;
+use sha1::{Digest, Sha1};
 
 const ASK: [(&str, &str); 6] = [
     (":method", "CONNECT"),
@@ -12,6 +14,20 @@ const ASK: [(&str, &str); 6] = [
     (":authority", "a"),
     ("sec-websocket-version", "13"),
 ];
+
+/// Answer to the key of a head (RFC 6455 section 4.2.2).
+fn accept(head: &str) -> String {
+    let key = key(head).expect("a key");
+    let hash = Sha1::new().chain_update(key).chain_update("258EAFA5-E914-47DA-95CA-C5AB0DC85B11").finalize();
+    base64::engine::general_purpose::STANDARD.encode(hash)
+}
+
+fn switching(accept: &str) -> String {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    )
+}
 
 fn key(head: &str) -> Option<&str> {
     head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
@@ -26,10 +42,7 @@ fn bytes_pass_both_ways_until_both_sides_end() {
             assert!(head.lines().any(|l| l == line), "{line}: {head}");
         }
         assert!(key(&head).is_some_and(|key| key.len() == 24 && key.ends_with("==")), "{head}");
-        conn.send(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello",
-        );
+        conn.send(format!("{}hello", switching(&accept(&head))));
         assert_eq!(conn.bytes(5), b"world");
         conn.send("again");
         assert_eq!(conn.rest(), b"", "the client says that it has done");
@@ -63,11 +76,40 @@ fn an_endpoint_that_does_not_switch_answers_as_ever() {
     assert_eq!(client.answer(3).status(), 404);
 }
 
+/// To a client of HTTP/2 any 2xx is a tunnel, so a page in place of a switch was one.
+#[test]
+fn what_is_no_switch_is_no_tunnel() {
+    for (answer, why) in [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_string(),
+            "answered 200 instead of switching to WebSocket",
+        ),
+        ("HTTP/1.1 204 No Content\r\n\r\n".to_string(), "answered 204 instead of switching to WebSocket"),
+        (switching("x"), "switched to WebSocket without the right Sec-WebSocket-Accept"),
+        (switching("").replace("Sec-WebSocket-Accept: \r\n", ""), "without the right Sec-WebSocket-Accept"),
+    ] {
+        let sent = answer.clone();
+        let endpoint = Endpoint::start(move |conn| {
+            while conn.request_if_whole().is_some() {
+                conn.send(&sent);
+            }
+        });
+        let proxy = before(&[endpoint.addr]);
+        let mut client = client(&proxy);
+        client.head(1, &ASK, false);
+        let got = client.answer(1);
+        assert!(got.status() == 502 && got.body_text().contains(why), "{answer}: {}", got.body_text());
+        // Any client may ask for one where there is none.
+        let errors = proxy.endpoint(0, |stats| stats.errors.iter().map(|errors| errors.get()).sum::<u64>());
+        assert_eq!(errors, u64::from(answer.contains(" 101 ")), "{answer}");
+    }
+}
+
 #[test]
 fn a_reset_ends_both_sides() {
     let endpoint = Endpoint::start(|conn| {
-        conn.head();
-        conn.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+        let head = conn.head();
+        conn.send(switching(&accept(&head)));
         conn.rest();
     });
     let proxy = before(&[endpoint.addr]);
@@ -81,12 +123,12 @@ fn a_reset_ends_both_sides() {
 /// Each request gets another key, though nothing else differs.
 #[test]
 fn no_two_keys_are_alike() {
-    let endpoint = Endpoint::answering(|_| crate::support::endpoint::ok(""));
+    let endpoint = Endpoint::answering(|_| crate::support::endpoint::status("404 Not Found", ""));
     let proxy = before(&[endpoint.addr]);
     let mut client = client(&proxy);
     for n in 0..20 {
         client.head(2 * n + 1, &ASK, false);
-        assert_eq!(client.answer(2 * n + 1).status(), 200);
+        assert_eq!(client.answer(2 * n + 1).status(), 404);
     }
     let mut keys: Vec<String> =
         endpoint.seen().iter().filter_map(|m| m.field("sec-websocket-key").map(Into::into)).collect();

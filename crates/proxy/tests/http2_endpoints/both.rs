@@ -61,7 +61,8 @@ async fn bodies_and_trailers_pass_both_ways_byte_for_byte() {
             .reply(200, &[("content-type", "application/grpc")], &body, &[("grpc-status", "0"), ("x-sum", &sum)])
             .await;
     });
-    let proxy = before(&[endpoint.addr]);
+    let kept = "[defaults.route]\nrequest_trailers = ['X-Sum']";
+    let proxy = Proxy::with(&[endpoint.addr], "h2c = true", "protocol = 'h2'", kept);
     let client = connect(&proxy).await;
     for size in [0, 1, 20_000, 10_000_000] {
         let content = noise(size);

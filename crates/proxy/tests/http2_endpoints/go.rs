@@ -53,7 +53,8 @@ impl Drop for Go {
 #[test]
 fn requests_of_every_kind_get_on_with_net_http() {
     let Some(go) = Go::start() else { return };
-    let proxy = before(&[go.addr], "retry = { attempts = 0 }\noutlier = 'off'");
+    let pool = "retry = { attempts = 0 }\noutlier = 'off'\n[defaults.route]\nrequest_trailers = ['X-Sent']";
+    let proxy = before(&[go.addr], pool);
     let mut client = proxy.client();
     let answer = client.send("GET / HTTP/1.1\r\nHost: b\r\nX-Own: 1\r\n\r\n").response();
     assert_eq!(answer.body_text(), "HTTP/2.0 GET b 1");

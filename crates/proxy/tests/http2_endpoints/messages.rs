@@ -92,7 +92,7 @@ fn trailers_pass_both_ways_to_clients_that_take_them() {
         let sum = trailers.and_then(|map| Some(map.get("x-sum")?.to_str().ok()?.to_string())).unwrap_or_default();
         exchange.reply(200, &[], b"body", &[("x-back", &sum), ("content-type", "a/b")]).await;
     });
-    let proxy = before(&[endpoint.addr], "");
+    let proxy = before(&[endpoint.addr], "[defaults.route]\nrequest_trailers = ['X-Sum']");
     let mut client = proxy.client();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
     let body = "2\r\nhi\r\n0\r\nX-Sum: 3\r\n\r\n";
@@ -190,6 +190,63 @@ fn a_response_before_the_end_of_its_request_ends_that() {
     client.ends();
     assert_eq!(proxy.client().get("/").status(), 413);
     assert_eq!(endpoint.accepted(), 1, "the connection goes on");
+}
+
+/// Caches and counters answer an upload that they do not read. The client's next request found its connection closed,
+/// although the response had announced that it stays open.
+#[test]
+fn a_success_before_the_end_of_its_request_costs_the_client_no_later_request() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        // The rest of the request is dropped unread.
+        exchange.reply(200, &[], b"counted", &[]).await;
+    });
+    let proxy = before(&[endpoint.addr], "");
+    let mut client = proxy.client();
+    let content = noise(3_000_000);
+    for size in [2, 100_000, 3_000_000] {
+        let (first, rest) = content[..size].split_at(size / 2);
+        let chunk = |content: &[u8]| [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat();
+        let stated = (format!("Content-Length: {size}"), first.to_vec(), rest.to_vec());
+        let ends = [&chunk(rest)[..], b"0\r\nX-Sum: 1\r\n\r\n"].concat();
+        let chunked = ("Transfer-Encoding: chunked".to_string(), chunk(first), ends);
+        for (framing, first, rest) in [stated, chunked] {
+            let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+            client.send(head).send(first);
+            let answer = client.response();
+            assert_eq!((answer.status(), answer.body_text()), (200, "counted".into()), "{size} {framing}");
+            assert_eq!(answer.field("connection"), None, "{size} {framing}");
+            let sending = client.send_aside([&rest[..], b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
+            assert_eq!(client.response().body_text(), "counted", "{size} {framing}");
+            sending.join().expect("no panic").expect("the proxy takes it");
+        }
+    }
+    assert_eq!(endpoint.seen().len(), 12, "none of the rest was taken for a request");
+}
+
+/// After any other response than a 100, a client that waits for one need not send its body: the next bytes could be the
+/// body or a request.
+#[test]
+fn a_success_in_place_of_a_100_ends_the_connection() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        if exchange.path() == "/100" {
+            let head = http::Response::builder().status(100).body(()).expect("a good head");
+            exchange.respond.send_informational(head).expect("the stream is open");
+        }
+        exchange.reply(200, &[], b"counted", &[]).await;
+    });
+    let proxy = before(&[endpoint.addr], "");
+    let post =
+        |path: &str| format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    let mut client = proxy.client();
+    let answer = client.send(post("/")).response();
+    assert_eq!((answer.status(), answer.field("connection")), (200, Some("close")));
+    client.finish_sending();
+    client.ends();
+    let mut client = proxy.client();
+    client.send(post("/100"));
+    assert!(client.head().starts_with("HTTP/1.1 100 Continue\r\n"));
+    assert_eq!(client.response().field("connection"), None);
+    assert_eq!(client.send("hello").send(post("/")).response().field("connection"), Some("close"));
 }
 
 #[test]

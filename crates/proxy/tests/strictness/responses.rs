@@ -80,8 +80,8 @@ const HEADS: &[Row] = &[
     row("9110 7.6.1", Get, ok!("Connection: {x,*33}\r\nContent-Length: 0\r\n\r\n"), Closes, Refuses(Nominated), "as in requests"),
     row("9112 9.3", Get, ok!("Connection: close\r\nContent-Length: 0\r\n\r\n"), Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "what the endpoint says of its connection is not for the client"),
     row("9112 9.3", Get, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", Keeps, PassesLast(ok!("Content-Length: 0\r\n\r\n")), "HTTP/1.0 closes"),
-    row("6585 5", Get, ok!("A: {x*40000}\r\n\r\n"), Closes, Refuses(HeadTooLarge), "a head fits a buffer of 32 KiB"),
-    row("6585 5", Get, ok!("{A: b\r\n*257}\r\n"), Closes, Refuses(TooManyFields), "and has 256 fields at most"),
+    row("6585 5", Get, ok!("A: {x*70000}\r\n\r\n"), Closes, Refuses(HeadTooLarge), "a head fits `limits.response_headers` of the pool"),
+    row("6585 5", Get, ok!("{A: b\r\n*1025}\r\n"), Closes, Refuses(TooManyFields), "and has 1,024 fields at most"),
 ];
 
 const BODIES: &[Row] = &[

@@ -1,10 +1,11 @@
 //! TLS passed through and routed by its ClientHello, with clients and servers of OpenSSL and curl.
 
 use crate::support::certificate::Certificate;
-use crate::support::{Endpoint, Proxy, SOON, listening, own_addr, tool};
+use crate::support::{Endpoint, Proxy, SOON, listening, own_addr, tool, wait_until};
 use evenkeel_peers::installed;
+use evenkeel_proxy::stats::Rejected;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -119,6 +120,51 @@ fn curl_verifies_the_server_at_the_other_end() {
     // Closed, as there is neither a route nor a default pool.
     assert!(!at("elsewhere.example.com").status.success());
     assert_eq!(proxy.listener(|l| l.rejected[3].get()), 1);
+}
+
+/// A ClientHello with this many bytes of padding, for `db.example.com`.
+fn hello(padding: usize) -> Vec<u8> {
+    let len16 = |n: usize| (n as u16).to_be_bytes();
+    let name = b"db.example.com";
+    let names = [&len16(name.len() + 3)[..], &[0], &len16(name.len()), name].concat();
+    let mut extensions = Vec::new();
+    for piece in vec![0; padding].chunks(30_000) {
+        extensions.extend([&[0xfa, 0xfa][..], &len16(piece.len()), piece].concat());
+    }
+    extensions.extend([&[0, 0][..], &len16(names.len()), &names].concat());
+    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &len16(extensions.len()), &extensions].concat();
+    let message = [&[1][..], &(body.len() as u32).to_be_bytes()[1..], &body].concat();
+    message.chunks(1 << 14).flat_map(|piece| [&[22, 3, 1][..], &len16(piece.len()), piece].concat()).collect()
+}
+
+/// It went to the listener's own pool, whatever server it named.
+#[test]
+fn a_long_client_hello_gets_to_the_server_that_it_names_and_one_that_is_too_long_is_closed() {
+    let named = Endpoint::start(|conn| {
+        let came = conn.rest();
+        conn.send(came.len().to_string());
+    });
+    let own = Endpoint::start(|_| {});
+    let pools = [("own", own.addr), ("db", named.addr)];
+    let proxy = passing(true, &pools, &[("host = [\"db.example.com\"]", "db")]);
+    for padding in [0, 20_000, 40_000, 64_900] {
+        let bytes = hello(padding);
+        let mut client = TcpStream::connect(proxy.addr()).unwrap();
+        client.set_read_timeout(Some(SOON)).unwrap();
+        client.write_all(&bytes).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut back = Vec::new();
+        client.read_to_end(&mut back).unwrap();
+        assert_eq!(String::from_utf8_lossy(&back), bytes.len().to_string(), "{padding}");
+    }
+    let mut client = TcpStream::connect(proxy.addr()).unwrap();
+    client.set_read_timeout(Some(SOON)).unwrap();
+    // Claims more than it sends, which is enough to know.
+    client.write_all(&[22, 3, 1, 0x40, 0, 1, 1, 0, 1]).unwrap();
+    let closed = client.read(&mut [0]);
+    assert!(closed.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |n| *n == 0), "{closed:?}");
+    wait_until("it is counted", || proxy.listener(|l| l.rejected[Rejected::HelloTooLong as usize].get()) == 1);
+    assert_eq!(own.accepted(), 0);
 }
 
 #[test]

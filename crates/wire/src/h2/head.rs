@@ -42,6 +42,8 @@ pub struct Malformed {
     why: &'static str,
     /// Name of the field that breaks it, if it is a field.
     field: Option<Box<str>>,
+    /// Limit that the head is over, if that is the rule.
+    pub over: Option<Over>,
 }
 
 /// Most bytes of a field's name that are shown.
@@ -50,22 +52,23 @@ const NAME_SHOWN: usize = 64;
 impl Malformed {
     fn of_field(name: &[u8], why: &'static str) -> Malformed {
         let field = name[..name.len().min(NAME_SHOWN)].escape_ascii().to_string();
-        Malformed { why, field: Some(field.into()) }
+        Malformed { why, field: Some(field.into()), over: None }
     }
 }
 
 impl From<&'static str> for Malformed {
     fn from(why: &'static str) -> Malformed {
-        Malformed { why, field: None }
+        Malformed { why, field: None, over: None }
     }
 }
 
 impl From<Over> for Malformed {
     fn from(over: Over) -> Malformed {
-        match over {
-            Over::Bytes => "the head is over the size limit".into(),
-            Over::Fields => "the head has too many fields".into(),
-        }
+        let why = match over {
+            Over::Bytes => "the head is over the size limit",
+            Over::Fields => "the head has too many fields",
+        };
+        Malformed { why, field: None, over: Some(over) }
     }
 }
 

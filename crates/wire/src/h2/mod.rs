@@ -25,6 +25,7 @@ pub use connection::{Config, Connection, ConnectionError, NoStream};
 pub use event::{Event, Received};
 pub use flood::Flood;
 pub use head::{Head, Malformed, Refused};
+pub use hpack::Over;
 pub use protocol::{ErrorCode, MAX, PREFACE, StreamId};
 
 #[cfg(test)]

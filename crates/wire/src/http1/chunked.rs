@@ -5,7 +5,7 @@
 //! disagree about where a chunk begins.
 
 use super::Reject;
-use super::kind::{Kind, kind};
+use super::kind::{Kind, NAME_MAX, kind};
 
 /// Most bytes of chunk extensions in one body. Only attackers send many, to make a server read without end.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
@@ -27,8 +27,9 @@ const NOT_IN_TRAILERS: [&[u8]; 8] = [
     b"content-type",
     b"content-range",
 ];
-/// Bytes of a trailer's name that are kept. Longer than any name looked for.
-const NAME_KEPT: usize = 20;
+/// Bytes of a trailer's name that are kept. Longer than any name looked for, so that the beginning of a longer one is
+/// none of them.
+const NAME_KEPT: usize = NAME_MAX + 1;
 
 /// State of one chunked body. Boxed, as bodies are moved around and most of them are not chunked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,8 @@ struct Decoder {
     held: Option<Vec<u8>>,
     /// True if white space may follow the size of a chunk.
     pads: bool,
+    /// True if trailers are not forwarded.
+    drops: bool,
 }
 
 /// The bytes of a body that are kept.
@@ -88,6 +91,13 @@ enum State {
     Done,
 }
 
+impl State {
+    /// True within the line of a trailer.
+    fn is_trailer(self) -> bool {
+        matches!(self, State::TrailerName | State::TrailerValue | State::TrailerLf)
+    }
+}
+
 /// True if a trailer field of this name may be forwarded: one that changes neither the sender's identity nor the
 /// meaning of the content.
 pub fn may_trail(name: &[u8]) -> bool {
@@ -109,6 +119,11 @@ impl Chunked {
     /// Holds trailers back for [`take_trailers`](Self::take_trailers).
     pub fn hold_trailers(&mut self) {
         self.0.held.get_or_insert_default();
+    }
+
+    /// Drops trailers instead of forwarding them. They must be well-formed nevertheless.
+    pub fn drop_trailers(&mut self) {
+        self.0.drops = true;
     }
 
     /// Takes the trailers of a complete body, with the empty line after them. `None` if they were not held, or taken
@@ -143,9 +158,12 @@ impl Decoder {
             } else {
                 let held = self.held.as_mut().filter(|_| self.state >= State::TrailerStart);
                 let is_held = held.map(|held| held.push(bytes[used])).is_some();
+                let was_trailer = self.state.is_trailer();
                 self.byte(bytes[used])?;
                 used += 1;
-                keep == Keep::Framed && !matches!(self.state, State::Padding | State::Extension) && !is_held
+                let is_dropped = self.drops && (was_trailer || self.state.is_trailer());
+                let is_forwarded = !matches!(self.state, State::Padding | State::Extension) && !is_held && !is_dropped;
+                keep == Keep::Framed && is_forwarded
             };
             if keeps {
                 if kept < from {
@@ -197,7 +215,7 @@ impl Decoder {
     fn trailer(&mut self, b: u8) -> Result<(), Reject> {
         self.trailers += 1;
         if self.trailers > TRAILERS_MAX {
-            return Err(Reject::Trailer);
+            return Err(Reject::TrailersTooLarge);
         }
         self.state = match (self.state, b) {
             (State::TrailerName, b':') => {
@@ -283,6 +301,43 @@ mod tests {
         body.advance(&mut wire.to_vec(), Keep::Framed).expect("it is good");
         let trailers = body.take_trailers().expect("it is done");
         assert_eq!(trailers, b"Etag: 1\r\nEndpoint-Load-Metrics: TEXT eps=1\r\n\r\n");
+    }
+
+    #[test]
+    fn trailers_that_are_dropped_leave_a_whole_body_however_it_was_split() {
+        let wire = b"5\r\nhello\r\n0;x\r\nEtag: 1\r\nX-Sum:\r\n\r\nGET";
+        for (at, keep) in (0..wire.len()).flat_map(|at| [(at, Keep::Framed), (at, Keep::Content)]) {
+            let (mut body, mut kept) = (Chunked::default(), Vec::new());
+            body.drop_trailers();
+            for part in [&wire[..at], &wire[at..]] {
+                let mut bytes = part.to_vec();
+                let taken = body.advance(&mut bytes, keep).expect("it is good");
+                kept.extend_from_slice(&bytes[..taken.kept]);
+            }
+            let want: &[u8] = if keep == Keep::Framed { b"5\r\nhello\r\n0\r\n\r\n" } else { b"hello" };
+            assert!(body.is_done() && kept == want, "{at}: {}", kept.escape_ascii());
+        }
+        let mut body = Chunked::default();
+        body.drop_trailers();
+        assert_eq!(body.advance(&mut b"0\r\na: \x00\r\n\r\n".to_vec(), Keep::Framed), Err(Reject::Trailer));
+    }
+
+    /// Names of 21, 22 and 25 bytes passed, as only 20 were kept.
+    #[test]
+    fn every_name_of_a_proxy_is_refused_and_none_for_its_beginning() {
+        for name in [
+            "X-Client-Cert-Issuer",
+            "X-Client-Cert-Subject",
+            "X-Client-Cert-Verified",
+            "X-Client-Cert-Fingerprint",
+            "x_client-cert_fingerprint",
+            "Client-Cert-Chain",
+        ] {
+            let wire = |name: &str| format!("0\r\n{name}: x\r\n\r\n");
+            assert_eq!(decode(wire(name).as_bytes()), Err(Reject::Trailer), "{name}");
+            assert!(decode(wire(&format!("{name}-x")).as_bytes()).is_ok(), "{name}-x");
+            assert!(!may_trail(name.as_bytes()) && may_trail(format!("{name}-x").as_bytes()), "{name}");
+        }
     }
 
     #[test]

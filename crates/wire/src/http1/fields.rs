@@ -95,6 +95,11 @@ pub fn names_http2(upgrade: &[u8]) -> bool {
     list(upgrade).any(|protocol| protocol.to_ascii_lowercase().starts_with(b"h2"))
 }
 
+/// True if an `Upgrade` names WebSocket.
+pub fn names_websocket(upgrade: &[u8]) -> bool {
+    list(upgrade).any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
 /// Framing stated by `Content-Length` and `Transfer-Encoding` fields. Anything ambiguous is refused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing {

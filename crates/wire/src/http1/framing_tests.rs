@@ -2,6 +2,7 @@
 
 use super::tests::{forwarded, get_with, goes_on, read, refusal};
 use super::*;
+use crate::endpoint_head::Connection;
 use crate::http1::chunked::Chunked;
 
 /// RFC 9112 section 6.3.
@@ -122,4 +123,26 @@ fn content_that_means_nothing_to_a_method_may_be_overlooked() {
         assert!(!overlooked(method, "Content-Length: 0") && !overlooked(method, "A: b"), "{method}");
     }
     assert!(!overlooked("POST", "Content-Length: 5") && !overlooked("OPTIONS", "Content-Length: 5"));
+}
+
+/// uvicorn with httptools reads no body of such a request, and answered the next one with the body's response.
+#[test]
+fn a_body_before_a_switch_may_be_overlooked() {
+    let forwarded = |line: &str| {
+        let message = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\n{line}\r\n\r\n");
+        read(message.as_bytes(), |r| (r.body_may_be_overlooked(), super::tests::written(r, "", Connection::Kept)))
+            .unwrap()
+    };
+    for (line, overlooked, end) in [
+        ("Upgrade: tcp\r\nContent-Length: 5", true, "Connection: upgrade, close\r\n\r\n"),
+        ("Upgrade: tcp\r\nTransfer-Encoding: chunked", true, "Connection: upgrade, close\r\n\r\n"),
+        ("Upgrade: tcp\r\nContent-Length: 0", false, "Connection: upgrade\r\n\r\n"),
+        ("Upgrade: tcp", false, "Connection: upgrade\r\n\r\n"),
+        ("Upgrade: websocket\r\nContent-Length: 5", false, "Content-Length: 5\r\n\r\n"),
+        ("Upgrade: h2c\r\nContent-Length: 5", false, "Content-Length: 5\r\n\r\n"),
+    ] {
+        let (is_overlooked, head) = forwarded(line);
+        assert_eq!(is_overlooked, overlooked, "{line}");
+        assert!(head.ends_with(end), "{head}");
+    }
 }

@@ -25,6 +25,9 @@ pub enum Kind {
     Lookalike,
 }
 
+/// Length of the longest name with a meaning.
+pub const NAME_MAX: usize = 25;
+
 /// Classifies a field by its name. Length and first letter leave a single name to compare with, and none for most
 /// fields.
 pub fn kind(name: &[u8]) -> Kind {
@@ -82,6 +85,7 @@ mod tests {
         let kind = |name: &str| kind(name.as_bytes());
         for name in names.split_whitespace() {
             assert_ne!(kind(name), Kind::Other, "{name}");
+            assert!(name.len() <= NAME_MAX, "{name}");
             assert_eq!(kind(&name.to_ascii_uppercase()), kind(name), "{name}");
             let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
             assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");

@@ -3,8 +3,11 @@
 use super::reject::Reject;
 use memchr::memchr_iter;
 
-/// Most header fields of a head, whatever limit is configured.
+/// Most header fields of a request's head, whatever limit is configured.
 pub const FIELDS_MAX: usize = 256;
+
+/// Most header fields of a response's head. Applications set a cookie or a link for each of many things.
+pub const RESPONSE_FIELDS_MAX: usize = 1024;
 
 /// Most interim responses (1xx) to one request: an endpoint that sends them forever must not hold a connection.
 pub const INTERIM_MAX: u32 = 16;
@@ -14,7 +17,7 @@ pub const INTERIM_MAX: u32 = 16;
 pub struct Limits {
     /// Bytes of a head, its final empty line included.
     pub head: usize,
-    /// Number of header fields, at most [`FIELDS_MAX`].
+    /// Number of header fields.
     pub fields: usize,
 }
 

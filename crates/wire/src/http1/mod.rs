@@ -21,7 +21,7 @@ mod version;
 
 pub use crate::head::Room;
 pub use body::Body;
-pub use limits::{FIELDS_MAX, INTERIM_MAX, Limits, has_head, head_len, leading_empty_lines};
+pub use limits::{FIELDS_MAX, INTERIM_MAX, Limits, RESPONSE_FIELDS_MAX, has_head, head_len, leading_empty_lines};
 pub use reject::Reject;
 pub use request::Request;
 pub use response::Response;

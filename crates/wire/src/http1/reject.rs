@@ -55,6 +55,7 @@ rejects! {
     ChunkPadding 400 "white space after the chunk size",
     Chunk 400 "a chunk is malformed",
     Trailer 400 "a trailer field is malformed or not allowed there",
+    TrailersTooLarge 431 "the trailers are over 16 KiB",
     SwitchNotAsked 400 "a 101 that the client did not request",
     InterimTooMany 400 "more than 16 interim responses (1xx) before the final one",
 }

@@ -20,6 +20,8 @@ pub struct Request<'h, 'b> {
     pub keep_alive: bool,
     /// True if the client asks to switch to another protocol.
     pub upgrade: bool,
+    /// True if the client may wait for a 100 before it sends the body (`Expect: 100-continue`).
+    pub expects_continue: bool,
     /// True if a `CDN-Loop` lists proxies that the request has passed.
     pub has_passed_proxies: bool,
     /// Framing of the body after the head.
@@ -90,6 +92,7 @@ impl<'h, 'b> Request<'h, 'b> {
         };
         let stated = framing.stated(version)?;
         let has_body = !matches!(stated, Stated::Nothing | Stated::Length(0));
+        let expects_continue = expect.is_some() && has_body;
         if let Some(expect) = expect
             && !has_body
         {
@@ -101,9 +104,11 @@ impl<'h, 'b> Request<'h, 'b> {
             && options.upgrade
             && version == Version::V11
         {
-            // An endpoint that ignores the body would take it for the first bytes of the tunnel.
-            let may_switch = !has_body || !is_bodiless(method);
-            switches = !fields::names_http2(field.value(head)) && may_switch;
+            // An endpoint that ignores the body would take it for the first bytes of the tunnel. A WebSocket never
+            // follows one (RFC 6455 section 4.1), and a server may ignore any upgrade (RFC 9110 section 7.8).
+            let value = field.value(head);
+            let may_switch = !has_body || !(is_bodiless(method) || fields::names_websocket(value));
+            switches = !fields::names_http2(value) && may_switch;
             field.dropped = !switches;
         }
         if options.nominated > 0 {
@@ -119,6 +124,7 @@ impl<'h, 'b> Request<'h, 'b> {
             version,
             keep_alive: options.keep(version),
             upgrade: switches,
+            expects_continue,
             has_passed_proxies,
             body: stated.body(Body::EMPTY),
             head_len: before + head.len(),
@@ -129,10 +135,10 @@ impl<'h, 'b> Request<'h, 'b> {
     }
 
     /// True if there is a body although content has no meaning for the method (RFC 9110 sections 9.3.1, 9.3.2, 9.3.5,
-    /// 9.3.8). An endpoint that does not even read it takes it for the next request, unless its connection carries no
-    /// other.
+    /// 9.3.8), or before a switch of protocols, which some parsers expect right behind the head. An endpoint that does
+    /// not even read it takes it for the next request, unless its connection carries no other.
     pub fn body_may_be_overlooked(&self) -> bool {
-        self.has_body && is_bodiless(self.method)
+        self.has_body && (self.upgrade || is_bodiless(self.method))
     }
 
     /// Returns the form of the head for an endpoint that speaks HTTP/1, too.
@@ -145,8 +151,8 @@ impl<'h, 'b> Request<'h, 'b> {
     }
 }
 
-/// True if content has no meaning for the method.
-fn is_bodiless(method: &str) -> bool {
+/// True if content has no meaning for the method, so that an endpoint may not even read it.
+pub fn is_bodiless(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "TRACE")
 }
 

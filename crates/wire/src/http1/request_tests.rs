@@ -36,7 +36,7 @@ pub(super) fn written(request: &Request<'_, '_>, lines: &str, connection: Connec
     if request.host.is_empty() {
         edits.set_host(b"web");
     }
-    let connection = if request.upgrade { Connection::Upgraded } else { connection };
+    let connection = if request.upgrade { Connection::of(true, request.body_may_be_overlooked()) } else { connection };
     let head = HeadParts::of(request).edited(&edits, [b"", b""]);
     let added = [&b""[..], edits.added()];
     let mut out = Vec::new();
@@ -484,6 +484,10 @@ fn a_switch_of_protocols_is_passed_on_if_it_is_whole() {
     let behind_body = "Connection: upgrade\r\nUpgrade: tcp\r\nContent-Length: 5";
     let post = [b"POST", &get_with(behind_body)[3..]].concat();
     assert!(read(&post, |r| r.upgrade).unwrap(), "the body goes first");
+    for protocol in ["websocket", "tcp, WebSocket"] {
+        let post = String::from_utf8(post.clone()).expect("text").replace("tcp", protocol);
+        assert!(!read(post.as_bytes(), |r| r.upgrade).unwrap(), "{protocol}: never behind a body");
+    }
     assert_eq!(read(b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", |r| r.upgrade), Ok(false));
     // Of two fields, the one that is not HTTP/2 is forwarded.
     goes_on(

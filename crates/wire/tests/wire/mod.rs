@@ -19,7 +19,7 @@ pub fn written(request: &Request<'_, '_>) -> Vec<u8> {
     if request.host.is_empty() {
         edits.set_host(HOST);
     }
-    let connection = if request.upgrade { endpoint_head::Connection::Upgraded } else { Default::default() };
+    let connection = endpoint_head::Connection::of(request.upgrade, request.body_may_be_overlooked());
     let head = HeadParts::of(request).edited(&edits, [b"", b""]);
     let mut out = Vec::new();
     EndpointHead { head, added: [b"", b""], connection, scheme: "http", length: "", wants_trailers: false }

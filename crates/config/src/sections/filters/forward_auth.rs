@@ -65,6 +65,16 @@ table! {
                 has none, and also if they are spelled with `_` for `-`.",
             why: "",
         };
+        /// Fields of a 2xx answer that are set on the response.
+        client_headers: Vec<Arc<str>> = Key {
+            name: "client_headers",
+            kind: Kind::List(&Kind::Text(Form::FieldName)),
+            absent: Absent::Means("none"),
+            help: "Fields of a 2xx answer that the client gets with its response, stored responses included: \
+                `[\"Set-Cookie\"]`, for a service that renews sessions. They replace those of the endpoint, except \
+                `Set-Cookie`, which is added.",
+            why: "",
+        };
         /// Longest wait for the whole answer.
         timeout: Duration = Key {
             name: "timeout",
@@ -85,7 +95,7 @@ table! {
     }
 }
 
-/// Reports fields that evenkeel writes itself, to the service or to endpoints.
+/// Reports fields that evenkeel writes itself, to the service or to endpoints, and cookies for endpoints.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let auth = route.section("forward_auth");
     for (list, written, whose) in
@@ -93,6 +103,12 @@ pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     {
         for (name, span) in auth.texts(list) {
             let plain = name.replace('_', "-").to_ascii_lowercase();
+            if list == "copy_headers" && plain == "set-cookie" {
+                findings
+                    .add(Code::Contradiction, span, "\"copy_headers\" is for endpoints, and clients keep cookies")
+                    .help("write client_headers = [\"Set-Cookie\"]");
+                continue;
+            }
             if written.contains(&&*plain) {
                 findings
                     .add(Code::Contradiction, span, format!("evenkeel sends \"{name}\" itself, never that of {whose}"))

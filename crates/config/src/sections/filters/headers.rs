@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Template, Variable};
 use crate::table::{Absent, Key, Kind, Section, table};
+use evenkeel_wire::http1::chunked::may_trail;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -111,6 +112,16 @@ pub(in crate::sections) const REQUEST_HEADERS: Key = Key {
     why: "",
 };
 
+/// The key `request_trailers` of routes.
+pub(in crate::sections) const REQUEST_TRAILERS: Key = Key {
+    name: "request_trailers",
+    kind: Kind::List(&Kind::Text(Form::FieldName)),
+    absent: Absent::Means("none"),
+    help: "Trailers of requests that endpoints get: `[\"X-Checksum\"]`. Others are dropped; those of gRPC calls are \
+        forwarded.",
+    why: "No filter looks at trailers, and some servers merge them into the fields of the head.",
+};
+
 /// The key `response_headers` of routes.
 pub(in crate::sections) const RESPONSE_HEADERS: Key = Key {
     name: "response_headers",
@@ -144,6 +155,36 @@ pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings
             findings
                 .add(Code::BadTemplate, span, format!("a pool has no path, and so no parameter \"{name}\""))
                 .help("set the field in the route whose path has it");
+        }
+    }
+}
+
+/// Reports trailers that no request may have, and those that a filter would have set or removed as fields.
+pub(in crate::sections) fn check_trailers(route: &Section, findings: &mut Findings) {
+    let headers = route.section("request_headers");
+    let is_removed = |name: &str| {
+        headers.texts("remove").iter().any(|(pattern, _)| match pattern.strip_suffix('*') {
+            Some(start) => name.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)),
+            None => name.eq_ignore_ascii_case(pattern),
+        })
+    };
+    let is_written = |name: &str| {
+        let keys = ["rename", "set", "add"].iter().flat_map(|key| headers.map(key).iter());
+        keys.flat_map(|keyed| [Some(&*keyed.key), keyed.value.text()])
+            .flatten()
+            .any(|key| key.eq_ignore_ascii_case(name))
+    };
+    let is_copied = |name: &str| {
+        route.section("forward_auth").texts("copy_headers").iter().any(|(copied, _)| copied.eq_ignore_ascii_case(name))
+    };
+    for (name, span) in route.texts("request_trailers") {
+        if !may_trail(name.as_bytes()) {
+            let message = format!("\"{name}\" cannot be a trailer: it steers the message, or says who sent it");
+            findings.add(Code::Contradiction, span, message).help("leave it out of \"request_trailers\"");
+        } else if is_removed(&name) || is_written(&name) || is_copied(&name) {
+            let message =
+                format!("a client could send \"{name}\" as a trailer past the filter that sets or removes it");
+            findings.add(Code::Contradiction, span, message).help("leave it out of \"request_trailers\"");
         }
     }
 }

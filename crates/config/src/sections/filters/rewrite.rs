@@ -47,13 +47,24 @@ pub(in crate::sections) const STRIP_PREFIX: Key = Key {
     why: "Most applications serve the paths that clients ask for.",
 };
 
+/// The key `strip_slashes` of routes.
+pub(in crate::sections) const STRIP_SLASHES: Key = Key {
+    name: "strip_slashes",
+    kind: Kind::Bool,
+    absent: Absent::Default("false"),
+    help: "Where `strip_prefix` or `rewrite` makes a path that begins with several slashes, removes all of them but one: \
+        with `match = { prefix = \"/api\" }`, `/api//x` becomes `/x`. Otherwise such a request is answered 400.",
+    why: "Some readers take what follows two slashes for a host, and a path of one slash less may be another resource.",
+};
+
 /// The key `restore_prefix` of routes.
 pub(in crate::sections) const RESTORE_PREFIX: Key = Key {
     name: "restore_prefix",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location` and the \
-        path of cookies that endpoints send: `Location: /x` becomes `/api/x`. What begins with the client's prefix already, \
+    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location`, \
+        `Refresh`, `Link` and the path of cookies that endpoints send: `Location: /x` becomes `/api/x`. Removes it from \
+        `Destination`, which clients of WebDAV send. What begins with the client's prefix already, \
         or names another host, stays.",
     why: "An application that knows of its prefix, from `X-Forwarded-Prefix`, makes the right links itself.",
 };
@@ -93,6 +104,15 @@ pub(in crate::sections) fn check(route: &Section, paths: &[PathPattern], finding
         findings
             .add(Code::Contradiction, strips.span, "\"strip_prefix\" needs a prefix, and the route matches none")
             .help("write match = { prefix = \"/api\" }");
+    }
+    if let Some(slashes) = route.set("strip_slashes").filter(|_| route.flag("strip_slashes"))
+        && strips.is_none()
+        && rewrite.is_none()
+    {
+        let message = "\"strip_slashes\" has no effect: the route changes no path";
+        findings
+            .add(Code::Contradiction, slashes.span, message)
+            .help("write strip_prefix = true or rewrite = { prefix = \"/v2\" }, or remove this key");
     }
     let replaces = rewrite.as_ref().and_then(|rewrite| rewrite.set("prefix")?.template());
     if let Some(restores) = route.set("restore_prefix").filter(|_| route.flag("restore_prefix")) {

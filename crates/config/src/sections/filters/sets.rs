@@ -9,7 +9,7 @@ use super::compress::COMPRESS;
 use super::cookies::COOKIES;
 use super::cors::CORS;
 use super::forward_auth::FORWARD_AUTH;
-use super::headers::{REQUEST_HEADERS, RESPONSE_HEADERS};
+use super::headers::{REQUEST_HEADERS, REQUEST_TRAILERS, RESPONSE_HEADERS};
 use super::jwt::JWT;
 use super::limits::LIMITS_KEY;
 use super::mirror::MIRROR;
@@ -43,6 +43,7 @@ pub(crate) static DEFAULT_ROUTE: Table = Table {
 
 const SHARED: &[Key] = &[
     REQUEST_HEADERS,
+    REQUEST_TRAILERS,
     RESPONSE_HEADERS,
     SEND_HOST,
     COOKIES,

@@ -286,13 +286,13 @@ table! {
             help: "Requests of one address that may arrive at once before its rate limit applies.",
             why: "",
         }, read burst, write write_burst;
-        /// Largest request head (request line and header fields), bytes: 1 KiB to 32 KiB.
+        /// Largest request head (request line and header fields), bytes: 1 KiB to 128 KiB.
         headers: usize = Key {
             name: "headers",
-            kind: Kind::Size { min: 1 << 10, max: 32 << 10, off: false },
-            absent: Absent::Default("\"16KiB\""),
+            kind: Kind::Size { min: 1 << 10, max: 128 << 10, off: false },
+            absent: Absent::Default("\"32KiB\""),
             help: "Largest head of a request: the request line and all header fields.",
-            why: "The limit of Node.js and of HAProxy's buffer; half of a read buffer here.",
+            why: "As in NGINX, and a read buffer here. Many applications accept less, Node.js 16 KiB.",
         };
         /// Most header fields of a request.
         header_count: usize = Key {

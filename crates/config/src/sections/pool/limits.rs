@@ -28,6 +28,16 @@ table! {
             help: "Most idle connections that one worker keeps to one endpoint; 0 = connections are not reused.",
             why: "Enough for a burst. Each costs a file descriptor here and a connection at the endpoint.",
         };
+        /// Largest head of a response, bytes: 1 KiB to 1 MiB.
+        response_headers: usize = Key {
+            name: "response_headers",
+            kind: Kind::Size { min: 1 << 10, max: 1 << 20, off: false },
+            absent: Absent::Default("\"64KiB\""),
+            help: "Largest head of a response: the status line and all header fields, of which there may be 1,024. Instead of \
+                a larger one the client gets 502, and the endpoint counts as healthy.",
+            why: "Twice what fits into the buffers of NGINX and HAProxy as they come. Only a response that needs it takes the \
+                memory.",
+        };
         /// Adaptive limit of requests in flight at one endpoint, on top of `requests_per_endpoint`; `None` =
         /// off.
         concurrency: Option<concurrency::Settings> = Key {

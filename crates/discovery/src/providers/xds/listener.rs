@@ -235,7 +235,7 @@ fn limits(node: &Node<'_>, listener: &mut Listener) {
         }
     }
     if let Some(kb) = node.wrapped("max_request_headers_kb") {
-        listener.limits.headers = usize::try_from(kb.clamp(1, 32)).unwrap_or(32) << 10;
+        listener.limits.headers = usize::try_from(kb.clamp(1, 128)).unwrap_or(128) << 10;
     }
     if let Some(streams) = node.node("http2_protocol_options").and_then(|h2| h2.wrapped("max_concurrent_streams")) {
         listener.http2.streams = u32::try_from(streams.clamp(1, 10_000)).unwrap_or(100);
@@ -350,7 +350,7 @@ mod tests {
         let read = read(&json).expect("it can be kept");
         let Listener { timeouts, limits, http2, h2c, accept_proxy_protocol, .. } = read.listener;
         assert_eq!((timeouts.client_header.as_secs(), timeouts.client_idle.as_secs()), (5, 30));
-        assert_eq!((limits.headers, limits.header_count, http2.streams, h2c), (32 << 10, 50, 7, true));
+        assert_eq!((limits.headers, limits.header_count, http2.streams, h2c), (96 << 10, 50, 7, true));
         assert_eq!(accept_proxy_protocol.len(), 2);
         assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == FOREVER));
     }

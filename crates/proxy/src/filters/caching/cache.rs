@@ -411,6 +411,12 @@ impl Cache {
         match storable {
             Ok(stored) => {
                 let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
+                // The conditions of the client were left out, so that there is a response to store.
+                let answer = Answer::new(&stored, &request, length_of(head));
+                if answer.status == 304 {
+                    cx.serves_stored.set(true);
+                    head.instead = Some(answer_of(&answer, &stored, now, bytes::Bytes::new()).into());
+                }
                 let Fetch { key, began, lead, .. } = fetch;
                 let (shared, received, now) = (shared.clone(), now, cx.core.clock.now());
                 let (fate, counts) = (Fate::default(), Some(self.counts.clone()));
@@ -491,8 +497,13 @@ pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Reques
         (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
         (None, _) => bytes::Bytes::new(),
     };
+    answer_of(&answer, entry.head(), now, body)
+}
+
+/// Response with the status of an answer and the fields that it has of a stored response.
+fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) -> Response {
     let mut response = Response::page("", body).status(answer.status);
-    answer.fields(entry.head(), now, |name, value| {
+    answer.fields(stored, now, |name, value| {
         if !name.eq_ignore_ascii_case(b"content-length") {
             response.fields.push(name, value);
         }

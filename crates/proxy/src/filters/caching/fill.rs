@@ -4,16 +4,27 @@ use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
 use crate::cache::Room;
 use crate::cache::filling::Filling;
+use crate::filters::exchange::Exchange;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// Body that is kept while it passes; `None` once there was no room for it, or it has ended.
-pub struct Kept(Option<(Filling, Vec<u8>, Room)>);
+/// Body that is kept while it passes.
+pub struct Kept {
+    /// `None` once there was no room for the body, or it has ended.
+    filling: Option<(Filling, Vec<u8>, Room)>,
+    /// True if no client gets the body, so that it need not pass once it is not kept.
+    is_alone: bool,
+}
+
+/// Returns the body that is kept of a response that the client does not get, if it is to be stored.
+pub fn kept_alone(cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
+    Some(Box::new(Kept { is_alone: true, ..Kept::new(*cx.filling.take()?) }))
+}
 
 impl Kept {
     pub fn new(filling: Filling) -> Kept {
         let room = filling.shared.room();
-        Kept(Some((filling, Vec::new(), room)))
+        Kept { filling: Some((filling, Vec::new(), room)), is_alone: false }
     }
 }
 
@@ -23,12 +34,15 @@ impl BodyFilter for Kept {
     }
 
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
-        if let Some((_, body, room)) = &mut self.0 {
+        if let Some((_, body, room)) = &mut self.filling {
             match room.take(from.len() as u64) {
                 Ok(()) => body.extend_from_slice(from.filled()),
                 Err(why) => {
-                    if let Some((filling, ..)) = self.0.take() {
+                    if let Some((filling, ..)) = self.filling.take() {
                         filling.give_up(why);
+                    }
+                    if self.is_alone {
+                        return Err(Unfit { status: 502, why: "it is not stored" });
                     }
                 }
             }
@@ -39,7 +53,7 @@ impl BodyFilter for Kept {
     }
 
     fn end(&mut self, _: &mut Buf, _: &mut Table) -> Result<Ended, Unfit> {
-        if let Some((filling, body, _)) = self.0.take() {
+        if let Some((filling, body, _)) = self.filling.take() {
             filling.store(body);
         }
         Ok(Ended::Whole)

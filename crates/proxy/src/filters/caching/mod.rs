@@ -4,7 +4,7 @@
 
 mod behind;
 pub mod cache;
-mod fill;
+pub mod fill;
 mod responses;
 mod rules;
 mod trial;

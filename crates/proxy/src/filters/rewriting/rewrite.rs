@@ -16,6 +16,8 @@ use std::rc::Rc;
 struct Rewrite {
     to: To,
     matched: Rc<Parameters>,
+    /// True if of several slashes at the beginning of a path one is kept.
+    strips_slashes: bool,
 }
 
 enum To {
@@ -44,7 +46,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         },
         None => return None,
     };
-    Some(Box::new(Rewrite { to, matched }))
+    Some(Box::new(Rewrite { to, matched, strips_slashes: route.strip_slashes }))
 }
 
 impl Filter for Rewrite {
@@ -111,6 +113,10 @@ impl Rewrite {
                 joined(rest, out);
             }
             To::Path(value) => render(value, out)?,
+        }
+        if self.strips_slashes {
+            let slashes = out.iter().take_while(|byte| **byte == b'/').count();
+            out.drain(..slashes.saturating_sub(1));
         }
         checked(out)?;
         out.extend_from_slice(&head.request.target.as_bytes()[path.len()..]);

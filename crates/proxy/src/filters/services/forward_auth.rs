@@ -1,9 +1,10 @@
 //! Filter that asks a service about each request before an endpoint gets it. A request passes only after a 2xx answer;
-//! any other answer goes to the client, so that a service can ask for credentials or redirect to a login page.
+//! any other answer goes to the client, so that a service can ask for credentials or redirect to a login page. A second
+//! filter gives the client fields of a 2xx answer with its response.
 
 use crate::body::response::Response;
 use crate::filters::exchange::{Asked, Exchange};
-use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
 use crate::filters::loop_mark::Mark;
 use crate::filters::row::Build;
 use crate::filters::template::lines::{is_like, retain};
@@ -64,6 +65,34 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let id_field = from.listener.request_id.as_ref().map(|id| id.field.to_string().into());
     let has_cors = route.plan.cors.is_some();
     Some(Box::new(ForwardAuth(Rc::new(Auth { plan, to, mark, id_field, has_cors }))))
+}
+
+/// Filter that adds fields of a 2xx answer to the response.
+struct ForClient;
+
+pub fn build_for_client(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+    let plan = from.route.as_ref()?.plan.forward_auth.as_ref()?;
+    (!plan.client_headers.is_empty()).then(|| Box::new(ForClient) as _)
+}
+
+impl Filter for ForClient {
+    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(fields) = &cx.of_service else { return };
+        let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"set-cookie");
+        let bytes = head.fields.bytes;
+        for row in head.fields.rows.iter_mut() {
+            let name = row.name(bytes);
+            row.dropped |= !is_cookie(name) && fields.iter().any(|(known, _)| name.eq_ignore_ascii_case(known));
+        }
+        fields.iter().for_each(|(name, value)| append(&[name, b": ", value, b"\r\n"], head.added));
+    }
+
+    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+        cx.of_service.as_ref().map_or("".into(), |fields| {
+            let names: Vec<_> = fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+            format!("gave the client {} of the service", names.join(", ")).into()
+        })
+    }
 }
 
 impl Filter for ForwardAuth {
@@ -165,6 +194,10 @@ impl Auth {
                 count(AuthEnd::Passed);
                 cx.asked = Asked::Passed(answer.status);
                 self.copy(&answer.fields, head);
+                let is_named =
+                    |name: &[u8]| self.plan.client_headers.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
+                let fields: Table = answer.fields.iter().filter(|(name, _)| is_named(name)).collect();
+                cx.of_service = (!fields.is_empty()).then(|| fields.into());
                 Verdict::Next
             }
             Ok(answer) if !answer.is_whole => {

@@ -9,7 +9,6 @@ use crate::forward::relay::decision::{Decision, Known};
 use crate::observe::end::Phase;
 use crate::peer::min_rate::MinRate;
 use crate::tcp::duplex::Duplex;
-use crate::upstream::h1_endpoint::RESPONSE_LIMITS;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::{Clock, Outcome, Slot};
 use evenkeel_net::buffer::Buf;
@@ -170,6 +169,7 @@ impl Relay<'_, '_> {
                     Err(Fault::Response(reject)) => self.leniency().mend(&mut buf, reject)?,
                     Err(fault) => return Err(fault),
                 };
+                self.leniency().make_room(&mut buf);
                 if is_short && !matches!(up.read(&mut buf).await, Ok(1..)) {
                     return Err(Fault::CutShort);
                 }
@@ -216,13 +216,10 @@ impl Relay<'_, '_> {
         }
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                // This always fits: they were taken out of this buffer, or are all that it holds, and are at most half
-                // a buffer.
-                let fits = buf.extend(&trailers);
+                // There is room in most buffers: they were taken out of this one, or are all that it holds.
+                buf.grow(buf.len() + trailers.len());
+                let _has_room = buf.extend(&trailers);
                 self.client.core.give_back(trailers);
-                if !fits {
-                    return Err(Fault::Response(Reject::Trailer));
-                }
             }
             self.record.count_out(buf.len());
             let last = body.is_done() && !answered.keep_alive;
@@ -270,7 +267,8 @@ impl Relay<'_, '_> {
     fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let core = self.client.core;
         let mut room = core.room.borrow_mut();
-        let mut read = Response::read(buf.filled(), &mut room, self.asked, &RESPONSE_LIMITS);
+        let leniency = self.leniency();
+        let mut read = Response::read(buf.filled(), &mut room, self.asked, &leniency.limits);
         // Changed in place, as it is large.
         let response = match &mut read {
             Ok(Some(response)) => response,
@@ -279,18 +277,19 @@ impl Relay<'_, '_> {
         };
         let head_len = response.head_len();
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
-        self.leniency().apply(&mut body);
+        leniency.apply(&mut body);
         let until_close = matches!(body, Body::UntilClose);
         let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
-        let early = self.body_due.get() && is_refusal(response.status, &body, &buf.filled()[head_len..]);
+        let early = self.body_due.get()
+            && (self.awaits_continue.get() || is_refusal(response.status, &body, &buf.filled()[head_len..]));
         let keep_alive = self.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
         let towards = Towards { keep_alive, ..self.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
         let known = Known { status, closes: !reusable, switches: switch, ends: body.is_done() };
         let (outcome, added) = match self.decide(known, &mut response.fields, here)? {
-            Decision::Interim => (Outcome::Success, None),
+            Decision::Interim(added) => (Outcome::Success, added),
             Decision::Final(accepted) | Decision::Switch(accepted) => {
                 if let (true, Body::Chunked(chunked)) = (accepted.hears_trailers, &mut body) {
                     chunked.hold_trailers();
@@ -302,7 +301,7 @@ impl Relay<'_, '_> {
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 return Err(refusal.fault(Kept { reusable: reusable && !strip && whole, secs: kept_secs }));
             }
-            Decision::Replace(outcome) => {
+            Decision::Replace(outcome, _) => {
                 let rest = buf.take_body(head_len, &mut body, Keep::Framed).map_err(Fault::Response)?;
                 let whole = body.is_done() && head_len + rest.used == buf.len();
                 let answered = Answered { reusable: reusable && !strip && whole, kept_secs, keep_alive, outcome };
@@ -322,12 +321,11 @@ impl Relay<'_, '_> {
             let mut head = core.scratch();
             response.write(towards, added.as_deref().unwrap_or_default(), &mut head);
             new_len = head.len();
-            let fits = buf.replace_front(head_len, &head);
+            if !buf.replace_front(head_len, &head) {
+                *buf = Buf::holding(&[&head, &buf.filled()[head_len..]].concat());
+            }
             core.give_back(head);
             added.into_iter().for_each(|added| core.give_back(added));
-            if !fits {
-                return Err(Fault::Response(Reject::HeadTooLarge));
-            }
         }
         let mut send = new_len;
         if !interim && !switch {

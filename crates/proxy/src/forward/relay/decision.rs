@@ -1,10 +1,11 @@
 //! Decision about a response: forward it, discard it and retry at another endpoint, or replace it.
 
 use super::Relay;
+use crate::body::chain::BodyChain;
 use crate::body::fault::Fault;
 use crate::body::upstream::Kept;
 use crate::load::reports;
-use crate::pipeline::response::{Arrived, Filtered, filter};
+use crate::pipeline::response::{Arrived, Filtered, filter, filter_interim};
 use crate::record::grpc::Call;
 use crate::upstream::pick;
 use evenkeel_balance::retry::{Decision as Again, Failure};
@@ -28,16 +29,16 @@ pub(super) struct Known {
 
 /// Decision about a response head.
 pub(super) enum Decision {
-    /// Forward it; another response follows.
-    Interim,
+    /// Forward it with these lines added; another response follows.
+    Interim(Option<Vec<u8>>),
     Retry(Refusal),
     /// Forward it with its body.
     Final(Accepted),
     /// Forward it; a tunnel follows.
     Switch(Accepted),
     /// Discard it, with this outcome for the balancer: the client gets a response of this proxy instead, which the
-    /// record holds.
-    Replace(Outcome),
+    /// record holds. Filters may keep its body.
+    Replace(Outcome, Option<Box<BodyChain>>),
 }
 
 /// A response that is discarded for a retry.
@@ -75,7 +76,14 @@ impl Relay<'_, '_> {
     pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
         let Known { status, closes, switches, ends } = known;
         if status < 200 && !switches {
-            return if status == 101 { Err(Fault::Response(Reject::SwitchNotAsked)) } else { Ok(Decision::Interim) };
+            if status == 100 {
+                self.awaits_continue.set(false);
+            }
+            return if status == 101 {
+                Err(Fault::Response(Reject::SwitchNotAsked))
+            } else {
+                Ok(Decision::Interim(filter_interim(self.record, fields)))
+            };
         }
         if status == 408 && closes && self.is_for_none() {
             return Err(Fault::Stray);
@@ -99,7 +107,7 @@ impl Relay<'_, '_> {
         let mut filtered = filter(self.record, status, fields, arrived);
         if let Some(instead) = filtered.instead.take() {
             self.record.instead.set(Some(instead));
-            return Ok(Decision::Replace(outcome));
+            return Ok(Decision::Replace(outcome, filtered.body_chain));
         }
         let accepted = Accepted { outcome, hears_trailers, filtered };
         Ok(if switches { Decision::Switch(accepted) } else { Decision::Final(accepted) })

@@ -18,6 +18,8 @@ use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
 use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
+use crate::pipeline::trailers::Trailers;
+use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::record::grpc::Call;
 use crate::upstream::h1_endpoint::Leniency;
@@ -29,6 +31,7 @@ use evenkeel_net::deadline::Timer;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
+use evenkeel_wire::http1::Limits;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -56,6 +59,8 @@ pub struct Relay<'t, 'c> {
     awaits_body: Cell<bool>,
     /// True if more of the request's body will come from the client.
     body_due: Cell<bool>,
+    /// True while the client may wait for a 100 before it sends the body.
+    awaits_continue: Cell<bool>,
     /// Retry state, if a response may be discarded for a retry, and true if the request is idempotent.
     tries: Option<(&'t Tries<'t>, bool)>,
     /// True once a part of the request body was sent that is not kept: no retry is possible then.
@@ -68,6 +73,10 @@ pub struct Relay<'t, 'c> {
     half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.
     is_reused: bool,
+    /// Trailers of the request that the endpoint gets.
+    trailers: Trailers,
+    /// Answer of the endpoint to the key of a WebSocket, if this proxy made the key.
+    accept: Option<Accept>,
 }
 
 /// State of both connections after a response.
@@ -137,12 +146,15 @@ impl<'t, 'c> Relay<'t, 'c> {
             client_due: Cell::new(0),
             awaits_body: Cell::new(false),
             body_due: Cell::new(!opened.body.is_done()),
+            awaits_continue: Cell::new(opened.expects_continue),
             tries: tries.map(|tries| (tries, opened.idempotent)),
             body_gone: Cell::new(false),
             uploaded: Cell::new(false),
             switched: Cell::new(false),
             half_closed: Cell::new(false),
             is_reused,
+            trailers: opened.trailers.clone(),
+            accept: opened.accept,
         }
     }
 }
@@ -155,6 +167,7 @@ impl Relay<'_, '_> {
             towards: self.towards,
             asked: self.asked,
             body_due: &self.body_due,
+            awaits_continue: &self.awaits_continue,
             gone: &self.client.listener.gone,
             bytes_in: &self.record.bytes_in,
         }
@@ -315,9 +328,12 @@ impl Relay<'_, '_> {
         self.record.phase.set(Phase::Data);
     }
 
-    /// Protocol faults tolerated from the endpoint.
+    /// Limits on responses, and protocol faults tolerated from the endpoint.
     pub fn leniency(&self) -> Leniency {
-        let tolerated = self.record.pool.map_or_else(Tolerated::default, |pool| pool.plan().tolerate);
-        Leniency { tolerated, is_reused: self.is_reused }
+        match self.record.pool {
+            Some(pool) => Leniency::of(&pool.plan(), self.is_reused),
+            // A relay has a pool.
+            None => Leniency { tolerated: Tolerated::default(), is_reused: self.is_reused, limits: Limits::default() },
+        }
     }
 }

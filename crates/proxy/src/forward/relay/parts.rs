@@ -178,9 +178,14 @@ impl Relay<'_, '_> {
                 Some(_) => head.status == 101,
                 None => self.asked.upgrade && (200..300).contains(&head.status),
             };
+            self.check_accept(&head)?;
             let known = Known { status: head.status, closes: head.closes, switches, ends: head.ends };
             match self.decide(known, &mut head.fields.fields(), ticket.slot())? {
-                Decision::Interim => {
+                Decision::Interim(added) => {
+                    if let Some(added) = added {
+                        head.fields.push_lines(&added);
+                        self.client.core.give_back(added);
+                    }
                     interim += 1;
                     if interim > INTERIM_MAX {
                         return Err(Fault::Response(Reject::InterimTooMany));
@@ -190,8 +195,11 @@ impl Relay<'_, '_> {
                     self.flush(down).await?;
                 }
                 Decision::Retry(refusal) => return Err(refusal.fault(up.kept())),
-                Decision::Replace(outcome) => {
+                Decision::Replace(outcome, kept) => {
                     self.begin_response(ticket);
+                    if let Some(chain) = kept.filter(|_| !head.ends) {
+                        self.keep_body(up, chain).await;
+                    }
                     let Kept { reusable, secs } = up.kept();
                     return Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome });
                 }
@@ -204,6 +212,38 @@ impl Relay<'_, '_> {
                     return self.take_final(down, up, ticket, head, accepted).await;
                 }
             }
+        }
+    }
+
+    /// Reads the body of a response that the client does not get, for the filters that keep it. What does not come is not
+    /// kept.
+    async fn keep_body<U: Upstream>(&self, up: &U, mut chain: Box<BodyChain>) {
+        let mut is_last = false;
+        while !is_last {
+            self.allow_silence();
+            let Ok(part) = poll_fn(|cx| up.poll_part(cx)).await else { return };
+            is_last = !matches!(part, Part::Data(_));
+            chain.push(part);
+            loop {
+                match chain.pull() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+
+    /// Checks the response of an HTTP/1 endpoint to a request for a WebSocket of an HTTP/2 client, to whom any 2xx is a
+    /// tunnel.
+    ///
+    /// # Errors
+    /// The endpoint did not switch, or has not read the key.
+    fn check_accept(&self, head: &Head) -> Result<(), Fault> {
+        match self.accept {
+            Some(accept) if head.status == 101 && !accept.is_in(&head.fields) => Err(Fault::NoWebSocket(101)),
+            Some(_) if (200..300).contains(&head.status) => Err(Fault::NoWebSocket(head.status)),
+            _ => Ok(()),
         }
     }
 
@@ -379,7 +419,7 @@ impl Relay<'_, '_> {
             {
                 return Ok(part);
             }
-            let part = self.next_part(down, rest.left, rate).await?;
+            let part = self.trailers.pass(self.next_part(down, rest.left, rate).await?);
             self.body_due.set(!rest.left.is_done());
             match &mut rest.chain {
                 None => return Ok(part),

@@ -28,10 +28,14 @@ use std::time::Duration;
 /// The part of the connection preface that an HTTP/1 parser takes for a head (RFC 9113 section 3.4).
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Answers to two pings end it
-/// early. A client whose event loop is busy answers late, and without the grace its requests of that time would be
-/// refused.
+/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Answers to two pings and a quiet
+/// time end it early. A client whose event loop is busy answers late, and without the grace its requests of that time
+/// would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
+
+/// Time without a new request after which no more are on their way. A client with several threads answers pings in one
+/// and may begin a request in another that has not seen the notice yet.
+const DRAIN_QUIET: Duration = Duration::from_secs(1);
 
 /// Payload of the pings that check whether the client has read the first GOAWAY.
 const DRAIN_PING: u64 = 0x6472_6169_6e00_0001;
@@ -68,8 +72,10 @@ struct Server {
     drain: Cell<Drain>,
     /// True once the engine has ended the connection over a flood, such as too many resets.
     is_flooded: Cell<bool>,
-    /// True if the client has answered the first of the two pings of a drain.
-    has_answered: Cell<bool>,
+    /// Number of the pings of a drain that the client has answered, of two.
+    answers: Cell<u8>,
+    /// End of the quiet time of a drain, if no request begins before.
+    quiet_due: Cell<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +116,8 @@ async fn serve(open: Open, down: H1, identity: Identity, came: Buf) {
         is_asked: Cell::new(false),
         drain: Cell::new(Drain::Not),
         is_flooded: Cell::new(false),
-        has_answered: Cell::new(false),
+        answers: Cell::new(0),
+        quiet_due: Cell::new(NEVER),
     };
     server.run(came).await;
 }
@@ -203,9 +210,7 @@ impl Server {
             }
             due = due.min(self.idle_due.get());
         }
-        if let Drain::Notice(by) = self.drain.get() {
-            due = due.min(by);
-        }
+        due = due.min(self.notice_due());
         // Setting an equal deadline again would lose that it has passed.
         if self.due.replace(due) != due {
             self.timer.set(due);
@@ -218,7 +223,7 @@ impl Server {
         self.timer.set(NEVER);
         let session = &self.connection.session;
         let has_passed = |tick: u64| self.timer.left_ns(tick) == Some(0);
-        if matches!(self.drain.get(), Drain::Notice(by) if has_passed(by)) {
+        if has_passed(self.notice_due()) {
             self.end_drain();
         }
         if has_passed(self.head_due.get()) {
@@ -249,10 +254,20 @@ impl Server {
     /// [`end_drain`](Self::end_drain) are served.
     fn begin_drain(&self) {
         self.drain.set(Drain::Notice(self.timer.tick_after(DRAIN_NOTICE)));
+        self.quiet_due.set(self.timer.tick_after(DRAIN_QUIET));
         self.connection.session.engine(|engine| {
             engine.go_away_soon();
             engine.ping(DRAIN_PING);
         });
+    }
+
+    /// Tick at which the notice of a drain ends.
+    fn notice_due(&self) -> u64 {
+        match self.drain.get() {
+            Drain::Notice(by) if self.answers.get() >= 2 => by.min(self.quiet_due.get()),
+            Drain::Notice(by) => by,
+            Drain::Not | Drain::Last => NEVER,
+        }
     }
 
     /// Sends the last GOAWAY: requests that have not begun are refused.
@@ -277,9 +292,11 @@ impl Role for Server {
         let served = self.connection.served.get() + 1;
         self.connection.served.set(served);
         listener.stats.http2.streams.add(1);
-        if self.drain.get() == Drain::Not && listener.peek().is_last(served) {
+        match self.drain.get() {
             // Requests that are under way are served, too.
-            self.begin_drain();
+            Drain::Not if listener.peek().is_last(served) => self.begin_drain(),
+            Drain::Notice(_) => self.quiet_due.set(self.timer.tick_after(DRAIN_QUIET)),
+            Drain::Not | Drain::Last => {}
         }
     }
 
@@ -333,9 +350,9 @@ impl Role for Server {
         }
         // A client may answer a ping ahead of requests that it had ready before it read the notice (the h2 crate does).
         // These are on their way with the first answer, so they are here before the second.
-        match self.has_answered.replace(true) {
-            false => self.connection.session.engine(|engine| engine.ping(DRAIN_PING)),
-            true => self.end_drain(),
+        self.answers.update(|answers| answers.saturating_add(1));
+        if self.answers.get() == 1 {
+            self.connection.session.engine(|engine| engine.ping(DRAIN_PING));
         }
     }
 }

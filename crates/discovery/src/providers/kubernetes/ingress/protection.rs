@@ -221,10 +221,13 @@ fn forward_auth(
     if let Some(name) = odd.first() {
         annotations.ignore("auth-response-headers", &format!("\"{name}\" is not the name of a field"));
     }
+    // As ingress-nginx does, cookies of the service go to clients, named or not.
+    let is_cookie = |name: &&str| name.eq_ignore_ascii_case("set-cookie") || name.eq_ignore_ascii_case("set_cookie");
     route.forward_auth = Some(ForwardAuth {
         pool,
         path: Some(path.into()),
-        copy_headers: copied.into_iter().map(Arc::from).collect(),
+        copy_headers: copied.into_iter().filter(|name| !is_cookie(name)).map(Arc::from).collect(),
+        client_headers: vec!["Set-Cookie".into()],
         ..ForwardAuth::default()
     });
     None

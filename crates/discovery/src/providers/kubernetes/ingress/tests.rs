@@ -462,11 +462,11 @@ fn users_and_services_that_decide_are_kept() {
         assert!(!auth.keep);
     }
     let (route, _) = route_with(json!({
-        "auth-url": "http://auth.shop.svc.cluster.local/check?x=1", "auth-response-headers": "X-User, X-Mail",
+        "auth-url": "http://auth.shop.svc.cluster.local/check?x=1", "auth-response-headers": "X-User, Set-Cookie, X-Mail",
     }));
     let auth = route.forward_auth.expect("it is set");
     assert_eq!((&*auth.pool, auth.path.as_deref()), ("shop.auth.80", Some("/check?x=1")));
-    assert_eq!(auth.copy_headers.len(), 2);
+    assert_eq!((auth.copy_headers.len(), &*auth.client_headers[0]), (2, "Set-Cookie"));
     let (route, _) = route_with(json!({ "auth-url": "https://auth.example:8443/check" }));
     assert_eq!(&*route.forward_auth.expect("it is set").pool, "url_https.auth.example.8443");
 }

@@ -1,5 +1,5 @@
-//! WebSocket for an HTTP/1 client at an HTTP/2 endpoint. The endpoint's side is a tunnel without a key (RFC 8441), so
-//! the answer to the client's key (RFC 6455) is made here.
+//! WebSocket between HTTP/1 and HTTP/2, whose tunnels have no keys (RFC 8441). The answer to the key of an HTTP/1 client
+//! (RFC 6455) is made here, and so is the key for an HTTP/1 endpoint, whose answer is checked.
 
 use evenkeel_wire::head::{Request, Table};
 use evenkeel_wire::http1::Version;
@@ -15,14 +15,15 @@ pub const KEY: &str = "sec-websocket-key";
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Length of a key: 16 bytes in base64.
-const KEY_LEN: usize = 24;
+pub const KEY_LEN: usize = 24;
 
 /// Value of `Sec-WebSocket-Accept`: 20 bytes of SHA-1 in base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept([u8; 28]);
 
 impl Accept {
-    fn of(key: &[u8]) -> Accept {
+    /// Returns the answer to a key.
+    pub fn of(key: &[u8]) -> Accept {
         let hash = Sha1::new().chain_update(key).chain_update(GUID).finalize();
         let mut text = [b'='; 28];
         for (three, four) in hash.chunks(3).zip(text.chunks_mut(4)) {
@@ -32,6 +33,11 @@ impl Accept {
             }
         }
         Accept(text)
+    }
+
+    /// True if the response with these fields has this answer.
+    pub fn is_in(self, fields: &Table) -> bool {
+        fields.iter().any(|(name, value)| name.eq_ignore_ascii_case(b"sec-websocket-accept") && *value == self.0)
     }
 
     /// Adds the fields of the response that switches an HTTP/1 connection to WebSocket.

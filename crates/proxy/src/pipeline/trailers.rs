@@ -1,0 +1,80 @@
+//! Trailers of requests on their way to endpoints. No filter looks at them, so only those that the route lists are
+//! forwarded.
+
+use crate::body::part::Part;
+use crate::record::Record;
+use crate::record::grpc::Call;
+use evenkeel_wire::head::{Edits, Table};
+use evenkeel_wire::http1::chunked::may_trail;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Trailers of a request that its endpoint gets.
+#[derive(Clone, Debug)]
+pub enum Trailers {
+    None,
+    /// Trailers with one of these names.
+    Listed(Rc<[Arc<str>]>),
+    /// All trailers of a gRPC call.
+    OfCall,
+}
+
+impl Trailers {
+    /// Returns the trailers that a routed request may have. `edits`: the changes of its filters, whose fields a client
+    /// must not send in another way.
+    pub fn of(record: &Record<'_>, edits: &Edits) -> Trailers {
+        if record.call.get() != Call::Not {
+            return Trailers::OfCall;
+        }
+        let listed = &record.rules.routes.planned[record.route].request_trailers;
+        if listed.is_empty() {
+            return Trailers::None;
+        }
+        let is_set = |name: &[u8]| {
+            let mut lines = edits.added().split(|byte| *byte == b'\n');
+            lines.any(|line| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name))
+        };
+        Trailers::Listed(listed.iter().filter(|name| !is_set(name.as_bytes())).cloned().collect())
+    }
+
+    /// Returns a part of the body for the endpoint.
+    pub fn pass(&self, part: Part) -> Part {
+        match part {
+            Part::Trailers(table) => self.kept(&table).map_or(Part::End, Part::Trailers),
+            part => part,
+        }
+    }
+
+    /// Returns the trailers for the endpoint; `None` if there are none.
+    pub fn kept(&self, table: &Table) -> Option<Table> {
+        let kept: Table = table.iter().filter(|(name, _)| may_trail(name) && self.lists(name)).collect();
+        (!kept.is_empty()).then_some(kept)
+    }
+
+    fn lists(&self, name: &[u8]) -> bool {
+        match self {
+            Trailers::None => false,
+            Trailers::Listed(names) => names.iter().any(|listed| listed.as_bytes().eq_ignore_ascii_case(name)),
+            Trailers::OfCall => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_listed_trailers_are_forwarded_and_of_calls_all_that_may_be_trailers() {
+        let all =
+            [(&b"x-sum"[..], &b"1"[..]), (b"x-other", b"2"), (b"x-client-cert-verified", b"3"), (b"cookie", b"4")];
+        let kept = |trailers: &Trailers| -> Vec<String> {
+            let kept = trailers.kept(&all.into_iter().collect()).unwrap_or_default();
+            kept.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+        };
+        assert!(kept(&Trailers::None).is_empty());
+        assert_eq!(kept(&Trailers::Listed(["X-Sum".into(), "cookie".into()].into())), ["x-sum"]);
+        assert_eq!(kept(&Trailers::OfCall), ["x-sum", "x-other"]);
+        assert!(matches!(Trailers::None.pass(Part::Trailers(all.into_iter().collect())), Part::End));
+    }
+}
