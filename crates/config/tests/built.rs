@@ -273,7 +273,7 @@ fn findings_carry_the_listener_route_or_pool_that_they_are_about() {
     let expected = [
         (Code::SameAddress, Some(Subject::Listener(1)), vec![Some(Subject::Listener(0))]),
         (Code::UnknownListener, Some(Subject::Route(1)), vec![]),
-        (Code::NothingToDo, Some(Subject::Pool(1)), vec![]),
+        (Code::Missing, Some(Subject::Pool(1)), vec![]),
         (Code::SameEndpoint, Some(Subject::Pool(2)), vec![Some(Subject::Pool(2))]),
     ];
     assert_eq!(subjects, expected, "{}", render_text(&outcome.diagnostics, false));

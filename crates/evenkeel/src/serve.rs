@@ -414,17 +414,17 @@ impl Serving {
                     Err(why.join("; "))
                 }
             };
-            let step = match (&mut search, tried) {
-                (Some(search), tried) => search.learn(tried),
-                (None, Ok(())) => Step::Over,
-                (None, Err(_)) => {
-                    search = merged.search(&before);
-                    if search.is_none() {
-                        return (report, Some(merged));
-                    }
-                    whole = Some((report, merged));
-                    continue;
+            let step = if let Some(search) = &mut search {
+                search.learn(tried)
+            } else if tried.is_ok() {
+                Step::Over
+            } else {
+                search = merged.search(&before);
+                if search.is_none() {
+                    return (report, Some(merged));
                 }
+                whole = Some((report, merged));
+                continue;
             };
             match (step, report.result) {
                 (Step::Try, _) => {}

@@ -26,7 +26,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
-        "source", "wildcard",
+        "source", "subject", "wildcard",
     ]),
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
@@ -35,7 +35,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
     ("discovery/providers/xds", &[
-        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "order", "names", "matching",
+        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "spelling", "order", "names", "matching",
         "wire", "schema",
     ]),
     ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
