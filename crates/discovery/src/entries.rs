@@ -1,6 +1,6 @@
 //! Entries of a list that a registry gives as JSON: each is read by itself, so that a bad one is named and left out.
 
-use crate::guard::is_no_machine;
+use crate::guard::networks::is_no_machine;
 use crate::kept::List;
 use evenkeel_config::endpoint_list;
 use evenkeel_config::plan::{Address, Endpoint};

@@ -2,7 +2,7 @@
 //! Ingress, rather than leaving it open. See [`put`].
 
 use super::annotations::Annotations;
-use crate::guard::{is_localhost, local};
+use crate::guard::networks::{is_localhost, local};
 use crate::providers::kubernetes::services::backends::{Backends, Variant, Wanted};
 use crate::providers::kubernetes::services::certificates::secret_text;
 use crate::providers::kubernetes::world::objects::Key;

@@ -1,10 +1,13 @@
 //! Addresses that endpoints must not have if others name them: those of this machine and its links. See [`Guard`].
 
+pub mod networks;
+
 use crate::lock::lock;
 use evenkeel_config::plan::{Cidr, takes};
 use evenkeel_config::{Machine, Plan, ThisMachine};
+use networks::{is_no_machine, local};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -81,45 +84,6 @@ impl Guard {
     }
 }
 
-/// True if an address is that of no machine, or of several: 0.0.0.0 leads to this one, and others cannot be connected to.
-pub fn is_no_machine(ip: IpAddr) -> bool {
-    ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
-}
-
-/// Network of addresses that mean this machine or its links, if an address is in one.
-pub fn local(ip: IpAddr) -> Option<&'static str> {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) if ip.is_loopback() => Some("a loopback address"),
-        // Clouds give credentials of the machine at 169.254.169.254.
-        IpAddr::V4(ip) if ip.is_link_local() => Some("a link-local address"),
-        IpAddr::V4(ip) if ip.octets()[0] == 0 || ip.octets()[0] >= 224 => Some("in a reserved network"),
-        IpAddr::V4(_) => None,
-        IpAddr::V6(ip) if ip.is_loopback() => Some("a loopback address"),
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => Some("a link-local address"),
-        IpAddr::V6(ip) if ip.is_unspecified() || ip.is_multicast() => Some("in a reserved network"),
-        // As 169.254.169.254 in clouds with IPv6 alone.
-        IpAddr::V6(ip) if ip == Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254) => Some("a link-local address"),
-        IpAddr::V6(ip) => embedded(ip).and_then(|ip| local(ip.into())),
-    }
-}
-
-/// The IPv4 address that a translator (RFC 6052) or 6to4 router (RFC 3056) sends packets to.
-fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let words = ip.segments();
-    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
-    match words {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => None,
-    }
-}
-
-/// True if a name means this machine without being resolved (RFC 6761, section 6.3).
-pub fn is_localhost(host: &str) -> bool {
-    let host = host.trim_end_matches('.').to_ascii_lowercase();
-    host == "localhost" || host.ends_with(".localhost")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,11 +156,5 @@ mod tests {
         let refuses = |port, trust| guard.refuses(SocketAddr::new(own, port), trust);
         assert_eq!(refuses(8080, Trust::Tenant), Some(format!("this evenkeel listens on {own}:8080 itself")));
         assert_eq!([refuses(8080, Trust::Registry), refuses(8081, Trust::Tenant)], [None, None], "a pod on this node");
-    }
-
-    #[test]
-    fn localhost_is_this_machine() {
-        assert!(["localhost", "LOCALHOST.", "a.localhost"].into_iter().all(is_localhost));
-        assert!(!["localhost.example", "notlocalhost"].into_iter().any(is_localhost));
     }
 }
