@@ -62,7 +62,7 @@ table! {
             kind: Kind::Int { min: 64, max: 16_777_216 },
             absent: Absent::Default("262_144"),
             help: "With `ebpf`: most forwarded flows at once. At the limit the one idle longest is forgotten.",
-            why: "As many as connection tracking has by default on a machine with 4 GB; 40 MB at most.",
+            why: "As many as connection tracking has by default on a machine with 4 GB; 140 MB of memory of the kernel.",
         };
         /// Folder of the file that names the services of IPVS.
         state: PathBuf = Key {
