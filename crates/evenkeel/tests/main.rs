@@ -18,7 +18,6 @@ mod differential;
 mod discovery;
 mod dns;
 mod explain;
-mod following;
 mod full_disk;
 mod instances;
 #[path = "../../discovery/tests/support/mod.rs"]

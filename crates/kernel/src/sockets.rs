@@ -35,7 +35,7 @@ pub type Cookies = HashMap<u64, Transport>;
 /// Ends sockets, and counts them.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Sockets that were ended.
+    /// Number of sockets that were ended.
     pub ended: u64,
     /// Sockets that were not found once: they may have been closed just then.
     missed: HashSet<u64>,

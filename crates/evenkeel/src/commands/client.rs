@@ -27,7 +27,7 @@ const OTHER: &str = "the answer is not one of an evenkeel of this version";
 /// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
 const TOKEN: &str = "EVENKEEL_TOKEN";
 
-/// Time without an event after which a command that follows events looks if anybody reads them.
+/// Time without an event after which a command that follows events looks if its output is still read.
 const READER_EVERY: Duration = Duration::from_secs(1);
 
 /// A running evenkeel, to be asked.

@@ -5,7 +5,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, se
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 
-/// Flags of TCP.
+/// Flags in the head of a segment.
 const SYN: u8 = 2;
 pub const ACK: u8 = 16;
 

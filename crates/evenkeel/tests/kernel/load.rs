@@ -37,7 +37,7 @@ fn no_connection_of_many_short_ones_is_reset() {
     });
 }
 
-/// Returns what has failed.
+/// Returns the first run that has failed, with the words of `ab`.
 fn through(mechanism: &'static Mechanism, mode: &str, runs: u32) -> Option<String> {
     if mechanism.plane == "ipvs" && !Path::new("/proc/net/ip_vs").exists() {
         println!("without ipvs, which this kernel does not have");

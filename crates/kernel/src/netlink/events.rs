@@ -1,4 +1,4 @@
-//! Events of the kernel that nobody has asked for: interfaces and addresses that come, change and go.
+//! Events that the kernel reports by itself: interfaces and addresses that come, change and go.
 
 use super::message::Error;
 use rustix::io::Errno;

@@ -115,7 +115,7 @@ impl Rule {
         family_name(self.family)
     }
 
-    /// Place in words.
+    /// Place of the rule in words: chain and table.
     pub fn place(&self) -> String {
         format!("chain {} of table {} {}", self.chain, self.family_name(), self.table)
     }

@@ -262,7 +262,7 @@ impl Rule {
         self.push("objref", |it| _ = it.push_u32_be(3, Register::FIRST.0).push_text(4, map))
     }
 
-    /// Counts by a counter.
+    /// Counts the packet by a counter of the table.
     pub fn count_by(&mut self, counter: &str) -> &mut Rule {
         self.push("objref", |it| _ = it.push_u32_be(1, COUNTER).push_text(2, counter))
     }
@@ -296,7 +296,7 @@ impl Rule {
         self.verdict(RETURN)
     }
 
-    /// Drops the packet.
+    /// Drops the packet, without an answer.
     pub fn drop(&mut self) -> &mut Rule {
         self.verdict(DROP)
     }

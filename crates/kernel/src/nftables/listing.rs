@@ -111,7 +111,7 @@ impl Chain {
         family_name(self.family)
     }
 
-    /// Place in words.
+    /// Place of the chain in words, with its table.
     pub fn place(&self) -> String {
         format!("chain {} of table {} {}", self.name, self.family_name(), self.table)
     }

@@ -107,7 +107,7 @@ impl Names {
     }
 
     /// Defines the chain for packets that connection tracking takes for invalid, as a segment outside the window. They are
-    /// not translated, so that whoever gets them knows no such connection and resets it.
+    /// not translated, so that their receiver knows no such connection and resets it.
     ///
     /// A client's packet to a virtual address can be nothing else and is dropped. An endpoint's packet may belong to a
     /// connection of others that takes two ways, and passes; of its receiver, this machine or a client, the reset is

@@ -1,4 +1,4 @@
-//! Commands that follow a running process end with whoever reads them: a terminal that is gone, a pipe that is closed.
+//! Commands that follow a running process end with their reader: a terminal that is gone, a pipe that is closed.
 
 use crate::support::{Endpoint, Folder, Running, address, eventually};
 use rustix::fs::{Mode, OFlags, open};
