@@ -20,7 +20,8 @@ fn service() -> Endpoint {
 fn endpoint() -> Endpoint {
     Endpoint::answering(|request| {
         let lines = match request.line().contains("/cached") {
-            true => "Cache-Control: max-age=60\r\nETag: \"a\"\r\n",
+            // Behind a service, only what says `public` is stored.
+            true => "Cache-Control: public, max-age=60\r\nETag: \"a\"\r\n",
             false => "Set-Cookie: e=0\r\n",
         };
         format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Renewed: endpoint\r\n{lines}\r\nhi").into_bytes()
