@@ -17,8 +17,8 @@ impl Setup {
     fn new(mode: &str, listen: &str, endpoints: &[&str], more: &str) -> Setup {
         let (folder, admin) = (Folder::new(&format!("sessions-{mode}")), address());
         let text = format!(
-            "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n[listener.db]\nbind = ['{listen}']\nmode = '{mode}'\n\
-             {more}\n[pool.db]\nendpoints = {endpoints:?}\noutlier = false\nbalance = 'round_robin'\n",
+            "[admin]\nbind = 'unix:{}'\nhttp = {{ bind = '{admin}' }}\n[listener.db]\nbind = ['{listen}']\nmode = '{mode}'\npool = 'db'\n\
+             {more}\n[pool.db]\nendpoints = {endpoints:?}\noutlier = 'off'\nbalance = 'round_robin'\n",
             folder.0.join("admin.sock").display(),
         );
         let file = folder.file("evenkeel.toml", &text);
