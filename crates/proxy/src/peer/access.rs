@@ -4,7 +4,7 @@
 use super::watched_files::{self, WatchedFiles};
 use evenkeel_balance::networks::{Builder, Networks};
 use evenkeel_balance::published::{Published, Reader};
-use evenkeel_config::plan::{self, Access};
+use evenkeel_config::plan::Access;
 use evenkeel_config::{NETWORK_LIST_MAX, Plan, Subject, network_list};
 use std::collections::HashMap;
 use std::net::IpAddr;

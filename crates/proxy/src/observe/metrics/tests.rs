@@ -80,7 +80,7 @@ fn pools_endpoints_and_routes_have_series_from_their_first_event_on() {
     let states = ["evenkeel_endpoint_state", "evenkeel_endpoint_weight", "evenkeel_pool_panic", "evenkeel_queue_depth"];
     assert_eq!(families(&text, "pool=\"p\""), states.into_iter().collect());
     let text = shown("", |numbers| {
-        numbers.workers[1].routes[0].of(&Arc::from("only \"a\"")).count(0, 200, 3_000_000);
+        numbers.workers[1].routes[0].of(&Arc::from("only \"a\"")).count(0, 200, 3_000_000, true);
         numbers.members(0).stats(1).for_each(|endpoint| endpoint.connects.add(1));
     });
     // One event brings all series of what it happened to, so that the next ones are a rate.

@@ -255,8 +255,9 @@ fn pool_rules((at, plan): (usize, &Arc<Pool>), tls: Option<Towards>, key: &Path)
             ),
             of: vec![Subject::Pool(at)],
         },
-        false => machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name))
-            .about(Subject::Pool(at)),
+        false => {
+            machine(format!("pool \"{}\": the key of its sticky sessions: {error}", plan.name)).about(Subject::Pool(at))
+        }
     };
     let compiled = Compiled { tls, sticky: sticky.map_err(no_key)?, hosts: Hosts::of(plan) };
     Ok(PoolRules { plan: plan.clone(), compiled: Arc::new(compiled) })

@@ -7,10 +7,6 @@ use crate::providers::kubernetes::world::store::Kind;
 use crate::providers::kubernetes::{GATEWAY_KINDS, INGRESS_KINDS, KINDS};
 use serde_json::{Map, Value, json};
 
-/// True while faults across namespaces that are known are not made: canaries, `tls.hosts`, and certificates for hosts of
-/// others.
-const WITHOUT_KNOWN: bool = true;
-
 const NAMESPACE: &str = "evil";
 
 pub struct Shapes {
@@ -357,8 +353,7 @@ impl Shapes {
         });
         if matches!(protocol, "HTTPS" | "TLS") {
             let mode = self.pick(&["Terminate", "Passthrough"]);
-            let name = if WITHOUT_KNOWN { "none" } else { "web" };
-            listener["tls"] = json!({ "mode": mode, "certificateRefs": [{ "name": name }] });
+            listener["tls"] = json!({ "mode": mode, "certificateRefs": [{ "name": "web" }] });
         }
         listener
     }
@@ -438,7 +433,7 @@ impl Shapes {
             };
             all.insert(format!("nginx.ingress.kubernetes.io/{name}"), value);
         }
-        if !WITHOUT_KNOWN && self.once_in(4) {
+        if self.once_in(4) {
             all.insert("nginx.ingress.kubernetes.io/canary".into(), "true".into());
             all.insert("nginx.ingress.kubernetes.io/canary-weight".into(), "100".into());
         }
@@ -457,8 +452,7 @@ impl Shapes {
             .collect();
         let mut spec = json!({ "ingressClassName": "evenkeel", "rules": rules });
         if self.once_in(2) {
-            let hosts =
-                if WITHOUT_KNOWN { json!(["evil.example"]) } else { json!([self.pick(&HOSTS), "in.shop.example"]) };
+            let hosts = json!([self.pick(&HOSTS), "in.shop.example"]);
             spec["tls"] = json!([{ "hosts": hosts, "secretName": "web" }]);
         }
         if self.once_in(4) {
