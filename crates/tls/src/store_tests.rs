@@ -87,8 +87,10 @@ fn texts_of_the_configuration_serve_as_files_do_and_change_with_the_plan() {
     let next = same.next(&plan(&two, &one[0])).expect("good texts");
     assert!(!Arc::ptr_eq(next.listeners().next().expect("one").2, &handle) && name(&next) == "two.example");
     // The certificate of the one with the key of the other, and a text without a certificate.
-    let [mixed, none] = [([one[0].clone(), two[1].clone()], &one[0]), (one.clone(), &one[1])]
-        .map(|(pair, ca)| next.next(&plan(&pair, ca)).expect_err("wrong texts").to_string());
+    let [mixed, none] = [([one[0].clone(), two[1].clone()], &one[0]), (one.clone(), &one[1])].map(|(pair, ca)| {
+        let problems = next.next(&plan(&pair, ca)).expect_err("wrong texts");
+        problems.iter().map(ToString::to_string).collect::<String>()
+    });
     assert!(
         mixed.contains("the key in the configuration does not match the certificate in the configuration"),
         "{mixed}"
