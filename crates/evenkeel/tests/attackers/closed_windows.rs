@@ -46,7 +46,7 @@ fn scene(name: &str) -> Scene {
          compress = {{ algorithms = ['zstd', 'br', 'gzip'] }}\n[pool.pages]\nendpoints = ['{}']\n",
         pages()
     );
-    let runtime = format!("compression_memory = {LIMIT}");
+    let runtime = format!("compression_memory = \"{LIMIT}B\"");
     Scene::start_with(&runtime, name, 1, "h2c = true", &more)
 }
 

@@ -226,14 +226,15 @@ impl Endpoint {
                 let (served, began, gate) = (served.clone(), began.clone(), gate.clone());
                 std::thread::spawn(move || {
                     let mut stream = BufReader::new(stream);
-                    while let Some(_head) = head(&mut stream) {
+                    while let Some(head) = head(&mut stream) {
                         began.fetch_add(1, SeqCst);
                         drop(gate.lock());
                         std::thread::sleep(takes);
                         let length = name.len();
                         let response = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}");
                         served.fetch_add(1, SeqCst);
-                        if stream.get_mut().write_all(response.as_bytes()).is_err() {
+                        let closes = head.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
+                        if stream.get_mut().write_all(response.as_bytes()).is_err() || closes {
                             return;
                         }
                     }
