@@ -155,14 +155,14 @@ impl Nftables {
                 gone.insert(id);
             }
         }
-        let stays = self.endpoints.iter().filter(|(id, _)| !gone.contains(*id)).map(|(_, endpoint)| endpoint.addr);
-        let stays: HashSet<SocketAddr> = match gone.is_empty() {
-            true => HashSet::new(),
-            false => stays.chain(added.iter().map(|(member, _)| member.addr)).collect(),
-        };
-        let addrs: HashSet<SocketAddr> =
+        // An address stays while another endpoint has it.
+        let mut addrs: HashSet<SocketAddr> =
             gone.iter().filter_map(|id| self.endpoints.get(id)).map(|endpoint| endpoint.addr).collect();
-        addrs.difference(&stays).for_each(|addr| self.names.remove_target(&mut out, *addr));
+        if !addrs.is_empty() {
+            let stays = self.endpoints.iter().filter(|(id, _)| !gone.contains(*id)).map(|(_, endpoint)| endpoint.addr);
+            stays.chain(added.iter().map(|(member, _)| member.addr)).for_each(|addr| _ = addrs.remove(&addr));
+        }
+        addrs.iter().for_each(|addr| self.names.remove_target(&mut out, *addr));
         (out, gone)
     }
 
