@@ -65,7 +65,7 @@ struct Latest {
     settled: watch::Sender<Settled>,
     /// Reason for which the part may be older than what the provider has.
     fault: Option<String>,
-    /// What the part does not keep of the provider's objects, and should.
+    /// Requirements of the provider's objects that the part does not meet.
     warnings: Arc<[String]>,
     /// Time at which the part was put, since 1970.
     put_at: Option<Duration>,
@@ -84,7 +84,7 @@ pub struct State {
     pub refused: Vec<Refusal>,
     /// Reason for which the part may be older than what the provider has.
     pub fault: Option<String>,
-    /// What the part does not keep of the provider's objects, and should.
+    /// Requirements of the provider's objects that the part does not meet.
     pub warnings: Arc<[String]>,
 }
 
