@@ -100,7 +100,7 @@ fn send(to: &mpsc::Sender<Chunk>, bytes: Bytes) -> fmt::Result {
     if bytes.is_empty() { Ok(()) } else { to.blocking_send(Chunk::Bytes(bytes)).map_err(|_| fmt::Error) }
 }
 
-/// Compresses chunks.
+/// Sender of text as chunks of a gzip stream.
 struct Gzip<'s> {
     encoder: Encoder,
     room: Vec<u8>,

@@ -56,7 +56,6 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// A file as a whole.
     fn of_file(file: String) -> Spot {
         Spot { file, range: None, path: None, subject: None }
     }

@@ -179,7 +179,7 @@ fn routes_have_their_actions_criteria_and_filters_everywhere() {
     });
 }
 
-/// What a filter answers is the route's: the pool had nothing to do with it.
+/// Responses of filters count for the route only: no endpoint of the pool got the request.
 #[test]
 fn a_pool_has_only_what_was_sent_to_it() {
     let more = "[[route]]\nname = 'closed'\nmatch = { prefix = '/closed' }\npool = 'shop'\n\

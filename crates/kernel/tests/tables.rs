@@ -131,7 +131,7 @@ impl Tables {
         self.proven().iter().filter_map(Result::ok).count()
     }
 
-    /// Entries of all flows.
+    /// Keys and values of all flows, proven and opening.
     pub fn flows(&self) -> Vec<([u8; 40], [u8; 128])> {
         let openings = self.openings();
         let flow = |(key, value): ([u8; 40], [u8; 176])| (key, *value.first_chunk().expect("a flow"));

@@ -15,13 +15,13 @@ pub struct EncoderMemory {
 /// Consequence of a lack of memory for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// It got gzip with a small window in place of a better coding.
+    /// Gzip with a small window instead of a better coding.
     Small,
-    /// It was not compressed, and had no coding.
+    /// No compression and no coding.
     Identity,
-    /// It had its coding, and blocks that are not compressed.
+    /// The coding of its request, with blocks that are not compressed.
     Stored,
-    /// Its compressor was given up, as its client took nothing for seconds.
+    /// A compressor that was given up, as the client read nothing for seconds.
     GivenUp,
 }
 

@@ -87,7 +87,7 @@ impl Group {
 }
 
 impl ByName {
-    /// Indexes certificates.
+    /// Indexes certificates by the names of their hosts.
     pub fn new(entries: Vec<Entry>, on_unknown: UnknownName, challenges: Option<Arc<Challenges>>) -> ByName {
         let (mut of_hosts, mut others, mut unknown) = (HashMap::<String, Group>::new(), Group::default(), Vec::new());
         for (at, Entry { names, hosts, certificate }) in entries.into_iter().enumerate() {

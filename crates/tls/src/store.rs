@@ -26,7 +26,7 @@ const DAY: i64 = 86_400;
 pub struct Problem {
     /// Section that names the file: `listener "web"` or `pool "api"`.
     pub owner: String,
-    /// The same as data.
+    /// Section as data, for the status of the process.
     pub of: Subject,
     /// The fault, with the path of the file.
     pub error: FileError,

@@ -44,7 +44,7 @@ pub struct Status {
 /// Memory of the compressors of responses, and responses that found too little of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CompressionMemory {
-    /// Bytes that are in use.
+    /// Memory in use, in bytes.
     pub bytes: u64,
     /// Most bytes that may be in use.
     pub limit: u64,

@@ -65,7 +65,7 @@ impl Counts {
 pub struct RouteCounts {
     /// Requests, and those that were errors.
     pub counts: Counts,
-    /// Those that went on to a pool.
+    /// Requests that a pool got, and those of them that were errors.
     pub sent: Counts,
     /// Times from the head of a request to the end of its response.
     pub durations: Durations,

@@ -58,18 +58,18 @@ impl Standing {
 /// Words for what a listener or pool serves, by its modes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// Its unit, in the plural.
+    /// Unit of the traffic, in the plural.
     pub many: &'static str,
-    /// The same at the beginning of a line.
+    /// Unit at the beginning of a line.
     pub title: &'static str,
-    /// The word for each time that an endpoint got one, and the same at the beginning of a line.
+    /// Unit of the counts at endpoints, and the same at the beginning of a line.
     pub tries: &'static str,
     pub tries_title: &'static str,
-    /// Name of the rate.
+    /// Name of the rate of the unit.
     pub rate: &'static str,
     /// Head of a column of rates.
     pub per_second: &'static str,
-    /// Those that have not ended.
+    /// Requests, sessions or flows that have not ended.
     pub open: &'static str,
     /// The time that is measured at endpoints.
     pub latency: &'static str,

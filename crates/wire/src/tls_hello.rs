@@ -21,7 +21,7 @@ pub struct Hello {
 /// Reason why bytes are not read as a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
-    /// They are not one.
+    /// Bytes of another protocol, or a hello against its syntax.
     Malformed,
     /// They may be one, of more than [`LEN_MAX`] bytes.
     TooLong,

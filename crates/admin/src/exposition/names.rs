@@ -1,9 +1,9 @@
 //! Metrics that a client asks for by their names.
 
-/// Most names in a query.
+/// Limit of the names in a query.
 const NAMES_MAX: usize = 100;
 
-/// Longest name.
+/// Limit of the length of a name, in bytes.
 const LENGTH_MAX: usize = 200;
 
 /// Endings of names of series that the name of their family does not have.

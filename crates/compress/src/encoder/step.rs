@@ -18,7 +18,7 @@ pub enum Op {
 pub enum Room {
     /// At most about 4 MiB, and 2 MiB at the default levels.
     Usual,
-    /// As `Usual`, with a window for a body of at most this power of two of bytes, where the coding needs less memory so.
+    /// At most `Usual`. The window fits a body of at most 2 to this power of bytes, if that saves memory.
     Fitted(u8),
     /// Some hundred KiB, for a body that is sent in small pieces over a long time, as events are.
     Small,

@@ -2,15 +2,13 @@
 //! name what their users want here.
 //!
 //! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]:
-//! files that are not TOML. [`variables`]: variables in values.
+//! files that are not TOML. Variables in values: `form/request/foreign_variables.rs`.
 
 mod habits;
 pub(crate) mod syntax;
-mod variables;
 mod words;
 
 pub(crate) use habits::habit;
-pub(crate) use variables::{of_caddy, variable_in};
 
 use crate::form::{Form, braced};
 use crate::printable::quote;

@@ -57,6 +57,7 @@ use crate::code::Code;
 use crate::printable::is_hidden;
 use crate::tree::quoted;
 use name::{domain, is_token_char};
+pub(crate) use request::foreign_variables::variable_in;
 use request::template::Use;
 use request::{field_name, key_source, path, regex, send_host, template, token_field};
 use std::net::{IpAddr, SocketAddr};

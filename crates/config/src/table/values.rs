@@ -7,7 +7,7 @@ use super::secrets::{can_hold_secret, is_secret_kind};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
 use crate::foreign;
-use crate::form::{Form, Formed};
+use crate::form::{Form, Formed, variable_in};
 use crate::nearest::suggest;
 use crate::quantity;
 use crate::tree::{Node, Tree, quoted};
@@ -108,7 +108,7 @@ impl Reader<'_> {
         match form.read(text) {
             Ok(formed) => {
                 if matches!(formed, Formed::Template(_))
-                    && let Some(theirs) = foreign::variable_in(text)
+                    && let Some(theirs) = variable_in(text)
                 {
                     self.not_replaced(theirs.written, theirs.ours, node);
                 }

@@ -21,7 +21,7 @@ pub enum Trust {
     File,
     /// A registry of the operator: its endpoints may be on this machine, and none is the admin.
     Registry,
-    /// An object that somebody else may write, as those of a cluster.
+    /// An object that other users than the operator may write, such as an object of a cluster.
     Tenant,
 }
 

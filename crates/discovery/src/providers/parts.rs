@@ -65,7 +65,7 @@ struct Latest {
     settled: watch::Sender<Settled>,
     /// Reason for which the part may be older than what the provider has.
     fault: Option<String>,
-    /// What the part does not keep of the provider's objects, and should.
+    /// Warnings about objects that are used without a protection that they ask for.
     warnings: Arc<[String]>,
     /// Time at which the part was put, since 1970.
     put_at: Option<Duration>,
@@ -84,7 +84,7 @@ pub struct State {
     pub refused: Vec<Refusal>,
     /// Reason for which the part may be older than what the provider has.
     pub fault: Option<String>,
-    /// What the part does not keep of the provider's objects, and should.
+    /// Warnings about objects that are used without a protection that they ask for.
     pub warnings: Arc<[String]>,
 }
 
@@ -159,7 +159,7 @@ impl Contribution {
         }
     }
 
-    /// Replaces the list of what the part does not keep, and should.
+    /// Replaces the warnings about objects that are used without a protection that they ask for.
     pub fn warn(&self, warnings: Vec<String>) {
         if let Some(latest) = lock(&self.parts.0.latest).get_mut(self.provider) {
             latest.warnings = warnings.into();

@@ -59,7 +59,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("kernel/nftables", &["feedback", "obstacles", "listing", "conditions", "ruleset", "transaction", "expressions", "family", "shares"]),
     ("kernel/netlink", &["generic", "batch", "socket", "events", "message", "attributes"]),
     ("kernel/ebpf", &["connect", "forward", "recount", "maps", "object", "ranges", "tables", "layout", "sys"]),
-    ("kernel/ebpf/forward", &["sweep", "walk", "memory", "interfaces"]),
+    ("kernel/ebpf/forward", &["sweep", "ends", "walk", "memory", "interfaces"]),
     ("lab", &[
         "experiments", "experiment", "setups", "balancers", "study", "load", "client", "worker", "endpoint", "bare",
         "strace", "certificates", "origin", "hosts", "machine", "procfs", "child", "scratch", "wire", "http", "stats", "rng",
@@ -69,7 +69,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "workers", "inherit", "dial", "listen", "accept_pause", "datagrams", "tokio_io", "splice", "pages", "transport", "tls", "stream",
         "log_writer", "line_socket", "line_file", "total", "counter", "deadline", "buffer", "event_loop", "boxed", "clock",
     ]),
-    ("net/event_loop", &["rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
+    ("net/event_loop", &["allowance", "rest", "alarm", "source", "reactor", "budget", "tasks waker_slot", "units", "task_waker", "remote_waker", "fake_clock kernel"]),
     ("peers", &["addresses", "trusting"]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
@@ -93,9 +93,9 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
-    ("proxy/pipeline", &["response", "route"]),
+    ("proxy/pipeline", &["response", "route", "trailers", "websocket"]),
     ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
-    ("proxy/serve", &["connection", "h2", "h1_answer", "h1 h1_parts", "message", "websocket", "open"]),
+    ("proxy/serve", &["connection", "h2", "h1_answer", "h1 h1_parts", "message", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
         "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",
@@ -112,10 +112,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",
     ]),
-    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "results"]),
+    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
+    ("proxy/plan/server", &["prepare", "sticky_key"]),
     ("proxy/side", &["copy", "send", "attempt", "request"]),
     ("proxy/tcp", &["lifetime", "record", "duplex"]),
     ("proxy/udp", &["listener", "table", "flow"]),

@@ -32,7 +32,7 @@ pub struct Numbers {
     pub(crate) limits: Arc<Limits>,
     /// Stored responses of all routes.
     pub(crate) cache: Arc<SharedCache>,
-    /// Memory of compressors.
+    /// Memory of the compressors of all workers.
     pub(crate) encoder_memory: Arc<EncoderMemory>,
     tallies: Vec<Tally<EndpointStats>>,
 }

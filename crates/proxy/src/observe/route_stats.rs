@@ -18,7 +18,7 @@ pub struct RouteStats {
     pub duration: [Histogram; CLASSES],
     /// Requests that went on to a pool: neither a filter nor the cache answered them.
     pub sent: Counter,
-    /// Those of `sent` that were answered with 500 and above.
+    /// Requests of `sent` that were answered with 500 and above.
     pub sent_failed: Counter,
     /// Responses that were compressed.
     pub compression: CompressionStats,

@@ -166,7 +166,7 @@ pub struct ListenerStats {
     pub passwords_verified: Counter,
     /// Requests answered 503, as too many passwords waited to be verified.
     pub passwords_waiting: Counter,
-    /// Of these, requests that had waited and gave their places up for other networks.
+    /// Part of `passwords_waiting`: requests that gave their places in the queue up for other networks.
     pub passwords_gave_way: Counter,
     /// Requests whose bodies were over the limit of their route.
     pub body_refused: Counter,
@@ -351,7 +351,7 @@ pub enum MirrorDrop {
     CameBack,
     /// Its body did not come for too long while other requests needed its place.
     Stalled,
-    /// It is a gRPC call with more than one message, whose end may never come.
+    /// A gRPC call with more than one message, which may never end.
     Stream,
 }
 

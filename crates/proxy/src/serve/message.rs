@@ -167,7 +167,7 @@ pub async fn serve<D: Messages>(
         asked: RequestContext { head: head_only, upgrade: switch.is_some() },
         idempotent: request.is_idempotent() && switch.is_none(),
         close,
-        // On a stream, a rest that is never sent is in nobody's way.
+        // On a stream, a rest that is never sent delays no other request.
         expects_continue: false,
         body,
         body_chain,

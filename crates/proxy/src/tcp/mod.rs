@@ -233,7 +233,7 @@ async fn read_hello(
             Ok(None) => {}
             Err(Unread::Malformed) => return Some((buf, None)),
             Err(Unread::TooLong) => {
-                // It names a server, and nobody knows which one.
+                // It names a server, and the proxy cannot know which.
                 client.listener.stats.rejected[Rejected::HelloTooLong as usize].add(1);
                 record.blame(Cause::Proxy);
                 record.reason = Some(format!("the ClientHello is longer than {} KiB", LEN_MAX >> 10));

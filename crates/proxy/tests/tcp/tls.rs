@@ -137,7 +137,7 @@ fn hello(padding: usize) -> Vec<u8> {
     message.chunks(1 << 14).flat_map(|piece| [&[22, 3, 1][..], &len16(piece.len()), piece].concat()).collect()
 }
 
-/// It went to the listener's own pool, whatever server it named.
+/// Regression: a long hello went to the listener's own pool, whatever server it named.
 #[test]
 fn a_long_client_hello_gets_to_the_server_that_it_names_and_one_that_is_too_long_is_closed() {
     let named = Endpoint::start(|conn| {

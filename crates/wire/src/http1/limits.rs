@@ -17,7 +17,7 @@ pub const INTERIM_MAX: u32 = 16;
 pub struct Limits {
     /// Bytes of a head, its final empty line included.
     pub head: usize,
-    /// Number of header fields.
+    /// Number of header fields of a head.
     pub fields: usize,
 }
 

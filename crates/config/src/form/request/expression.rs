@@ -21,7 +21,7 @@ const CLEARED_MAX: usize = 2;
 /// Bytes read for each new state, below which the lazy DFA is slower than the NFA.
 const BYTES_PER_STATE: usize = 10;
 
-/// Steps of any search.
+/// Steps that every search costs.
 const SEARCH: u32 = 8;
 
 /// Bytes that the lazy DFA reads in the time of a step.
@@ -50,7 +50,7 @@ pub struct Expression {
 pub enum Uncompiled {
     /// The program is larger than the limit.
     TooLarge,
-    /// The syntax, in words.
+    /// Error in the syntax, in words.
     Wrong(String),
 }
 

@@ -37,12 +37,12 @@ pub fn cost(expression: &Expression) -> usize {
 #[derive(Debug)]
 struct Compiled {
     by_text: HashMap<Box<str>, Entry>,
-    /// Bytes of all entries.
+    /// Memory of all entries, in bytes.
     bytes: usize,
     /// Bytes at which entries without a user are looked for.
     look_at: usize,
     unused_max: usize,
-    /// Number of uses so far.
+    /// Number of uses of all entries so far.
     uses: u64,
 }
 
@@ -51,7 +51,7 @@ struct Entry {
     compiled: Result<Arc<Expression>, Uncompiled>,
     /// Limit that it was compiled with.
     size_max: usize,
-    /// Number of its last use.
+    /// Value of [`Compiled::uses`] at the last use.
     used: u64,
 }
 

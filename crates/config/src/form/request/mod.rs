@@ -4,6 +4,7 @@
 mod expression;
 mod expressions;
 pub(super) mod field_name;
+pub(super) mod foreign_variables;
 pub(super) mod key_source;
 pub(super) mod path;
 pub(super) mod path_parts;

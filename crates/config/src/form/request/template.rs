@@ -2,9 +2,9 @@
 //! variables.
 
 use crate::code::Code;
-use crate::foreign;
 use crate::form::misfit::Misfit;
 use crate::form::name::is_token_char;
+use crate::form::request::foreign_variables;
 use crate::nearest::nearest;
 use crate::tree::quoted;
 use std::fmt;
@@ -249,7 +249,7 @@ fn variable(name: &str, of: Use) -> Result<Variable, Misfit> {
     let meant = ELSEWHERE.iter().find(|(theirs, _)| *theirs == alike).map(|(_, ours)| *ours);
     let did = match meant.or_else(|| nearest(name, known.clone())) {
         Some(near) => format!("did you mean {{{near}}}? "),
-        None => foreign::of_caddy(name).map_or(String::new(), |ours| format!("here this is {ours}; ")),
+        None => foreign_variables::of_caddy(name).map_or(String::new(), |ours| format!("here this is {ours}; ")),
     };
     let all: Vec<String> = known.map(|known| format!("{{{known}}}")).collect();
     let help = format!(

@@ -88,7 +88,7 @@ fn fine(name: &str, at: u16) -> Part {
     }
 }
 
-/// The same with one fault. Needs the part of owner 1 beside it.
+/// Part with one fault. Needs the part of owner 1 in the same plan.
 fn bad(name: &str, first: &str, kind: Bad) -> Part {
     let mut part = fine(name, 0);
     let pool = Arc::make_mut(&mut part.pools[0].value);
@@ -99,8 +99,8 @@ fn bad(name: &str, first: &str, kind: Bad) -> Part {
         Bad::NoEndpoint => pool.endpoints.clear(),
         Bad::FieldOfPool => field(&mut pool.request_headers.set),
         Bad::FieldOfRoute => field(&mut route.request_headers.set),
-        Bad::UnknownPool => route.action = Action::Pool("nobody's".into()),
-        Bad::UnknownListener => route.listeners = vec!["nobody's".into()],
+        Bad::UnknownPool => route.action = Action::Pool("missing".into()),
+        Bad::UnknownListener => route.listeners = vec!["missing".into()],
         Bad::SameMatch => {
             route.listeners.push(first.into());
             route.matching.hosts.push(HostPattern::Exact("1.example".to_owned()));

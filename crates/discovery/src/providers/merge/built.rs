@@ -13,7 +13,7 @@ pub(super) struct Built {
     pub(super) pools: Vec<Option<usize>>,
 }
 
-/// An error of a build.
+/// Error that building a plan has found.
 pub(super) struct Fault {
     /// Pieces that the error is about, the one at fault first.
     pub(super) places: Vec<Place>,

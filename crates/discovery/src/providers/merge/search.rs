@@ -2,7 +2,7 @@
 //! at a time, and a part that does not work is halved.
 //!
 //! One bad piece among n costs about 2 log2(n) tries. The work is bounded by [`TRIES_MAX`]: pieces that were not tried by
-//! then stay out, and are those behind the rest in the order of the suspects.
+//! then stay out. These are the last in the order of the suspects.
 
 use super::unwanted::{Impossible, Kept, Key, Suspects, Unwanted};
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ const TRIES_MAX: usize = 64;
 const NOT_TRIED: &str = "it was not tried: too many pieces make the configuration impossible in ways that cannot be \
     attributed to them; remove those that are named";
 
-/// A search under way.
+/// State of a search between two tries.
 pub struct Search {
     /// All suspects, with what runs in their place.
     suspects: HashMap<Key, Option<Kept>>,
@@ -29,7 +29,7 @@ pub struct Search {
     tries: usize,
 }
 
-/// Next step of a search.
+/// Result of a try, for the caller of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The plan is to be tried without [`Search::unwanted`].

@@ -20,7 +20,7 @@ pub struct Impossible {
     pub instead: Option<Kept>,
 }
 
-/// A piece as it runs.
+/// Copy of a piece in the plan that runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
     Listener(Arc<Listener>),

@@ -1,5 +1,5 @@
-//! Settings about spellings of paths and of names of fields, which no listener of a plan has. A rejection is refused: whoever
-//! sets it relies on it. The others are noted, see [`Node::note`].
+//! Settings about spellings of paths and of names of fields, which no listener of a plan has. A rejection is refused: its
+//! operator relies on it. The others are noted, see [`Node::note`].
 
 use super::wire::Node;
 

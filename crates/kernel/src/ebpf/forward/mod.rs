@@ -216,7 +216,7 @@ impl Forward {
         self.sweep_with(|| ())
     }
 
-    /// As `sweep`; calls `between` when it has read all flows, before it ends any. For tests of what happens meanwhile.
+    /// Sweeps, and calls `between` after reading all flows and before ending any. For tests of changes at that time.
     ///
     /// # Errors
     /// The kernel refuses to list flows.

@@ -5,7 +5,7 @@
 //! takes the difference to the programs' count at that time from the load of the endpoint. A count that changed just
 //! then is uncertain by as much as it changed: then only what is certain is corrected, and the rest a second later.
 //!
-//! What the sweep has read is old when it acts: the client of a flow that is over may have begun another one with the
+//! Entries may have changed since the sweep read them: the client of a flow that is over may have begun another one with the
 //! same addresses and ports. So the sweep removes nothing itself: [`Ends`] has the kernel remove what is unchanged.
 
 use super::ends::{Ends, Over};

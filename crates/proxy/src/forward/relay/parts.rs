@@ -234,8 +234,8 @@ impl Relay<'_, '_> {
         }
     }
 
-    /// Checks the response of an HTTP/1 endpoint to a request for a WebSocket of an HTTP/2 client, to whom any 2xx is a
-    /// tunnel.
+    /// Checks the response of an HTTP/1 endpoint to a request for a WebSocket of an HTTP/2 client. To such a client, any
+    /// 2xx opens a tunnel.
     ///
     /// # Errors
     /// The endpoint did not switch, or has not read the key.

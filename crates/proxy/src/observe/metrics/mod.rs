@@ -61,7 +61,7 @@ struct Shown<'g> {
     encoder_memory: &'g EncoderMemory,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
-    /// Pools that are shown.
+    /// True for each pool that the metrics show, by index.
     used: Vec<bool>,
 }
 

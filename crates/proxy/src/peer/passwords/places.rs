@@ -11,7 +11,7 @@ pub const WAITING_MAX: usize = 64;
 /// Places of networks of which a password was right.
 pub const RESERVED: usize = 16;
 
-/// One of these in a row is the oldest of all, so that none waits for ever.
+/// Passwords in a row, of which one is the oldest of all, so that none waits for ever.
 const OLDEST_EACH: u64 = 8;
 
 /// Network of a password and the standing of that network.
@@ -21,7 +21,7 @@ pub type Of = (IpAddr, Standing);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Free,
-    /// That of the password at this position, which gives it up.
+    /// Place of the password at this position, which gives it up.
     Of(usize),
     None,
 }

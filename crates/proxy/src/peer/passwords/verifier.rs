@@ -100,7 +100,7 @@ enum Progress {
 pub enum Verified {
     Right,
     Wrong,
-    /// It gave its place up for a password of another network.
+    /// Not verified: the place went to a password of another network.
     GaveWay,
 }
 

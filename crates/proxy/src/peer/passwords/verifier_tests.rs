@@ -167,7 +167,7 @@ fn jobs_are_bounded_by_client_and_in_all() {
     assert!(!held.result(waits(held.check("ann", "1-more", 1))));
 }
 
-/// 17 addresses that guess had all places, and everybody else got a 503.
+/// Regression: 17 guessing addresses took all places, and all other clients got a 503.
 #[test]
 fn guesses_of_a_network_give_way_to_other_networks_and_are_verified_after_them() {
     let held = Held::new();

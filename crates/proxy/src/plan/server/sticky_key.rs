@@ -14,7 +14,7 @@ const LENGTH: usize = 32;
 /// Reads the key. If there is none, makes it, with access for this user only.
 ///
 /// # Errors
-/// The file cannot be read or made, or everybody may read it.
+/// The file cannot be read or made, or all users may read it.
 pub fn read_or_make(path: &Path) -> io::Result<Vec<u8>> {
     match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => make(path)?,

@@ -37,7 +37,7 @@ pub struct Connection {
     pub session: Rc<Session>,
     /// Number of requests that have begun.
     pub served: Cell<u64>,
-    /// What all requests may take of the worker's time, before others have theirs.
+    /// Time of the worker for all requests of the connection, before other connections have theirs.
     pub allowance: Rc<Allowance>,
 }
 

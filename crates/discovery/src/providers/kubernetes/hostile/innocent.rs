@@ -141,7 +141,7 @@ pub fn world() -> World {
     world
 }
 
-/// What clients of the innocent namespace are served.
+/// Plan and certificates from which clients of the innocent namespace are served.
 pub struct Served {
     merged: Merged,
     pub refused: Vec<String>,
@@ -162,7 +162,7 @@ impl Served {
         Served { merged, refused, tls }
     }
 
-    /// Asserts that all clients are served without anybody else.
+    /// Asserts that all clients are served without objects of other namespaces.
     pub fn is_whole(&self) {
         assert_eq!((&self.refused, &self.tls), (&Vec::new(), &None));
         for client in CLIENTS {
@@ -248,7 +248,7 @@ impl Served {
         of_action.chain(route.forward_auth.iter().map(|auth| pool(&auth.pool))).collect()
     }
 
-    /// A route with its object, for whoever looks into a failure.
+    /// A route with its object, for the message of a failure.
     fn shown(&self, route: &Route) -> String {
         let of = self.merged.origins.of(Kind::Route, &route.name);
         let pools: Vec<Option<&str>> = self.pools(route).into_iter().map(|pool| Some(&*pool?.name)).collect();

@@ -14,7 +14,7 @@ pub struct Shapes {
     made: usize,
 }
 
-/// Reads a manifest.
+/// Reads a manifest. If it names no namespace, the namespace is empty.
 pub fn read(manifest: &str) -> (Kind, Value) {
     let mut object: Value = serde_saphyr::from_str(manifest).expect("a manifest");
     let kind = KINDS.into_iter().chain(GATEWAY_KINDS).chain(INGRESS_KINDS).find(|kind| object["kind"] == kind.name());
@@ -173,7 +173,7 @@ impl Shapes {
         self.below(n) == 0
     }
 
-    /// The next object.
+    /// Makes the next object, of a random kind and shape.
     pub fn object(&mut self) -> (Kind, Value) {
         let (kind, mut object) = match self.below(13) {
             0..3 => self.ingress(),

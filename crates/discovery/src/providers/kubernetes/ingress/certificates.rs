@@ -29,7 +29,7 @@ enum By {
 pub struct Offer {
     pub namespace: String,
     pub pair: Pair,
-    /// Names in it.
+    /// Host names in the certificate.
     pub names: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ pub fn assign(offers: &[Offer], claims: &Claims) -> Vec<(String, usize)> {
     let mut assigned = Vec::new();
     for (index, all) in targets.iter().enumerate() {
         for (host, by) in all {
-            // A name below a wildcard belongs to whom the wildcard belongs.
+            // A name below a wildcard belongs to the owner of the wildcard.
             let of_wildcard = *by != By::Wildcard || wildcard(host).is_none_or(|wildcard| owns(&wildcard, index));
             if of_wildcard && owns(host, index) {
                 assigned.push((host.clone(), index));
