@@ -3,8 +3,8 @@
 
 use crate::asked::{Answer, Ask};
 use crate::asked_at::AskedAt;
-use crate::configured::Configured;
-use crate::configured::reload::{self, Reloads, Report};
+use crate::configured::reload::{self, Reloads};
+use crate::configured::{Configured, possible};
 use crate::failure::Failure;
 use crate::in_use::InUse;
 use crate::notify::Notify;
@@ -24,7 +24,7 @@ use evenkeel_admin::api::problem::Problem;
 use evenkeel_admin::{Admin, Numbers, Pages, Scrapes};
 use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
-use evenkeel_discovery::providers::merge::{Merged, Search, Step, Unwanted};
+use evenkeel_discovery::providers::merge::Unwanted;
 use evenkeel_discovery::providers::wanted::Offer;
 use evenkeel_dns::Dns;
 use evenkeel_kernel::Kernel;
@@ -365,7 +365,9 @@ impl Serving {
     async fn take(&mut self, offer: Offer) -> Result<Outcome, Problem> {
         let (wanted, by) = (offer.wanted(), offer.provenance.by);
         self.notify.reloading();
-        let (report, added) = self.change(offer.outcome).await;
+        let (providers, in_use) = (&mut self.configured.providers, &mut self.in_use);
+        let (report, added) =
+            possible::change(offer.outcome, providers, &mut self.runtime, &self.discovery, in_use).await;
         self.notify.ready(&report.status());
         report.log(&by);
         self.runtime.control().events().tell(Kind::Config, (None, None), report.event(), Some(&by));
@@ -380,70 +382,6 @@ impl Serving {
         }
         self.follow_file();
         report.answer()
-    }
-
-    /// Applies a plan with what other providers add to it, and returns that. Pieces of theirs that this machine cannot do are
-    /// left out: those that an error is about, else those that a search finds.
-    async fn change(&mut self, outcome: evenkeel_config::Outcome) -> (Report, Option<Merged>) {
-        let Some(base) = &outcome.plan else {
-            return (reload::change(outcome, &mut self.runtime, &self.discovery).await, None);
-        };
-        let before = self.runtime.plan();
-        let (mut unwanted, mut in_use) = (Unwanted::new(), InUse::default());
-        let mut search: Option<Search> = None;
-        // Report of the change with all pieces, if no error attributes its failure to some.
-        let mut whole = None;
-        loop {
-            let left_out = search.as_ref().map_or_else(|| unwanted.clone(), |search| search.unwanted(&unwanted));
-            let (merged, numbers) = self.configured.providers.merge(base, &left_out, &before);
-            let plan = Some(merged.plan.clone());
-            let outcome = evenkeel_config::Outcome { plan, diagnostics: outcome.diagnostics.clone() };
-            let mut report = reload::change(outcome, &mut self.runtime, &self.discovery).await;
-            let tried = match report.result {
-                reload::Result::Refused => return (report, Some(merged)),
-                reload::Result::Applied => Ok(()),
-                reload::Result::Failed => {
-                    let blame =
-                        |fault: &reload::Fault| merged.blame(&fault.subjects, &fault.why, &before, &mut unwanted);
-                    // All of them: each is left out at once.
-                    if report.faults.iter().map(blame).fold(false, |any, is| any | is) {
-                        in_use.add(&merged.plan, &unwanted);
-                        continue;
-                    }
-                    let why = report.faults.iter().map(|fault| &*fault.why).collect::<Vec<_>>();
-                    Err(why.join("; "))
-                }
-            };
-            let step = if let Some(search) = &mut search {
-                search.learn(tried)
-            } else if tried.is_ok() {
-                Step::Over
-            } else {
-                search = merged.search(&before);
-                if search.is_none() {
-                    return (report, Some(merged));
-                }
-                whole = Some((report, merged));
-                continue;
-            };
-            match (step, report.result) {
-                (Step::Try, _) => {}
-                // The last try of the search failed: once more with what works.
-                (Step::Over, reload::Result::Failed) if search.is_some() => {
-                    unwanted = search.take().map_or_else(Unwanted::new, |search| search.unwanted(&unwanted));
-                }
-                (Step::Over, _) => {
-                    self.configured.providers.settle(&merged, &numbers);
-                    self.in_use = in_use;
-                    report.changes = evenkeel_config::changes(&before, &self.runtime.plan());
-                    return (report, Some(merged));
-                }
-                (Step::Elsewhere, _) => {
-                    let (report, merged) = whole.unwrap_or((report, merged));
-                    return (report, Some(merged));
-                }
-            }
-        }
     }
 
     /// Applies the plan that runs anew, with what other providers have put meanwhile.

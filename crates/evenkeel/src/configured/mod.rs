@@ -1,5 +1,7 @@
 //! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
+//! [`possible`]: the part of a plan that this machine can do.
 
+pub mod possible;
 pub mod reload;
 
 use evenkeel_admin::api::problem::Problem;
