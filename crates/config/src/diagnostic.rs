@@ -5,7 +5,8 @@ use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
 use crate::source::{Position, Sources, Span};
 use crate::subject::Subject;
-use std::collections::HashSet;
+use crate::table::Vocabulary;
+use std::collections::{BTreeMap, HashSet};
 
 /// Most findings of one reading of a text that are shown; the rest is counted. No reader needs more, and each takes some
 /// hundred times the memory of the text it is about. Those of values are all there: programs read them.
@@ -96,7 +97,7 @@ pub(crate) enum At {
 pub struct Findings {
     all: Vec<Finding>,
     /// Values that must not be shown, whatever else is wrong on their lines.
-    hidden: Vec<Span>,
+    hidden: Hidden,
     /// Files that are not valid TOML, so that their values are unknown.
     broken: Vec<usize>,
 }
@@ -135,15 +136,20 @@ impl Findings {
         self.all.retain(|f| f.code != code || !matches!(f.at, At::Span(at) if at == whole));
     }
 
-    /// Messages and helps so far.
-    #[cfg(test)]
-    pub(crate) fn texts(&self) -> impl Iterator<Item = String> {
-        self.all.iter().flat_map(|finding| [Some(finding.message.clone()), finding.help.clone()]).flatten()
+    /// Masks a scalar or a key in all quoted lines. Messages ask [`is_hidden`](Self::is_hidden).
+    pub(crate) fn hide(&mut self, scalar: Span) {
+        let end = self.hidden.0.entry((scalar.file, scalar.start)).or_default();
+        *end = scalar.end.max(*end);
     }
 
-    /// Masks a value in all diagnostics, which reach logs.
-    pub(crate) fn hide(&mut self, value: Span) {
-        self.hidden.push(value);
+    /// True if messages must not quote this scalar, as diagnostics reach logs.
+    pub(crate) fn is_hidden(&self, scalar: Span) -> bool {
+        self.hidden.0.contains_key(&(scalar.file, scalar.start))
+    }
+
+    /// True if messages must not quote some scalar within these bytes.
+    pub(crate) fn hides_within(&self, value: Span) -> bool {
+        self.hidden.0.range((value.file, value.start)..(value.file, value.end.max(value.start))).next().is_some()
     }
 
     /// Masks everything after the name of a secret in lines of this file, since its values are unknown.
@@ -157,8 +163,8 @@ impl Findings {
     }
 
     /// Resolves spans into diagnostics: errors before warnings, each in the order of files and lines.
-    /// `is_secret` recognises keys whose values are masked.
-    pub(crate) fn resolve(mut self, sources: &Sources, is_secret: &dyn Fn(&str) -> bool) -> Vec<Diagnostic> {
+    /// Lines of files that are not TOML are masked by `words`.
+    pub(crate) fn resolve(mut self, sources: &Sources, words: fn() -> Vocabulary) -> Vec<Diagnostic> {
         self.all.sort_by_key(|f| {
             let span = match &f.at {
                 At::Span(span) => (1, span.file, span.start),
@@ -171,7 +177,8 @@ impl Findings {
         self.all.retain(|f| seen.insert((f.code, f.at.clone(), f.message.clone())));
         let most = if sources.are_values() { self.all.len() } else { SHOWN_MAX.min(self.all.len()) };
         let more = self.all.split_off(most);
-        let excerpts = Excerpts { sources, hidden: self.hidden, broken: self.broken, is_secret };
+        let words = if self.broken.is_empty() { Vocabulary::default() } else { words() };
+        let excerpts = Excerpts { sources, hidden: self.hidden, broken: self.broken, words };
         let mut shown: Vec<Diagnostic> = self.all.into_iter().map(|finding| excerpts.diagnostic(finding)).collect();
         shown.extend(left_out(&more, sources));
         shown
@@ -193,12 +200,24 @@ fn left_out(more: &[Finding], sources: &Sources) -> Option<Diagnostic> {
     })
 }
 
+/// Scalars and keys that are not shown, disjoint: the end of each by its file and start.
+#[derive(Debug, Default)]
+struct Hidden(BTreeMap<(usize, usize), usize>);
+
+impl Hidden {
+    /// Bytes that are hidden, of those that touch a part of a file.
+    fn within(&self, file: usize, part: std::ops::Range<usize>) -> Vec<std::ops::Range<usize>> {
+        let before = self.0.range((file, 0)..=(file, part.end)).rev();
+        before.take_while(|(_, end)| **end > part.start).map(|((_, start), end)| *start..*end).collect()
+    }
+}
+
 /// Quoted lines of the files, with secrets masked.
 struct Excerpts<'s> {
     sources: &'s Sources,
-    hidden: Vec<Span>,
+    hidden: Hidden,
     broken: Vec<usize>,
-    is_secret: &'s dyn Fn(&str) -> bool,
+    words: Vocabulary,
 }
 
 impl Excerpts<'_> {
@@ -235,11 +254,9 @@ impl Excerpts<'_> {
         let file = span.file;
         let line = self.sources.line(file, at.line);
         let from = self.sources.line_start(file, at.line);
-        let hidden =
-            self.hidden.iter().filter(|span| span.file == file && span.start <= from + line.len() && from < span.end);
-        let hidden: Vec<&Span> = hidden.collect();
+        let hidden = self.hidden.within(file, from..from + line.len());
         let masked =
-            self.broken.contains(&file).then(|| masked_from(self.is_secret, self.sources.lines_to(file, at.line)));
+            self.broken.contains(&file).then(|| masked_from(&self.words, self.sources.lines_to(file, at.line)));
         let masked = masked.flatten().unwrap_or(usize::MAX);
         let mut start = span.start.saturating_sub(from).min(line.len());
         while !line.is_char_boundary(start) {
@@ -249,7 +266,7 @@ impl Excerpts<'_> {
         let (count, begin) = back.fold((0, start), |(count, _), (byte, _)| (count + 1, byte));
         let before = at.col - 1 - count;
         let shown = line[begin..].char_indices().take(2 * AROUND).enumerate().map(|(index, (byte, c))| {
-            let is_hidden = hidden.iter().any(|span| (span.start..span.end).contains(&(from + begin + byte)));
+            let is_hidden = hidden.iter().any(|bytes| bytes.contains(&(from + begin + byte)));
             if is_hidden || before + index >= masked && !c.is_whitespace() { '*' } else { c }
         });
         let shown: String = shown.collect();

@@ -6,7 +6,7 @@ use crate::form::Formed;
 use crate::plan::{Address, Endpoint};
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints, written_endpoints};
 use crate::source::{Sources, Span};
-use crate::table::Reader;
+use crate::table::{Reader, Vocabulary};
 use crate::tree::{self, Entry, Node, TableNode, Tree};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub fn endpoint_list(name: &str, text: &str) -> Result<Vec<Endpoint>, Vec<Diagno
     let endpoints = read(name, file, &sources, &mut findings);
     match endpoints.filter(|_| !findings.has_errors()) {
         Some(endpoints) => Ok(endpoints),
-        None => Err(findings.resolve(&sources, &|_| false)),
+        None => Err(findings.resolve(&sources, Vocabulary::default)),
     }
 }
 

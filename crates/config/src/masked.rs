@@ -1,6 +1,7 @@
 //! Masking of secrets in quoted lines, since diagnostics reach logs, clients of the API and bug reports.
 //! Known secrets are hidden by their spans; this covers the rest: files that cannot be parsed, and URLs.
 
+use crate::table::Vocabulary;
 use std::borrow::Cow;
 
 /// Beginnings of the hashes of passwords that lists of users may have, as they follow a name.
@@ -13,10 +14,7 @@ pub(crate) fn hash_in(text: &str) -> Option<usize> {
 
 /// Character from which the last of `lines`, of a file that is not TOML, must be masked; `None` if it holds
 /// no secret.
-pub(crate) fn masked_from<'t>(
-    is_secret: &dyn Fn(&str) -> bool,
-    lines: impl DoubleEndedIterator<Item = &'t str>,
-) -> Option<usize> {
+pub(crate) fn masked_from<'t>(known: &Vocabulary, lines: impl DoubleEndedIterator<Item = &'t str>) -> Option<usize> {
     let mut lines = lines.rev();
     let line = lines.next()?;
     let above: Vec<&str> = lines.collect();
@@ -26,7 +24,14 @@ pub(crate) fn masked_from<'t>(
     if let Some(from) = in_private_key(line, &above) {
         return Some(from);
     }
-    if let Some((at, _)) = words(line).find(|(_, word)| is_secret(word)) {
+    // A word that is set and is no key may be a misspelled one.
+    let is_set = |after: &str| {
+        // The padding of base64 is not an assignment.
+        let value = after.trim_start().strip_prefix('=').map(str::trim);
+        value.is_some_and(|value| !value.is_empty() && !value.starts_with('='))
+    };
+    let is_unknown = |at: usize, word: &str| !known.has(word) && is_set(&line[at..]);
+    if let Some((at, _)) = words(line).find(|(at, word)| known.is_guarded(word) || is_unknown(*at, word)) {
         return Some(line[..at].chars().count());
     }
     // Continuation lines belong to the nearest key above.
@@ -35,7 +40,7 @@ pub(crate) fn masked_from<'t>(
     } else {
         above.iter().copied().find_map(key)
     };
-    above.filter(|key| is_secret(key)).map(|_| 0)
+    above.filter(|key| known.is_guarded(key) || !known.has(key)).map(|_| 0)
 }
 
 /// Character from which a line is part of a private key in PEM; `None` if it is not. `above` has the lines before it, the
@@ -100,11 +105,11 @@ pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use crate::root::ROOT;
-    use crate::table::is_secret;
 
     #[test]
     fn lines_that_cannot_be_parsed_are_masked_from_the_key_on() {
-        let from = |text: &str| masked_from(&|key| is_secret(&ROOT, key), text.lines());
+        let known = Vocabulary::of(&ROOT);
+        let from = |text: &str| masked_from(&known, text.lines());
         assert_eq!(from("secret = hunter2"), Some(6));
         assert_eq!(from("sticky = { \u{e9}, secret: hunter2"), Some(20));
         assert_eq!(from("bind = hunter2"), None);
@@ -114,6 +119,8 @@ mod tests {
         assert_eq!(from("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nbind = x"), None);
         assert_eq!(from("users = 'ann:$2y$05$hunter2"), Some(12));
         assert_eq!(from("[listener.web]\nbind = x"), None);
+        assert_eq!(from("sekret = hunter2"), Some(6));
+        assert_eq!(from("http = { write_token = hunter2"), Some(20));
         for rest in ["hunter2\nbattery", "hunter2\nYWJjZA==", "hunter2\nYWJjZA= "] {
             assert_eq!(from(&format!("secret = \"\"\"\n{rest}")), Some(0), "{rest}");
         }

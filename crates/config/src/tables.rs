@@ -17,7 +17,7 @@ pub use crate::tree::{Entry, Node, TableNode, Tree};
 use crate::diagnostic::Diagnostic;
 use crate::sections::pool;
 use crate::source::Sources;
-use crate::table::{Declared, Reader};
+use crate::table::{Declared, Reader, Vocabulary};
 use crate::tree;
 use crate::{nearest, quantity};
 use evenkeel_balance::eligible::Panic;
@@ -61,7 +61,7 @@ impl Document {
     /// All findings without duplicates, errors first.
     pub fn finish(self) -> Vec<Diagnostic> {
         let mut all: Vec<Diagnostic> = Vec::new();
-        for one in self.findings.resolve(&self.sources, &|_| false) {
+        for one in self.findings.resolve(&self.sources, Vocabulary::default) {
             // A value may have been read more than once.
             if !all.contains(&one) {
                 all.push(one);

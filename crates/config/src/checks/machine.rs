@@ -203,6 +203,9 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
 
 /// Checks a file that is read at runtime.
 fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+    if is_secret_itself(path, span, machine, findings) {
+        return;
+    }
     match machine.read(path) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
@@ -213,13 +216,11 @@ fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
     }
 }
 
-/// Reports a file that does not exist and may be the secret itself, which messages must not have. True if it has.
-fn is_secret_itself(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
-    let is_path = path.is_absolute() || path.components().count() > 1;
-    if is_path || !machine.look(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+/// Reports a file that cannot be looked at and may be the secret itself, which messages must not have. True if it has.
+pub(super) fn is_secret_itself(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
+    if !findings.is_hidden(span) || machine.look(path).is_ok() {
         return false;
     }
-    findings.hide(span);
     findings
         .add(Code::NotHere, span, "there is no file of this name; the key takes the path of a file, not what is in it")
         .help("set the absolute path of a file; if it exists only where evenkeel runs, check with --elsewhere");

@@ -1,6 +1,7 @@
 //! Checks of TLS files by the machine: usable certificates and keys, and names that cover the hosts of
 //! routes.
 
+use super::machine::is_secret_itself;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 #[cfg(test)]
@@ -47,6 +48,9 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
         file(&auth, "crl", TlsFile::Revoked, Pem::of, machine, findings);
         for (key, span) in tls.formed_list("ticket_keys") {
             let Formed::Text(key) = key else { continue };
+            if is_secret_itself(Path::new(&key), span, machine, findings) {
+                continue;
+            }
             machine
                 .tls_file(TlsFile::TicketKey, &path(&key))
                 .into_iter()
@@ -64,6 +68,11 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
 /// Reports the faults of a certificate and its key. The result has none left; `None` if either is not set.
 fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Option<Certified> {
     let (cert, key) = (section.text("cert")?, section.text("key")?);
+    if let Pem::File(path) = Pem::of(&key)
+        && is_secret_itself(&path, section.span_of("key"), machine, findings)
+    {
+        return None;
+    }
     let mut certified = machine.certificate(&Pem::of(&cert), &Pem::of(&key));
     for fault in std::mem::take(&mut certified.faults) {
         report(section.span_of(if fault.of_key { "key" } else { "cert" }), fault, findings);

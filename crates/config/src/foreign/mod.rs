@@ -28,6 +28,8 @@ pub(crate) struct Meant {
     pub help: String,
     /// Key of the same table that it stands for, if there is one; that key is then not reported as missing.
     pub key: Option<&'static str>,
+    /// True if a value that fits is repeated in the advice.
+    pub is_repeated: bool,
     /// True if the value can be read as that key's value: a name, or tables with names.
     pub is_value: bool,
 }
@@ -41,7 +43,7 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> O
         && let Tree::Text(name) = value
         && let Some(help) = algorithm(name).or_else(|| known_algorithm(name))
     {
-        return Some(Meant { help, key: Some("balance"), is_value: false });
+        return Some(Meant { help, key: Some("balance"), is_repeated: true, is_value: false });
     }
     if let Tree::Text(text) = value
         && (is.starts_with("match = ") || table == "match of [[route]]")
@@ -51,23 +53,24 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> O
         return Some(Meant {
             help: format!("here this is a key of match; {}", misfit.help),
             key: Some("match"),
+            is_repeated: true,
             is_value: false,
         });
     }
     if is.contains("verify = false") && matches!(value, Tree::Bool(false)) {
         let help = "leave it out: certificates of endpoints are verified unless verify = false".to_string();
-        return Some(Meant { help, key: None, is_value: false });
+        return Some(Meant { help, key: None, is_repeated: false, is_value: false });
     }
     if is.starts_with("evenkeel ") {
         let key = is.split_once(" = ").and_then(|(before, _)| before.split(' ').next_back());
-        return Some(Meant { help: is.to_string(), key, is_value: false });
+        return Some(Meant { help: is.to_string(), key, is_repeated: false, is_value: false });
     }
     let tables = |name| (Some(name), are_tables(value));
     if is == words::SERVER
         && let Some(name) = server(value)
     {
         let help = format!("here this is {}", words::LISTENER.replacen("NAME", name, 1));
-        return Some(Meant { help, key: Some("listener"), is_value: true });
+        return Some(Meant { help, key: Some("listener"), is_repeated: false, is_value: true });
     }
     let (key, is_value) = match is {
         words::LISTENER => tables("listener"),
@@ -77,7 +80,8 @@ pub(crate) fn key(table: &str, key: &str, value: &Tree, beside: &TableNode) -> O
             (key, is.contains(" = <\"NAME\">") && matches!(value, Tree::Text(text) if is_name(text)))
         }
     };
-    Some(Meant { help: format!("here this is {}", filled(is, value, beside)), key, is_value })
+    let help = format!("here this is {}", filled(is, value, beside));
+    Some(Meant { help, key, is_repeated: is.contains('<') || is == words::ALGORITHM, is_value })
 }
 
 /// Name of the first `server`, if all of them look like listeners by their keys. NGINX uses the word for both

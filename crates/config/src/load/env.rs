@@ -3,8 +3,6 @@
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::root::ROOT;
-use crate::table::is_secret;
 use crate::tree::{Node, Tree};
 
 /// Lookup of an environment variable.
@@ -12,11 +10,6 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Expands every reference in the strings below `node`, and reports undefined variables.
 pub(crate) fn expand(node: &mut Node, env: Env<'_>, findings: &mut Findings) {
-    expand_value(node, false, env, findings);
-}
-
-/// Expands one value. With `secret`, messages do not quote its text.
-fn expand_value(node: &mut Node, secret: bool, env: Env<'_>, findings: &mut Findings) {
     match &mut node.tree {
         Tree::Text(text) => match replace(text, env) {
             Ok(new) => *text = new,
@@ -28,17 +21,14 @@ fn expand_value(node: &mut Node, secret: bool, env: Env<'_>, findings: &mut Find
             }
             Err(Problem::Bad(why)) => {
                 node.tree = Tree::Broken;
-                let why = if secret { "invalid reference".to_string() } else { why };
+                let why = if findings.is_hidden(node.span) { "invalid reference".to_string() } else { why };
                 findings.add(Code::Reference, node.span, why).help(
                     "write ${NAME} or ${NAME:-default}, a name of letters, digits and _; \"$${\" is a literal \"${\"",
                 );
             }
         },
-        Tree::List(nodes) => nodes.iter_mut().for_each(|n| expand_value(n, secret, env, findings)),
-        Tree::Table(table) => table.entries.iter_mut().for_each(|e| {
-            let secret = is_secret(&ROOT, &e.key);
-            expand_value(&mut e.node, secret, env, findings);
-        }),
+        Tree::List(nodes) => nodes.iter_mut().for_each(|n| expand(n, env, findings)),
+        Tree::Table(table) => table.entries.iter_mut().for_each(|e| expand(&mut e.node, env, findings)),
         _ => {}
     }
 }

@@ -9,13 +9,12 @@ use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::foreign::{self, PAGE, syntax};
 use crate::machine::Machine;
-use crate::masked::{hash_in, holds_key};
 use crate::plan::Plan;
 use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::subject::Written;
-use crate::table::{Reader, is_secret, quote};
+use crate::table::{Reader, Vocabulary, hide_secrets, quote};
 use crate::tree::paths::Paths;
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use env::{Env, expand};
@@ -206,7 +205,7 @@ impl<'a> Loader<'a> {
         if !clean {
             self.findings.is_broken(file);
         }
-        hide_secrets(&node, &mut self.findings);
+        hide_secrets(&ROOT, &node, &mut self.findings);
         let text = self.sources.text(file);
         if !clean && let Some((kind, start, end)) = syntax::recognise(text) {
             // The TOML parser's complaint is of no use for such a file.
@@ -277,25 +276,7 @@ impl<'a> Loader<'a> {
             self.findings.forget(Code::NothingToDo, Span::whole(0));
         }
         let plan = plan.filter(|_| !self.findings.has_errors());
-        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, &|key| is_secret(&ROOT, key)) }
-    }
-}
-
-/// Hides the values of all keys that are named like a secret, in any table, all private keys in PEM, and all hashes of
-/// passwords.
-fn hide_secrets(node: &Node, findings: &mut Findings) {
-    match &node.tree {
-        Tree::List(nodes) => nodes.iter().for_each(|node| hide_secrets(node, findings)),
-        Tree::Table(table) => {
-            for Entry { key, node, .. } in &table.entries {
-                if !matches!(node.tree, Tree::Table(_)) && is_secret(&ROOT, key) {
-                    findings.hide(node.span);
-                }
-                hide_secrets(node, findings);
-            }
-        }
-        Tree::Text(text) if holds_key(text) || hash_in(text).is_some() => findings.hide(node.span),
-        _ => {}
+        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, || Vocabulary::of(&ROOT)) }
     }
 }
 

@@ -69,7 +69,7 @@ impl Reader<'_> {
         };
         let Some(algorithm) = self.algorithm(&entry.key, entry.key_span) else { return Value::Broken };
         let Tree::Table(inner) = &entry.node.tree else {
-            let message = format!("\"{}\" is {}, but must be a table", entry.key, entry.node.tree.seen());
+            let message = format!("\"{}\" is {}, but must be a table", entry.key, self.seen(&entry.node));
             self.findings
                 .add(Code::WrongType, entry.node.span, message)
                 .help(format!("write balance = \"{}\", or its parameters in braces", entry.key));

@@ -3,13 +3,14 @@
 //!
 //! 1. `row`: the content of a row. `declare` and `words`: the macros that `sections` is declared with.
 //! 2. `reader`, `values`, `algorithm`: check the tree of a file against the rows; the result is a [`Section`].
-//!    `secrets`: keys that must not be quoted.
+//!    `secrets`: keys whose values must not be shown. `hiding`: these values in the tree of a file.
 //! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
 
 mod algorithm;
 mod balance;
 mod declare;
 mod field;
+mod hiding;
 mod lines;
 mod reader;
 mod row;
@@ -26,9 +27,10 @@ pub(crate) use crate::printable::quote;
 pub(crate) use algorithm::kind_of;
 pub(crate) use declare::{Declared, count, joined, table};
 pub(crate) use field::{Field, Payload};
+pub(crate) use hiding::hide_secrets;
 pub(crate) use lines::{Lines, list};
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
-pub(crate) use secrets::{is_secret, is_secret_field};
+pub(crate) use secrets::{Vocabulary, is_secret, is_secret_field};
 pub(crate) use section::{Located, Value};
 pub(crate) use words::{Words, words};

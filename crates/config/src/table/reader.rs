@@ -1,7 +1,6 @@
 //! The reader: checks a table of the tree against its rows, and reports unknown and missing keys.
 
 use super::row::{Absent, Key, Kind, Table};
-use super::secrets::{can_hold_secret, holds_secret, is_secret, is_secret_field, is_secret_kind};
 use super::section::{Keyed, Located, Named, Section, Value};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -22,13 +21,11 @@ pub(crate) struct Reader<'f> {
     complete: bool,
     /// User-defined name that replaces NAME in paths of tables.
     name: Option<String>,
-    /// True while the value of a secret is read: messages state its type only.
-    pub(super) is_muted: bool,
 }
 
 impl<'f> Reader<'f> {
     pub fn new(root: &'static Table, findings: &'f mut Findings, complete: bool) -> Reader<'f> {
-        Reader { findings, root, complete, name: None, is_muted: false }
+        Reader { findings, root, complete, name: None }
     }
 
     /// Reads one table. `span` is the place to report missing keys at.
@@ -38,14 +35,12 @@ impl<'f> Reader<'f> {
         for entry in &node.entries {
             match table.key(&entry.key) {
                 Some(key) => {
-                    let is_hidden = is_secret(self.root, key.name) || is_secret_kind(&key.kind);
-                    let value = self.muted(is_hidden, |reader| reader.value(key.name, &key.kind, &entry.node));
+                    let value = self.value(key.name, &key.kind, &entry.node);
                     let located = Located { span: entry.node.span, value };
                     // Habits concern scalars, so the last finding is about this value.
                     if located.is_broken()
-                        && !is_hidden
-                        && !can_hold_secret(&key.kind)
                         && let Some(help) = foreign::habit(table.path, key.name, &entry.node.tree)
+                        && !(self.findings.is_hidden(entry.node.span) && repeats(&help, &entry.node.tree))
                     {
                         self.findings.advise(help);
                     }
@@ -80,13 +75,8 @@ impl<'f> Reader<'f> {
                     let section = self.table(table, inner, *key_span);
                     all.push(Named { name: key.clone(), span: *key_span, section });
                 }
-                other => {
-                    let path = self.path(table);
-                    let is_hidden = is_secret(self.root, key) || holds_secret(table);
-                    if is_hidden {
-                        self.findings.hide(node.span);
-                    }
-                    let seen = if is_hidden { other.type_name().to_string() } else { other.seen() };
+                _ => {
+                    let (path, seen) = (self.path(table), self.seen(node));
                     let message = format!("{path} is {seen}, but must be a table");
                     self.findings
                         .add(Code::WrongType, node.span, message)
@@ -109,24 +99,11 @@ impl<'f> Reader<'f> {
                     false
                 }
             };
-            if is_secret(self.root, key) {
-                self.findings.hide(node.span);
-            }
-            let is_hidden = is_secret(self.root, key) || is_secret_field(key);
-            let read = self.muted(is_hidden, |reader| reader.value(key, of, node));
+            let read = self.value(key, of, node);
             let value = Located { span: node.span, value: if is_key { read } else { Value::Broken } };
             all.push(Keyed { key: key.clone(), span: *key_span, value });
         }
         all
-    }
-
-    /// Reads something whose values are secrets, if `is_hidden`.
-    fn muted<T>(&mut self, is_hidden: bool, read: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.is_muted;
-        self.is_muted |= is_hidden;
-        let read = read(self);
-        self.is_muted = before;
-        read
     }
 
     /// Reports an unknown key. If it is a word of another proxy, returns the key it stands for with its
@@ -134,12 +111,7 @@ impl<'f> Reader<'f> {
     fn unknown(&mut self, table: &'static Table, entry: &Entry, beside: &TableNode) -> Option<(&'static Key, Located)> {
         let path = self.path(table);
         let key = &entry.key;
-        // A misspelled key of a secret has a secret.
-        let is_hidden = self.is_muted || holds_secret(table) || is_secret(self.root, key);
-        if is_hidden {
-            self.findings.hide(entry.node.span);
-        }
-        let seen = if is_hidden { &Tree::Broken } else { &entry.node.tree };
+        let seen = if self.findings.hides_within(entry.node.span) { &Tree::Broken } else { &entry.node.tree };
         let known: Vec<&str> = table.keys.iter().map(|k| k.name).collect();
         if known.is_empty() {
             self.findings
@@ -147,13 +119,15 @@ impl<'f> Reader<'f> {
                 .help("it has no keys: write {}");
             return None;
         }
-        if let Some(meant) = foreign::key(table.path, key, seen, beside) {
+        // Advice may repeat values of other keys too.
+        let shown = |entry: &&Entry| !self.findings.hides_within(entry.node.span);
+        let beside = TableNode { entries: beside.entries.iter().filter(shown).cloned().collect() };
+        if let Some(meant) = foreign::key(table.path, key, seen, &beside) {
             self.findings
                 .add(Code::UnknownKey, entry.key_span, format!("unknown key {} in {path}", quoted(key)))
                 .help(meant.help);
             let row = table.key(meant.key?)?;
-            let value =
-                if meant.is_value && !is_hidden { self.value(row.name, &row.kind, &entry.node) } else { Value::Broken };
+            let value = if meant.is_value { self.value(row.name, &row.kind, &entry.node) } else { Value::Broken };
             return Some((row, Located { span: entry.node.span, value }));
         }
         // A key in the wrong table is more likely than a slip that turns it into another table's key.
@@ -179,6 +153,16 @@ impl<'f> Reader<'f> {
             }
             None => table.path.to_string(),
         }
+    }
+}
+
+/// True if a text has a scalar in it.
+fn repeats(help: &str, scalar: &Tree) -> bool {
+    match scalar {
+        Tree::Text(text) | Tree::Int(_, text) | Tree::Number(_, text) | Tree::Date(text) => {
+            help.contains(text.as_str())
+        }
+        _ => false,
     }
 }
 

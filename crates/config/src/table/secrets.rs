@@ -1,7 +1,8 @@
-//! Recognition of secret keys by name. A value under such a name in the wrong table is a secret too.
+//! Recognition of secret keys by kind and name. A value under such a name in the wrong table is a secret too.
 
-use super::row::{Kind, Table};
+use super::row::{Key, Kind, Table};
 use crate::form::Form;
+use std::collections::HashMap;
 
 /// Further suffixes of secret fields of requests and responses, written like [`NAMES`].
 const FIELDS: &[&str] = &["cookie", "session", "sessionid", "signature", "accesskey", "authkey"];
@@ -25,18 +26,77 @@ pub fn is_secret_kind(kind: &Kind) -> bool {
     }
 }
 
-/// True if a value of this kind is a secret, or a table that can hold a secret.
-pub fn can_hold_secret(kind: &Kind) -> bool {
-    is_secret_kind(kind) || kind.table().is_some_and(holds_secret)
+/// What diagnostics may show of the value of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    Everything,
+    /// Paths and URLs. Any other text may be the secret, in the place of its file.
+    Paths,
+    Nothing,
 }
 
-/// True if a table has a key for a secret, or for the file of one.
-pub fn holds_secret(table: &Table) -> bool {
-    table.keys.iter().any(|key| {
-        let plain = plain(key.name);
-        let is_named = || is_named_secret(plain.strip_suffix("file").unwrap_or(&plain));
-        is_secret_kind(&key.kind) || matches!(key.kind, Kind::Text(_)) && is_named()
-    })
+/// Further suffixes of keys for files with secrets, without `file` at their ends.
+const FILES: &[&str] = &["key", "keys", "headers"];
+
+/// Exposure of the value of a key. All diagnostics follow it.
+pub fn exposure(root: &'static Table, table: &Table, key: &Key) -> Exposure {
+    match is_secret_kind(&key.kind) || is_secret(root, key.name) {
+        true => Exposure::Nothing,
+        false if is_secret_file(table, key) => Exposure::Paths,
+        false => Exposure::Everything,
+    }
+}
+
+/// True if the key takes the path of a file with a secret.
+fn is_secret_file(table: &Table, key: &Key) -> bool {
+    let kind = if let Kind::List(of) = key.kind { of } else { &key.kind };
+    if !matches!(kind, Kind::Text(Form::File | Form::Pem | Form::KeySource)) {
+        return false;
+    }
+    is_named_file(key.name) || table.keys.iter().any(|key| is_secret_kind(&key.kind))
+}
+
+/// True if the name denotes a file with a secret, or a secret.
+pub fn is_named_file(key: &str) -> bool {
+    let name = plain(key);
+    let name = name.strip_suffix("file").unwrap_or(&name);
+    is_named_secret(name) || FILES.iter().any(|file| name.ends_with(file))
+}
+
+/// True if a table has a key whose value is not shown as it is.
+pub fn is_guarded(root: &'static Table, table: &Table) -> bool {
+    table.keys.iter().any(|key| exposure(root, table, key) != Exposure::Everything)
+}
+
+/// Keys of the schema, for files that cannot be parsed. The default knows none and guards none.
+#[derive(Debug, Default)]
+pub struct Vocabulary {
+    /// True for keys of secrets or of their files.
+    keys: HashMap<&'static str, bool>,
+}
+
+impl Vocabulary {
+    pub fn of(root: &'static Table) -> Vocabulary {
+        let mut keys = HashMap::new();
+        for table in root.walk() {
+            for key in table.keys {
+                // Most keys of this name take a file without a secret.
+                let is_guarded = key.name != "file" && exposure(root, table, key) != Exposure::Everything;
+                *keys.entry(key.name).or_default() |= is_guarded;
+            }
+        }
+        Vocabulary { keys }
+    }
+
+    /// True if some table has this key.
+    pub fn has(&self, word: &str) -> bool {
+        self.keys.is_empty() || self.keys.contains_key(word)
+    }
+
+    /// True if the value of such a key may be a secret.
+    pub fn is_guarded(&self, word: &str) -> bool {
+        self.keys.get(word).copied().unwrap_or_else(|| !self.keys.is_empty() && is_named_secret(&plain(word)))
+    }
 }
 
 /// True if values of this field, cookie or parameter of a request or response are secrets.
@@ -57,58 +117,7 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::Findings;
     use crate::root::ROOT;
-    use crate::source::Span;
-    use crate::table::Reader;
-    use crate::tree::{self, Tree};
-
-    /// Messages and helps about a value under a table of the schema.
-    fn texts(table: &'static Table, text: &str) -> Vec<String> {
-        let node = tree::parse_value(text).unwrap_or_else(|| panic!("not TOML: {text}"));
-        let Tree::Table(inner) = &node.tree else { panic!("not a table: {text}") };
-        let mut findings = Findings::default();
-        Reader::new(&ROOT, &mut findings, true).table(table, inner, Span::whole(0));
-        findings.texts().collect()
-    }
-
-    #[test]
-    fn no_message_has_a_value_that_may_be_a_secret() {
-        const VALUE: &str = "hunter2";
-        let holders: Vec<&'static Table> = ROOT.walk().into_iter().filter(|table| holds_secret(table)).collect();
-        let known = ["sticky of [pool.NAME]", "basic_auth of [[route]]", "http of [admin]"];
-        assert!(known.iter().all(|path| holders.iter().any(|table| table.path == *path)), "{}", holders.len());
-        let shapes = [
-            format!("\"{VALUE}\""),
-            format!("[\"{VALUE}\"]"),
-            format!("{{ {VALUE} = \"{VALUE}\" }}"),
-            format!("{{ a = \"{VALUE}\", secret = [\"{VALUE}\"] }}"),
-        ];
-        let check = |table: &'static Table, key: &str| {
-            for shape in &shapes {
-                for text in texts(table, &format!("{{ \"{key}\" = {shape} }}")) {
-                    // The user has named a key so.
-                    let text = text.replace(&format!("unknown key \"{VALUE}\""), "");
-                    assert!(!text.contains(VALUE), "{}: {key} = {shape}: {text}", table.path);
-                }
-            }
-        };
-        for table in holders {
-            for key in ["sekret", "user", "pass", "key", "auth", "value"].iter().filter(|key| table.key(key).is_none())
-            {
-                check(table, key);
-            }
-            for key in table.keys.iter().filter(|key| is_secret_kind(&key.kind)) {
-                check(table, key.name);
-            }
-        }
-        // In the place of the table itself.
-        for table in ROOT.walk() {
-            for key in table.keys.iter().filter(|key| can_hold_secret(&key.kind)) {
-                check(table, key.name);
-            }
-        }
-    }
 
     #[test]
     fn names_of_secrets_are_known_and_names_of_their_files_are_not_secret() {

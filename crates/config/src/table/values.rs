@@ -3,7 +3,6 @@
 
 use super::reader::{Reader, default_of};
 use super::row::{Absent, Kind, Table};
-use super::secrets::{can_hold_secret, is_secret_kind};
 use super::section::{Located, Section, Value};
 use crate::code::Code;
 use crate::foreign;
@@ -15,9 +14,6 @@ use crate::tree::{Node, Tree, quoted};
 impl Reader<'_> {
     /// Reads the value of `key`.
     pub fn value(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        if is_secret_kind(kind) {
-            self.findings.hide(node.span);
-        }
         match (*kind, &node.tree) {
             (_, Tree::Broken) => Value::Broken,
             (Kind::Bool, Tree::Bool(b)) => Value::Bool(*b),
@@ -55,7 +51,7 @@ impl Reader<'_> {
                 Ok(bytes) if (min..=max).contains(&bytes) => Value::Int(bytes),
                 Ok(_) => self.out_of_range(key, kind, node),
                 Err(why) => {
-                    let meant = quantity::size_meant(text).filter(|_| !self.is_muted);
+                    let meant = quantity::size_meant(text).filter(|_| !self.findings.is_hidden(node.span));
                     let write =
                         meant.map_or("write as \"16KiB\" or \"32KB\"".to_owned(), |meant| format!("write \"{meant}\""));
                     self.misfit(Code::BadSize, key, kind, node, &why, &write)
@@ -69,7 +65,8 @@ impl Reader<'_> {
             (Kind::Choice(words), Tree::Text(text)) => match words.iter().find(|w| *w == text) {
                 Some(word) => Value::Word(word),
                 None => {
-                    let (seen, near) = (self.seen(node), if self.is_muted { "" } else { text });
+                    let near = if self.findings.is_hidden(node.span) { "" } else { text };
+                    let seen = self.seen(node);
                     let message = format!("\"{key}\" is {seen}, which is not allowed");
                     self.findings.add(Code::NotAllowed, node.span, message).help(suggest(near, words));
                     Value::Broken
@@ -115,7 +112,7 @@ impl Reader<'_> {
                 Value::Formed(formed)
             }
             // Messages of these forms have no part of the value.
-            Err(misfit) if self.is_muted && !matches!(form, Form::Secret | Form::Users) => {
+            Err(misfit) if self.findings.is_hidden(node.span) && !matches!(form, Form::Secret | Form::Users) => {
                 let message = format!("the value of \"{key}\" is not {}", form.describe());
                 self.findings.add(misfit.code, node.span, message).help(format!("write {}", form.describe()));
                 Value::Broken
@@ -138,8 +135,8 @@ impl Reader<'_> {
     }
 
     /// Value of a node for messages; its type alone if it may be a secret.
-    fn seen(&self, node: &Node) -> String {
-        if self.is_muted { node.tree.type_name().to_owned() } else { node.tree.seen() }
+    pub(super) fn seen(&self, node: &Node) -> String {
+        if self.findings.is_hidden(node.span) { node.tree.type_name().to_owned() } else { node.tree.seen() }
     }
 
     fn list(&mut self, key: &str, of: &Kind, nodes: &[Node], node: &Node) -> Value {
@@ -175,7 +172,7 @@ impl Reader<'_> {
 
     fn misfit(&mut self, code: Code, key: &str, kind: &Kind, node: &Node, why: &str, write: &str) -> Value {
         let what = if code == Code::BadSize { "size" } else { "duration" };
-        let message = match self.is_muted {
+        let message = match self.findings.is_hidden(node.span) {
             true => format!("\"{key}\" is not a {what}"),
             false => format!("\"{key}\" is {}, which is not a {what}: {why}", node.tree.seen()),
         };
@@ -184,11 +181,7 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, key: &str, kind: &Kind, node: &Node) -> Value {
-        let is_hidden = self.is_muted || can_hold_secret(kind);
-        if is_hidden {
-            self.findings.hide(node.span);
-        }
-        let seen = if is_hidden { node.tree.type_name().to_string() } else { node.tree.seen() };
+        let (is_hidden, seen) = (self.findings.is_hidden(node.span), self.seen(node));
         let help = match (kind, &node.tree) {
             (Kind::Text(Form::Users), _) => format!("write {}", Form::Users.describe()),
             (Kind::Text(_), _) if is_hidden => "write it in quotes".to_string(),
