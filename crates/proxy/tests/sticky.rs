@@ -133,7 +133,7 @@ fn a_key_that_is_made_outlives_the_process_and_another_instance_gets_it_by_file(
     std::fs::write(dir.0.join("file"), "").expect("a file of ours");
     let nowhere = made.replace("orders.toml", "file/orders.toml");
     let refused = Proxy::start(&made).reload(&nowhere).expect_err("there is no such folder").to_string();
-    assert!(refused.contains(STICKY) && refused.contains("sticky.key"), "{refused}");
+    assert!(refused.contains("the key of its sticky sessions") && refused.contains("sticky.key"), "{refused}");
 }
 
 #[test]

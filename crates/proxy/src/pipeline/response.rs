@@ -237,7 +237,8 @@ fn of_request(record: &Record<'_>, response: Response) -> Own {
         _ => error(&response),
     };
     let mut fields = Table::default();
-    if !body.is_empty() && !media_type.is_empty() {
+    // A response of gRPC without a message has its type, too.
+    if !media_type.is_empty() && (!body.is_empty() || is_grpc(media_type.as_bytes())) {
         fields.push(b"Content-Type", media_type.as_bytes());
     }
     response.fields.iter().for_each(|(name, value)| fields.push(name, value));

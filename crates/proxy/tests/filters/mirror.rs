@@ -270,7 +270,7 @@ fn uploads_that_do_not_continue_keep_no_other_request_from_being_copied() {
     let more =
         "[[route]]\npool = 'web'\nmatch = { prefix = '/other' }\nmirror = { pool = 'shadow', in_flight_max = 2 }\n";
     let proxy = Proxy::start(&format!("{}{more}", config((web.addr, ""), (to.addr, ""), keys)));
-    let _open = [(); 2].map(|()| {
+    let open = [(); 2].map(|()| {
         let mut slow = proxy.client();
         slow.send(post("Content-Length: 10", "half").replace("/a", "/old"));
         slow
@@ -283,6 +283,9 @@ fn uploads_that_do_not_continue_keep_no_other_request_from_being_copied() {
         assert_eq!(client.get("/old").status(), 200);
         dropped_for(&proxy, 5) > 0 && sent(&proxy) > 1
     });
+    for mut slow in open {
+        assert_eq!(slow.send("-whole").response().status(), 200);
+    }
 }
 
 #[tokio::test]

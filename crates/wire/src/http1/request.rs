@@ -3,7 +3,7 @@
 use super::fields::{self, Framing, Options, Stated};
 use super::kind::{Kind, kind};
 use super::tokens::{Target, Tokens};
-use super::{Body, Limits, Reject, Version};
+use super::{Body, FIELDS_MAX, Limits, Reject, Version};
 use super::{alphanumeric_and, head_len, leading_empty_lines};
 use crate::head::{self, Field, Fields, Room};
 use std::net::Ipv6Addr;
@@ -72,6 +72,7 @@ impl<'h, 'b> Request<'h, 'b> {
     /// If anything is malformed, ambiguous or over a limit.
     #[inline]
     pub fn read(bytes: &'b [u8], room: &'h mut Room, limits: &Limits) -> Result<Option<Request<'h, 'b>>, Reject> {
+        let limits = &Limits { fields: limits.fields.min(FIELDS_MAX), ..*limits };
         let within = &bytes[..bytes.len().min(limits.head)];
         let before = leading_empty_lines(within);
         let (method, target, is_plain, version, head) = match parse(&within[before..], room, limits) {

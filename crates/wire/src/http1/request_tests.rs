@@ -86,6 +86,7 @@ fn every_row_is_the_answer_to_some_message() {
         (Reject::Expectation, "POST / HTTP/1.1\r\nHost: a\r\nExpect: more\r\nContent-Length: 5\r\n\r\n"),
         (Reject::ChunkPadding, &format!("{chunks}5 \r\n")),
         (Reject::Chunk, &format!("{chunks}x\r\n")),
+        (Reject::TrailersTooLarge, &format!("{chunks}0\r\nA: {}\r\n\r\n", "a".repeat(20_000))),
         (Reject::Trailer, &format!("{chunks}0\r\nHost: b\r\n\r\n")),
     ];
     for (reject, message) in rows {

@@ -4,7 +4,7 @@
 //! Accepts only the grammar, and nothing that recipients may tolerate: a line ends in CR LF, a field is one line, and
 //! nothing stands between a name and its colon.
 
-use super::{FIELDS_MAX, Limits, Reject, Version};
+use super::{Limits, Reject, Version};
 use crate::head::{Field, Room};
 
 /// The bytes of a head that were not read yet.
@@ -127,7 +127,6 @@ impl<'b> Tokens<'b> {
     /// If a line is not a field, or there are more fields than the limit and nothing before is malformed.
     pub fn fields(mut self, room: &mut Room, limits: &Limits) -> Result<usize, Reject> {
         room.clear();
-        let most = limits.fields.min(FIELDS_MAX);
         let mut name = self.at(self.left);
         loop {
             self.left = behind_token(self.left);
@@ -149,7 +148,7 @@ impl<'b> Tokens<'b> {
                 value = end - text.trim_ascii().len() as u32;
             }
             self.expect(b"\r\n")?;
-            if room.len() == most {
+            if room.len() == limits.fields {
                 return Err(Reject::TooManyFields);
             }
             let next = self.at(self.left);

@@ -1,5 +1,6 @@
 //! Comparison with another parser, httparse, which must find the same tokens.
 
+use crate::http1::FIELDS_MAX;
 use super::*;
 use crate::http1::head_len;
 use proptest::prelude::*;

@@ -120,7 +120,9 @@ fn a_route_of_too_many_expressions_is_not_accepted() {
         let fields = (from..to).map(field).collect::<Vec<_>>().join(", ");
         format!("- {{ matches: [{{ headers: [{fields}] }}], backendRefs: [{{ name: web, port: 80 }}] }}\n")
     };
-    let rules = |count: usize| format!("rules:\n{}{}", rule(0, 200), rule(200, count));
+    // A request has at most 100 fields.
+    let each = |count: usize| (0..count).step_by(80).map(move |from| (from, (from + 80).min(count)));
+    let rules = |count: usize| format!("rules:\n{}", each(count).map(|(from, to)| rule(from, to)).collect::<String>());
     let (translation, plan) = translated(&with_routes(&[&rules(401)]));
     let why = "Accepted false: the Route has 401 regular expressions, and 400 are allowed";
     assert_eq!(route_faults(&translation), [why]);
