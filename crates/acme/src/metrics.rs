@@ -36,7 +36,9 @@ impl Collector for Metrics {
         let help = "Unix time of the next certificate order";
         let mut due =
             encoder.encode_descriptor("evenkeel_acme_due_timestamp_seconds", help, None, MetricType::Gauge)?;
-        for (name, at) in self.0.due.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        // A copy, as the client may read so slowly that the issuer would wait for the lock.
+        let all = self.0.due.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, at) in &all {
             ConstGauge::new(*at).encode(due.encode_family(&[("name", name.as_str())])?)?;
         }
         Ok(())

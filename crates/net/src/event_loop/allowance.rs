@@ -104,9 +104,9 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if self.leave() {
-            self.of.appoint();
-        }
+        self.leave();
+        // Also if it waits no more: a panic may have ended its turn before the next member was appointed.
+        self.of.appoint();
     }
 }
 
@@ -221,6 +221,28 @@ mod tests {
                 .collect();
             yield_now().await;
             tasks.iter().step_by(2).for_each(|task| task.abort());
+            while ended.get() < 10 {
+                yield_now().await;
+            }
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_panic_of_a_member_in_its_turn_holds_up_no_other() {
+        run(async {
+            let (of, ended) = (Rc::new(Allowance::default()), Rc::new(Cell::new(0)));
+            for n in 0..20 {
+                let (of, ended) = (of.clone(), ended.clone());
+                spawn(shared(of, async move {
+                    for turn in 0..10 {
+                        charge(units::TURN);
+                        proceed().await;
+                        assert!(turn < 5 || n % 4 < 2, "every other pair panics");
+                    }
+                    ended.set(ended.get() + 1);
+                }));
+            }
             while ended.get() < 10 {
                 yield_now().await;
             }
