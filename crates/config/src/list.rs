@@ -3,6 +3,7 @@
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::form::Formed;
+use crate::load::env::expand;
 use crate::plan::{Address, Endpoint};
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints, written_endpoints};
 use crate::source::{Sources, Span};
@@ -34,7 +35,10 @@ pub fn endpoints_to_toml(endpoints: &[Endpoint]) -> String {
 pub fn endpoints_from_toml(text: &str) -> Vec<Endpoint> {
     let (mut sources, mut findings) = (Sources::default(), Findings::default());
     let file = sources.add("", text);
-    match tree::parse(&sources, file, &mut findings) {
+    let (mut node, fault) = tree::parse(&sources, file, &mut findings);
+    // Texts are written so that nothing in them is a reference.
+    expand(&mut node, &|_| None, &mut findings);
+    match (node, fault) {
         (Node { tree: Tree::Table(table), .. }, None) => endpoints(
             &Reader::new(&ENDPOINT_LIST, &mut findings, true).table(&ENDPOINT_LIST, &table, Span::whole(file)),
         ),
@@ -127,6 +131,13 @@ mod tests {
             Ok(endpoints) => panic!("{text}: {endpoints:?}"),
             Err(diagnostics) => crate::render_text(&diagnostics, false),
         }
+    }
+
+    #[test]
+    fn endpoints_are_read_as_they_were_written() {
+        let text = r#"[{"addr": "10.0.0.1:80", "name": "${HOME}", "zone": "$${a}${b"}, "10.0.0.2:80"]"#;
+        let endpoints = endpoint_list("a.json", text).expect("a good list");
+        assert_eq!(endpoints_from_toml(&endpoints_to_toml(&endpoints)), endpoints);
     }
 
     #[test]

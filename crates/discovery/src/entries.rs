@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Longest name of an endpoint, in characters.
 const NAME_MAX: usize = 128;
@@ -93,6 +94,18 @@ pub fn of_pool(entry: &Value) -> Result<Endpoint, String> {
     let one = endpoint_list("the list.json", &text);
     let one = one.map_err(|wrong| wrong.first().map_or_else(String::new, |first| first.message.clone()))?;
     one.into_iter().next().ok_or_else(|| "this is not an endpoint".to_owned())
+}
+
+/// Zone of an endpoint; `None` if it is empty.
+///
+/// # Errors
+/// No endpoint can have this zone.
+pub fn zone(zone: &str) -> Result<Option<Arc<str>>, String> {
+    match zone {
+        "" => Ok(None),
+        zone if is_name(zone) => Ok(Some(zone.into())),
+        zone => Err(format!("{:?} is not a zone: it has up to {NAME_MAX} visible characters", quoted(zone))),
+    }
 }
 
 /// Weight of an endpoint.

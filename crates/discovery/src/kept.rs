@@ -119,7 +119,7 @@ impl Kept {
 
     /// Applies an answer received at `now`, a time since 1970. Returns what is new for the log.
     pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Taken {
-        let list = match answer {
+        let mut list = match answer {
             Answer::Failed(why) => {
                 self.counts[FAILED] += 1;
                 return Taken { news: self.troubled(News::Failing(why)), skipped: None };
@@ -128,6 +128,7 @@ impl Kept {
             Answer::Nothing => return Taken::default(),
             Answer::List(list) => list,
         };
+        without_twins(&mut list);
         let skipped = (list.skipped != self.skipped).then(|| list.skipped.clone());
         self.skipped = list.skipped;
         if list.endpoints.is_empty() && !allow_empty {
@@ -170,10 +171,8 @@ impl Kept {
         let mut new: HashMap<Arc<str>, Endpoint> = HashMap::new();
         let mut order = Vec::new();
         for endpoint in list {
-            let name = endpoint.name.clone();
-            if new.insert(name.clone(), endpoint).is_none() {
-                order.push(name);
-            }
+            order.push(endpoint.name.clone());
+            new.insert(endpoint.name.clone(), endpoint);
         }
         let before: HashSet<&Arc<str>> = self.endpoints.iter().map(|e| &e.name).collect();
         let came: Vec<_> = order.into_iter().filter(|name| !before.contains(name)).collect();
@@ -184,6 +183,23 @@ impl Kept {
         self.endpoints = endpoints;
         changed.then_some(News::Changed(came, left))
     }
+}
+
+/// Leaves out endpoints that have the name of one before. An equal one is the same endpoint, and needs no mention.
+fn without_twins(list: &mut List) {
+    let mut seen: HashMap<Arc<str>, usize> = HashMap::new();
+    let mut kept: Vec<Endpoint> = Vec::with_capacity(list.endpoints.len());
+    for endpoint in std::mem::take(&mut list.endpoints) {
+        match seen.get(&endpoint.name) {
+            Some(at) if kept[*at] == endpoint => {}
+            Some(_) => list.skipped.push(format!("{}: another endpoint has this name", endpoint.name)),
+            None => {
+                seen.insert(endpoint.name.clone(), kept.len());
+                kept.push(endpoint);
+            }
+        }
+    }
+    list.endpoints = kept;
 }
 
 #[cfg(test)]
@@ -237,6 +253,19 @@ mod tests {
         let twice = List { endpoints: [&heavy.endpoints[..], &heavy.endpoints[..]].concat(), ..heavy };
         assert_eq!(give(&mut kept, Answer::List(twice)), None);
         assert_eq!(names(&kept), ["10.0.0.1:1"]);
+    }
+
+    #[test]
+    fn an_endpoint_with_the_name_of_one_before_is_left_out_and_named() {
+        let mut kept = Kept::default();
+        let named = |addr: &str| {
+            let text = format!(r#"[{{"name": "web", "addr": "{addr}"}}]"#);
+            evenkeel_config::endpoint_list("a.json", &text).expect("a good list")
+        };
+        let endpoints = [named("10.0.0.1:1"), named("10.6.6.6:1")].concat();
+        let taken = kept.take(Answer::List(endpoints.into()), S, false);
+        assert_eq!(kept.endpoints(), named("10.0.0.1:1"));
+        assert_eq!(taken.skipped, Some(vec!["web: another endpoint has this name".to_owned()]));
     }
 
     #[test]

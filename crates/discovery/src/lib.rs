@@ -29,6 +29,8 @@ mod following;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod guard;
+#[cfg(test)]
+mod hostile;
 mod kept;
 mod lock;
 mod message;

@@ -1,7 +1,7 @@
 //! The source `consul`: instances of a service, by a blocking query on their health.
 
 use crate::blocking::{Query, Stale, follow};
-use crate::entries::{address, endpoint, entries, weight};
+use crate::entries::{address, endpoint, entries, weight, zone as zone_of};
 use crate::kept::List;
 use crate::out::Out;
 use crate::registry::{encoded, never, server_of};
@@ -132,7 +132,7 @@ impl Check {
     }
 }
 
-fn instances(body: &[u8], consul: &Consul) -> Result<List, String> {
+pub(super) fn instances(body: &[u8], consul: &Consul) -> Result<List, String> {
     entries(body, |instance: Instance| one_of(instance, consul))
 }
 
@@ -155,11 +155,12 @@ fn one_of(Instance { node, service, checks }: Instance, consul: &Consul) -> Resu
     let weights = service.weights.unwrap_or(Weights { passing: 1, warning: 1 });
     let zone = [service.locality, node.locality].into_iter().flatten().map(|locality| locality.zone);
     let zone = zone.chain([node.datacenter]).find(|zone| !zone.is_empty());
+    let zone = zone_of(&zone.unwrap_or_default())?;
     let found = endpoint(&format!("{}/{}", node.node, service.id), address(host, port)?);
     Ok(Some(Endpoint {
         weight: weight(if has("warning") { weights.warning } else { weights.passing })?,
         drain: checks.iter().any(Check::is_maintenance),
-        zone: zone.map(Into::into),
+        zone,
         ..found
     }))
 }

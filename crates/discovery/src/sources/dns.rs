@@ -55,23 +55,24 @@ impl Look for Name {
             _ => self.addresses(&conf).await,
         };
         match found {
-            Ok((endpoints, ttl)) => Answer::List(List { endpoints, ttl: Some(ttl), skipped: Vec::new() }),
+            Ok((list, ttl)) => Answer::List(List { ttl: Some(ttl), ..list }),
             Err(why) => Answer::Failed(why),
         }
     }
 }
 
-type Found<T> = Result<(Vec<T>, Duration), String>;
+type Found<T> = Result<(T, Duration), String>;
 
 impl Name {
-    async fn addresses(&self, conf: &Conf) -> Found<Endpoint> {
+    async fn addresses(&self, conf: &Conf) -> Found<List> {
         let (mut addrs, ttl) = addresses(conf, &self.dns.name, self.dns.records).await?;
         // Servers rotate their answers, while all balancers should agree on the first address.
         addrs.sort_unstable();
-        Ok((addrs.into_iter().map(|ip| endpoint(SocketAddr::new(ip, self.dns.port), 1, 0)).collect(), ttl))
+        let endpoints = addrs.into_iter().map(|ip| endpoint(SocketAddr::new(ip, self.dns.port), 1, 0));
+        Ok((endpoints.collect::<Vec<_>>().into(), ttl))
     }
 
-    async fn services(&self, conf: &Conf) -> Found<Endpoint> {
+    async fn services(&self, conf: &Conf) -> Found<List> {
         for name in conf.candidates(&self.dns.name) {
             let (services, beside, ttl) = match ask(conf, &name, Rtype::SRV).await? {
                 Reply::Records(Records::Services(services, beside), ttl) => (services, beside, ttl),
@@ -87,7 +88,7 @@ impl Name {
             let shortest = targets.shortest;
             return Ok((by_priority(found), shortest));
         }
-        Ok((Vec::new(), NOTHING_TTL))
+        Ok((List::default(), NOTHING_TTL))
     }
 }
 
@@ -126,14 +127,18 @@ impl Targets {
 
 /// Maps priorities, which are arbitrary numbers, to tiers from 0. Weights are kept but at least 1, because 0
 /// is not a drain in SRV records (RFC 2782: "a very small chance"; equal if all are 0).
-fn by_priority(mut found: Vec<(&Service, SocketAddr)>) -> Vec<Endpoint> {
+/// A service without a port is left out.
+pub(super) fn by_priority(mut found: Vec<(&Service, SocketAddr)>) -> List {
     let mut priorities: Vec<u16> = found.iter().map(|(service, _)| service.priority).collect();
     priorities.sort_unstable();
     priorities.dedup();
-    found.retain(|(service, _)| service.port != 0);
+    let (mut list, without) = (List::default(), found.extract_if(.., |(service, _)| service.port == 0));
+    list.skipped.extend(without.map(|(_, addr)| format!("{addr}: 0 is not a port")));
     found.sort_unstable_by_key(|(service, addr)| (service.priority, *addr));
     let tier = |service: &Service| priorities.partition_point(|p| *p < service.priority).min(TIERS - 1);
-    found.into_iter().map(|(service, addr)| endpoint(addr, service.weight.max(1), tier(service) as u8)).collect()
+    let found = found.into_iter();
+    list.endpoints.extend(found.map(|(service, addr)| endpoint(addr, service.weight.max(1), tier(service) as u8)));
+    list
 }
 
 fn endpoint(addr: SocketAddr, weight: u16, priority: u8) -> Endpoint {
@@ -142,7 +147,7 @@ fn endpoint(addr: SocketAddr, weight: u16, priority: u8) -> Endpoint {
 }
 
 /// Addresses of a name; none if it does not exist.
-async fn addresses(conf: &Conf, name: &str, records: plan::Records) -> Found<IpAddr> {
+async fn addresses(conf: &Conf, name: &str, records: plan::Records) -> Found<Vec<IpAddr>> {
     let kinds: &[Rtype] = match records {
         plan::Records::A => &[Rtype::A],
         plan::Records::Aaaa => &[Rtype::AAAA],
@@ -181,7 +186,8 @@ mod tests {
         let found = services.iter().enumerate();
         let found = found.map(|(i, s)| (s, SocketAddr::new([10, 0, 0, i as u8].into(), s.port))).collect();
         let endpoints = by_priority(found);
-        let seen: Vec<_> = endpoints.iter().map(|e| (&*e.name, e.weight, e.priority)).collect();
+        assert_eq!(endpoints.skipped, ["10.0.0.3:0: 0 is not a port"]);
+        let seen: Vec<_> = endpoints.endpoints.iter().map(|e| (&*e.name, e.weight, e.priority)).collect();
         assert_eq!(seen, [("10.0.0.1:80", 65_535, 0), ("10.0.0.0:80", 1, 1), ("10.0.0.2:80", 5, 2)]);
     }
 
@@ -191,7 +197,7 @@ mod tests {
         let services: Vec<Service> = (0..20).map(service).collect();
         let found =
             services.iter().map(|s| (s, SocketAddr::new([10, 0, 0, s.priority as u8].into(), s.port))).collect();
-        let tiers: Vec<u8> = by_priority(found).iter().map(|e| e.priority).collect();
+        let tiers: Vec<u8> = by_priority(found).endpoints.iter().map(|e| e.priority).collect();
         assert_eq!((tiers[14], tiers[15], tiers[19]), (14, 15, 15));
     }
 }

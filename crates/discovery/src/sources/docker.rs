@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::engine::{Container, Engine};
-use crate::entries::{address, endpoint, weight};
+use crate::entries::{address, endpoint, weight, zone};
 use crate::kept::{Answer, List};
 use crate::out::Out;
 use crate::registry::never;
@@ -58,7 +58,7 @@ fn unknown(containers: &[Container], docker: &Docker, is_chosen_by: impl Fn(&str
 }
 
 /// Endpoints of a pool among the containers of an engine.
-fn list(containers: &[Container], docker: &Docker) -> List {
+pub(super) fn list(containers: &[Container], docker: &Docker) -> List {
     let mut list = List::default();
     for container in meant(containers, docker) {
         match one_of(container, docker) {
@@ -87,7 +87,7 @@ fn one_of(container: &Container, docker: &Docker) -> Result<Endpoint, String> {
         weight: container.number("evenkeel.weight", 0, 65_535)?.map_or(Ok(found.weight), weight)?,
         priority: small(container.number("evenkeel.priority", 0, 15)?).unwrap_or_default(),
         drain,
-        zone: container.label("evenkeel.zone").filter(|zone| !zone.is_empty()).map(Into::into),
+        zone: container.label("evenkeel.zone").map_or(Ok(None), zone)?,
         ..found
     })
 }

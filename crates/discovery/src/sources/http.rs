@@ -1,7 +1,7 @@
 //! The source `http`: a list from a server, by polls that are conditional and may wait.
 
 use crate::backoff::Backoff;
-use crate::entries::{address, each, endpoint, of_pool, weight};
+use crate::entries::{address, each, endpoint, of_pool, weight, zone};
 use crate::kept::{Answer, List};
 use crate::out::Out;
 use crate::registry::{never, refusal, server_of};
@@ -154,7 +154,7 @@ struct Endpoints<'t> {
 }
 
 /// Reads a list in either form.
-fn read(body: &Bytes) -> Result<List, String> {
+pub(super) fn read(body: &Bytes) -> Result<List, String> {
     let all: Vec<&RawValue> = match serde_json::from_slice::<Vec<&RawValue>>(body) {
         Ok(all) => all,
         Err(_) => {
@@ -192,7 +192,7 @@ fn of_group(target: &str, labels: &HashMap<String, String>) -> Result<Endpoint, 
     let number = |text: &String| text.parse().map_err(|_| format!("{text:?} is not a weight")).and_then(weight);
     Ok(Endpoint {
         weight: labels.get("weight").map(number).transpose()?.unwrap_or(found.weight),
-        zone: labels.get("zone").filter(|zone| !zone.is_empty()).map(|zone| zone.as_str().into()),
+        zone: labels.get("zone").map_or(Ok(None), |text| zone(text))?,
         ..found
     })
 }

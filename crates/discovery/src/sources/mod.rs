@@ -7,6 +7,8 @@ mod docker;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod file;
+#[cfg(test)]
+mod hostile;
 mod http;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;

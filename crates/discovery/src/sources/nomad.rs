@@ -1,7 +1,7 @@
 //! The source `nomad`: registrations of a service in Nomad itself, by a blocking query.
 
 use crate::blocking::{Query, follow};
-use crate::entries::{address, endpoint, entries};
+use crate::entries::{address, endpoint, entries, zone};
 use crate::kept::List;
 use crate::out::Out;
 use crate::registry::{encoded, never, server_of};
@@ -51,15 +51,14 @@ struct Registration {
     datacenter: String,
 }
 
-fn registrations(body: &[u8], nomad: &Nomad) -> Result<List, String> {
+pub(super) fn registrations(body: &[u8], nomad: &Nomad) -> Result<List, String> {
     entries(body, |registration: Registration| {
         let tags = registration.tags.unwrap_or_default();
         if !nomad.tags.iter().all(|tag| tags.contains(tag)) {
             return Ok(None);
         }
         let found = endpoint(&registration.id, address(&registration.address, registration.port)?);
-        let zone = Some(registration.datacenter).filter(|zone| !zone.is_empty());
-        Ok(Some(Endpoint { zone: zone.map(Into::into), ..found }))
+        Ok(Some(Endpoint { zone: zone(&registration.datacenter)?, ..found }))
     })
 }
 

@@ -3,7 +3,7 @@
 use super::messages::{
     AddressUnion, ClusterLoadAssignment, HealthStatus, LbEndpoint, LocalityLbEndpoints, Port, SocketAddress,
 };
-use crate::entries::address;
+use crate::entries::{self, address, quoted};
 use crate::kept::List;
 use evenkeel_config::plan::{Address, Endpoint, Resolve};
 use std::collections::HashSet;
@@ -130,8 +130,15 @@ fn read(one: &LbEndpoint, locality: &LocalityLbEndpoints, hosts: Hosts) -> Resul
     let is_name = matches!(addr, Address::Name { .. });
     let resolve = if is_name && hosts == Hosts::AllOfNames { Resolve::All } else { Resolve::First };
     let mut endpoint = Endpoint { name: addr.to_string().into(), addr, resolve, ..Endpoint::default() };
-    (endpoint.weight, endpoint.priority, endpoint.drain, endpoint.zone) = (1, priority, drain, zone(locality));
+    let zone = match zone(locality) {
+        Ok(zone) => zone,
+        Err(why) => return Ok(Read::Skipped(format!("{}: {why}", endpoint.addr))),
+    };
+    (endpoint.weight, endpoint.priority, endpoint.drain, endpoint.zone) = (1, priority, drain, zone);
     if hosts != Hosts::Addresses && !found.hostname.is_empty() {
+        if !is_authority(&found.hostname) {
+            return Err(format!("{}: hostname {:?} is not a host", endpoint.addr, quoted(&found.hostname)));
+        }
         endpoint.own.host = Some(found.hostname.as_str().into());
     }
     Ok(Read::Used(endpoint, weight))
@@ -148,12 +155,22 @@ fn addr(socket: &SocketAddress, hosts: Hosts) -> Result<Address, String> {
     }
 }
 
+/// True if a text can be a host, with or without a port.
+fn is_authority(text: &str) -> bool {
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, "1"));
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    is_host(host) && is_port(port) || text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok()
+}
+
 /// True if a text can be a host name.
 fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
-    text.len() <= 253 && text.trim_end_matches('.').split('.').all(is_label)
+    let labels = text.trim_end_matches('.').split('.');
+    // The last label of a name has a letter, or it would be a part of an address.
+    let ends = labels.clone().next_back().is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()));
+    text.len() <= 253 && ends && labels.into_iter().all(is_label)
 }
 
 fn socket_addr(socket: &SocketAddress) -> Result<SocketAddr, String> {
@@ -167,10 +184,9 @@ fn socket_addr(socket: &SocketAddress) -> Result<SocketAddr, String> {
 }
 
 /// Zone of a locality, or its region if it has no zone.
-fn zone(locality: &LocalityLbEndpoints) -> Option<Arc<str>> {
-    let place = locality.locality.as_ref()?;
-    let name = if place.zone.is_empty() { &place.region } else { &place.zone };
-    (!name.is_empty()).then(|| name.as_str().into())
+fn zone(locality: &LocalityLbEndpoints) -> Result<Option<Arc<str>>, String> {
+    let Some(place) = &locality.locality else { return Ok(None) };
+    entries::zone(if place.zone.is_empty() { &place.region } else { &place.zone })
 }
 
 #[cfg(test)]

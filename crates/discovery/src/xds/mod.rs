@@ -11,6 +11,8 @@ pub mod ads;
 pub mod assignment;
 pub mod consumer;
 mod delta;
+#[cfg(test)]
+mod hostile;
 pub mod messages;
 mod session;
 mod topics;

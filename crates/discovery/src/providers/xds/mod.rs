@@ -12,6 +12,8 @@ mod catalog;
 mod checks;
 mod cluster;
 mod headers;
+#[cfg(test)]
+mod hostile;
 mod listener;
 mod matching;
 mod names;

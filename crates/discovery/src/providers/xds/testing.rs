@@ -5,7 +5,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
 /// Bytes of a message. A number of a field of time is seconds, and that of a wrapper its value; `@type` of an `Any` is the
-/// last part of its name.
+/// last part of its name. A value of another type than that of its field is written as it is.
 pub fn encoded(message: &Message, json: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in json.as_object().expect("an object").iter().filter(|(name, _)| *name != "@type") {
@@ -23,21 +23,21 @@ fn put(field: &Field, value: &Value, out: &mut Vec<u8>) {
     let bytes = match (field.kind, value) {
         (Kind::Float, value) => {
             encode_key(field.tag, WireType::SixtyFourBit, out);
-            return out.extend(value.as_f64().expect("a number").to_le_bytes());
+            return out.extend(value.as_f64().unwrap_or_default().to_le_bytes());
         }
         // Those that are not read may be anything.
         (Kind::Number | Kind::Ignored | Kind::Noted | Kind::Refused, Value::Number(_) | Value::Bool(_)) => {
             encode_key(field.tag, WireType::Varint, out);
             return encode_varint(value.as_u64().unwrap_or_else(|| u64::from(value == true)), out);
         }
-        (Kind::Of(inner), Value::Number(_) | Value::Bool(_)) => {
+        (Kind::Of(inner), Value::Number(_) | Value::Bool(_)) if !inner.fields.is_empty() => {
             let name = inner.fields[0].name;
             encoded(inner, &serde_json::json!({ name: value }))
         }
-        (Kind::Of(inner), value) => encoded(inner, value),
-        (Kind::Any, value) => any(value),
+        (Kind::Of(inner), value @ Value::Object(_)) => encoded(inner, value),
+        (Kind::Any, value @ Value::Object(_)) => any(value),
         (_, Value::String(text)) => text.clone().into_bytes(),
-        (_, Value::Array(bytes)) => bytes.iter().map(|byte| byte.as_u64().expect("a byte") as u8).collect(),
+        (_, Value::Array(bytes)) => bytes.iter().map(|byte| byte.as_u64().unwrap_or_default() as u8).collect(),
         _ => Vec::new(),
     };
     encode_key(field.tag, WireType::LengthDelimited, out);
@@ -46,7 +46,7 @@ fn put(field: &Field, value: &Value, out: &mut Vec<u8>) {
 }
 
 fn any(value: &Value) -> Vec<u8> {
-    let name = value["@type"].as_str().expect("a type");
+    let name = value["@type"].as_str().unwrap_or_default();
     let known = EXTENSIONS.iter().find(|(of, _)| of.ends_with(&format!(".{name}")));
     let inner = known.map(|(_, message)| encoded(message, value)).unwrap_or_default();
     let url = format!("type.googleapis.com/{}", known.map_or(name, |(of, _)| of));

@@ -1,7 +1,7 @@
 //! Objects of a namespace that means harm: thousands of shapes, of which none may change what another namespace is served.
 //!
 //! [`innocent`] has the objects of the other namespace and what they are served, [`shapes`] makes hostile ones of a seed.
-//! `EVENKEEL_HOSTILE_SECONDS` has the test run on, with seeds of the clock, which it names when it fails.
+//! [`seeds`](crate::hostile::seeds) has the test run on.
 
 mod innocent;
 mod shapes;
@@ -9,7 +9,6 @@ mod shapes;
 use crate::providers::kubernetes::hostile::innocent::{Served, world};
 use crate::providers::kubernetes::world::store::{Change, World};
 use shapes::Shapes;
-use std::time::{Duration, Instant, SystemTime};
 
 /// Worlds of the test of every day, with some 1,600 hostile objects.
 const WORLDS: u64 = 80;
@@ -41,17 +40,7 @@ fn check(seed: u64, before: &Served) {
 fn no_object_changes_what_another_namespace_is_served() {
     let before = Served::of(&world());
     before.is_whole();
-    (0..WORLDS).for_each(|seed| check(seed, &before));
-    let Some(seconds) = std::env::var("EVENKEEL_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok()) else {
-        return;
-    };
-    let (until, mut done) = (Instant::now() + Duration::from_secs(seconds), 0u64);
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    while Instant::now() < until {
-        check(clock.as_nanos() as u64 + done, &before);
-        done += 1;
-    }
-    println!("{done} worlds");
+    crate::hostile::seeds(WORLDS, |seed| check(seed, &before));
 }
 
 /// The first two were found by attack: each removed every listener of all providers.

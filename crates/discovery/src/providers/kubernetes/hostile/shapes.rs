@@ -3,15 +3,31 @@
 //! Both APIs let a longer path, and a match of more than host and path, of any namespace have the requests of a host. So the
 //! exact hosts of the innocent occur with the paths of the innocent only.
 
+use crate::hostile::{Dice, odd};
 use crate::providers::kubernetes::world::store::Kind;
 use crate::providers::kubernetes::{GATEWAY_KINDS, INGRESS_KINDS, KINDS};
 use serde_json::{Map, Value, json};
+use std::ops::{Deref, DerefMut};
 
 const NAMESPACE: &str = "evil";
 
 pub struct Shapes {
-    state: u64,
+    dice: Dice,
     made: usize,
+}
+
+impl Deref for Shapes {
+    type Target = Dice;
+
+    fn deref(&self) -> &Dice {
+        &self.dice
+    }
+}
+
+impl DerefMut for Shapes {
+    fn deref_mut(&mut self) -> &mut Dice {
+        &mut self.dice
+    }
 }
 
 /// Reads a manifest. If it names no namespace, the namespace is empty.
@@ -109,68 +125,9 @@ const ANNOTATIONS: [&str; 40] = [
     "x-forwarded-prefix",
 ];
 
-/// Texts that something might choke on.
-fn odd(at: usize) -> Value {
-    let long = |n: usize| "x".repeat(n);
-    match at {
-        0 => json!(long(64)),
-        1 => json!(long(300)),
-        2 => json!(long(70_000)),
-        3 => json!(format!("{}.{}", long(63), long(63))),
-        4 => json!("a\"b]c[0].d\\"),
-        5 => json!("${HOME}"),
-        6 => json!("{client.ip}{{}{nothing}"),
-        7 => json!("a\nb\u{0}\u{7f}\u{202e}"),
-        8 => json!("((((((((((a*)*)*)*)*)*)*)*)*)*"),
-        9 => json!("[[::]:80"),
-        10 => json!("http://[::1]:0/"),
-        11 => json!(format!("http://{}/", long(64))),
-        12 => json!(""),
-        13 => json!("*"),
-        14 => json!("shop.web.80"),
-        15 => json!("18446744073709551616"),
-        16 => json!(0),
-        17 => json!(-1),
-        18 => json!(65_535),
-        19 => json!(70_000),
-        20 => json!(1.5e300),
-        21 => json!(null),
-        22 => json!(true),
-        23 => json!([]),
-        24 => json!({}),
-        25 => json!("port-80"),
-        26 => json!("web"),
-        27 => json!("/"),
-        28 => json!("999h"),
-        _ => json!("-"),
-    }
-}
-
 impl Shapes {
     pub fn new(seed: u64) -> Shapes {
-        Shapes { state: seed, made: 0 }
-    }
-
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    /// True once in `n`.
-    fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
+        Shapes { dice: Dice::new(seed), made: 0 }
     }
 
     /// Makes the next object, of a random kind and shape.
@@ -208,35 +165,6 @@ impl Shapes {
         meta.insert("uid".into(), format!("uid-{}", self.made).into());
         meta.insert("creationTimestamp".into(), "2026-01-01T00:00:00Z".into());
         (kind, object)
-    }
-
-    /// Replaces, removes or repeats a value, `depth` below this or earlier.
-    fn harm(&mut self, value: &mut Value, depth: usize) {
-        match value {
-            Value::Object(map) if depth > 0 && !map.is_empty() => {
-                let key = map.keys().nth(self.below(map.len())).expect("a key").clone();
-                if self.once_in(12) {
-                    map.remove(&key);
-                } else if let Some(below) = map.get_mut(&key) {
-                    self.harm(below, depth - 1);
-                }
-            }
-            Value::Array(all) if depth > 0 && !all.is_empty() => {
-                let at = self.below(all.len());
-                if self.once_in(8) {
-                    let one = all[at].clone();
-                    let times = self.pick(&[1, 2, 20, 40]);
-                    all.extend(std::iter::repeat_n(one, times));
-                } else {
-                    self.harm(&mut all[at], depth - 1);
-                }
-            }
-            Value::Null if depth > 0 => {}
-            value => {
-                let at = self.below(30);
-                *value = odd(at);
-            }
-        }
     }
 
     fn backend(&mut self) -> Value {
