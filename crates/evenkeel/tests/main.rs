@@ -4,11 +4,10 @@
 //! `cargo test -p evenkeel --test all SUBJECT::`
 
 mod admin;
-mod arguments;
 mod caching;
+mod command_line;
 #[path = "../../config/tests/support/committed.rs"]
 mod committed;
-mod completion;
 mod config;
 mod dashboard;
 mod demo;

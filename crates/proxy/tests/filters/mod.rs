@@ -4,14 +4,12 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test is no worker: it may lock and wait")]
 
 pub mod access;
+mod auth;
 mod bandwidth;
-mod basic_auth;
 mod bodies;
 mod body_max;
 mod cors;
 mod echo;
-mod forward_auth;
-mod forward_auth_client;
 mod guides;
 mod headers;
 mod hosts;

@@ -1,7 +1,7 @@
 //! Comparison with another parser, httparse, which must find the same tokens.
 
-use crate::http1::FIELDS_MAX;
 use super::*;
+use crate::http1::FIELDS_MAX;
 use crate::http1::head_len;
 use proptest::prelude::*;
 

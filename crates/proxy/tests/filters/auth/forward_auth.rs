@@ -1,7 +1,7 @@
 //! `forward_auth` of routes: a service of its own pool decides about each request, for any protocol of clients, endpoints
 //! and the service.
 
-use super::{Answer, ask_h1, ask_h2, field};
+use crate::filters::{Answer, ask_h1, ask_h2, field};
 use crate::support::endpoint::ok;
 use crate::support::h2_client::{DATA, END_STREAM, Frame, H2Client};
 use crate::support::h2_server::H2Server;

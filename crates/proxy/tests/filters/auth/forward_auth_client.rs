@@ -1,7 +1,7 @@
 //! Fields of a 2xx answer of `forward_auth` for the client, and answers of this proxy to gRPC calls.
 
-use super::echo::{CLIENTS, ask, fields};
-use super::field;
+use crate::filters::echo::{CLIENTS, ask, fields};
+use crate::filters::field;
 use crate::support::endpoint::ok;
 use crate::support::h2_client::H2Client;
 use crate::support::{Endpoint, Proxy};

@@ -1,9 +1,9 @@
 //! Passwords of routes: who is answered and who is refused, over both protocols on both sides, after changes of the file
 //! and under load.
 
-use super::access::List;
-use super::echo::{CLIENTS, Echoes, ask, got};
-use super::field;
+use crate::filters::access::List;
+use crate::filters::echo::{CLIENTS, Echoes, ask, got};
+use crate::filters::field;
 use crate::support::log::Log;
 use crate::support::{Client, Endpoint, Proxy, tool, wait_until};
 use base64::Engine;
