@@ -3,9 +3,9 @@
 
 use crate::code::{Code, Severity};
 use crate::masked::{masked_from, without_passwords};
+use crate::secret_names::Vocabulary;
 use crate::source::{Position, Sources, Span};
 use crate::subject::Subject;
-use crate::table::Vocabulary;
 use std::collections::{BTreeMap, HashSet};
 
 /// Most findings of one reading of a text that are shown; the rest is counted. No reader needs more, and each takes some

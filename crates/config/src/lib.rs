@@ -49,6 +49,7 @@ mod reference;
 mod render;
 mod root;
 mod schema;
+mod secret_names;
 mod sections;
 mod source;
 mod subject;

@@ -5,9 +5,10 @@ use crate::diagnostic::{Diagnostic, Findings};
 use crate::form::Formed;
 use crate::load::env::expand;
 use crate::plan::{Address, Endpoint};
+use crate::secret_names::Vocabulary;
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints, written_endpoints};
 use crate::source::{Sources, Span};
-use crate::table::{Reader, Vocabulary};
+use crate::table::Reader;
 use crate::tree::{self, Entry, Node, TableNode, Tree};
 use serde_json::Value;
 

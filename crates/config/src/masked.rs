@@ -1,7 +1,7 @@
 //! Masking of secrets in quoted lines, since diagnostics reach logs, clients of the API and bug reports.
 //! Known secrets are hidden by their spans; this covers the rest: files that cannot be parsed, and URLs.
 
-use crate::table::Vocabulary;
+use crate::secret_names::Vocabulary;
 use std::borrow::Cow;
 
 /// Beginnings of the hashes of passwords that lists of users may have, as they follow a name.
@@ -105,10 +105,11 @@ pub(crate) fn without_passwords(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use crate::root::ROOT;
+    use crate::table::vocabulary;
 
     #[test]
     fn lines_that_cannot_be_parsed_are_masked_from_the_key_on() {
-        let known = Vocabulary::of(&ROOT);
+        let known = vocabulary(&ROOT);
         let from = |text: &str| masked_from(&known, text.lines());
         assert_eq!(from("secret = hunter2"), Some(6));
         assert_eq!(from("sticky = { \u{e9}, secret: hunter2"), Some(20));

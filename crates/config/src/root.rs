@@ -7,6 +7,7 @@ use crate::form::{Form, MASKED_KEY, MASKED_USERS};
 use crate::machine::Machine;
 use crate::masked::{hash_in, holds_key};
 use crate::plan::Plan;
+use crate::secret_names::is_secret_field;
 use crate::sections::acme::{ACME, Acme};
 use crate::sections::admin::{ADMIN, admin};
 use crate::sections::cache::{self, CACHE, CacheMemory};
@@ -24,7 +25,7 @@ use crate::sections::telemetry::{self, TELEMETRY, Telemetry};
 use crate::sections::timeouts::{DEFAULT_TIMEOUTS, check_order};
 use crate::source::{Sources, Span};
 use crate::subject::{Subject, Written};
-use crate::table::{Absent, Declared, Key, Kind, Section, Table, is_secret_field, quote};
+use crate::table::{Absent, Declared, Key, Kind, Section, Table, quote};
 use crate::tree::{self, Node, Tree};
 use std::sync::Arc;
 

@@ -15,9 +15,10 @@ pub use crate::table::{Absent, Key, Kind, Named, Section, Table};
 pub use crate::tree::{Entry, Node, TableNode, Tree};
 
 use crate::diagnostic::Diagnostic;
+use crate::secret_names::Vocabulary;
 use crate::sections::pool;
 use crate::source::Sources;
-use crate::table::{Declared, Reader, Vocabulary};
+use crate::table::{Declared, Reader};
 use crate::tree;
 use crate::{nearest, quantity};
 use evenkeel_balance::eligible::Panic;

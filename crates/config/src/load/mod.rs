@@ -14,7 +14,7 @@ use crate::planes::report::{Line, lines};
 use crate::root::{INCLUDE, ROOT, build};
 use crate::source::{Sources, Span};
 use crate::subject::Written;
-use crate::table::{Reader, Vocabulary, hide_secrets, quote};
+use crate::table::{Reader, hide_secrets, quote, vocabulary};
 use crate::tree::paths::Paths;
 use crate::tree::{self, Entry, Joined, Node, TableNode, Tree};
 use env::{Env, expand};
@@ -276,7 +276,7 @@ impl<'a> Loader<'a> {
             self.findings.forget(Code::NothingToDo, Span::whole(0));
         }
         let plan = plan.filter(|_| !self.findings.has_errors());
-        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, || Vocabulary::of(&ROOT)) }
+        Outcome { plan, diagnostics: self.findings.resolve(&self.sources, || vocabulary(&ROOT)) }
     }
 }
 

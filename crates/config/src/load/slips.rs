@@ -5,7 +5,7 @@ use crate::foreign::address;
 use crate::form::Form;
 use crate::printable::quote;
 use crate::root::ROOT;
-use crate::table::{Kind, Vocabulary};
+use crate::table::{Kind, vocabulary};
 
 /// A deviation, and the text to write instead.
 pub(super) struct Slip {
@@ -41,7 +41,7 @@ fn unquoted(above: &str, line: &str, at: usize) -> Option<Slip> {
         None => (key_of_array(above)?, 0),
     };
     let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    let (last, words) = (key.rsplit('.').next().unwrap_or(key), Vocabulary::of(&ROOT));
+    let (last, words) = (key.rsplit('.').next().unwrap_or(key), vocabulary(&ROOT));
     if !is_key || words.is_guarded(last) || !words.has(last) || at < from {
         return None;
     }

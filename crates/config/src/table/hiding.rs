@@ -2,10 +2,11 @@
 //! tables, and messages and quoted lines ask for the marks.
 
 use super::row::{Key, Kind, Table};
-use super::secrets::{Exposure, exposure, is_guarded, is_named_file, is_secret, is_secret_field};
+use super::secrets::{Exposure, exposure, is_guarded, is_secret};
 use crate::diagnostic::Findings;
 use crate::foreign;
 use crate::masked::{hash_in, holds_key};
+use crate::secret_names::{is_named_file, is_secret_field};
 use crate::tree::{Entry, Node, TableNode, Tree};
 use std::net::{IpAddr, SocketAddr};
 

@@ -31,6 +31,6 @@ pub(crate) use hiding::hide_secrets;
 pub(crate) use lines::{Lines, list};
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
-pub(crate) use secrets::{Vocabulary, is_secret, is_secret_field};
+pub(crate) use secrets::{is_secret, vocabulary};
 pub(crate) use section::{Located, Value};
 pub(crate) use words::{Words, words};

@@ -84,7 +84,7 @@ impl Registry {
         (self.read)(body.as_bytes()).unwrap_or_else(|why| panic!("{}: {why}\n{body}", self.name))
     }
 
-    /// An entry that means harm. The API of an engine has types: only its texts are anybody's.
+    /// An entry that means harm. The API of an engine has types: only its texts may be hostile.
     fn hostile(&self, dice: &mut Dice, n: usize) -> Value {
         let mut entry = (self.entry)(&format!("evil-{n}"), &format!("10.6.6.{n}"));
         if self.name == "docker" {

@@ -25,11 +25,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
-        "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked",
+        "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked", "secret_names",
         "source", "subject", "wildcard",
     ]),
     ("config/planes", &["page", "report", "policies", "algorithms"]),
-    ("config/table", &["algorithm", "values", "declare", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
+    ("config/table", &["algorithm", "values", "declare", "hiding", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",

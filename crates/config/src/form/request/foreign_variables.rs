@@ -5,7 +5,7 @@
 pub(crate) struct Found {
     /// The variable as written there.
     pub written: String,
-    /// What to write here; `None` if there is no counterpart.
+    /// Counterpart to write here; `None` if there is none.
     pub ours: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Search for the pieces that make a plan impossible, when no error names them: the plan is tried with a part of the suspects
 //! at a time, and a part that does not work is halved.
 //!
-//! One bad piece among n costs about 2 log2(n) tries. The work is bounded by [`TRIES_MAX`]: pieces that were not tried by
+//! About 2 log2(n) tries find a bad piece among n. The work is bounded by [`TRIES_MAX`]: pieces that were not tried by
 //! then stay out. These are the last in the order of the suspects.
 
 use super::unwanted::{Impossible, Kept, Key, Suspects, Unwanted};

@@ -91,7 +91,7 @@ fn give(catalog: &mut Catalog, kind: Kind, resources: Vec<Vec<u8>>, now: Instant
     taken.is_ok()
 }
 
-/// What clients of the innocent are served.
+/// Pieces by which clients of the innocent are served.
 #[derive(Debug, PartialEq)]
 struct Served {
     listener: Option<Arc<Listener>>,

@@ -67,9 +67,9 @@ struct Jobs {
     networks: Networks,
     /// Networks of jobs that wait, by the number of the job of theirs that was taken last.
     served: HashMap<IpAddr, u64>,
-    /// Number of jobs that threads have taken.
+    /// Jobs that threads have taken so far.
     taken: u64,
-    /// Time of the latest look.
+    /// Latest time that a caller has passed in.
     now: Instant,
 }
 
