@@ -4,7 +4,7 @@
 use super::origins::Kind;
 use super::pieces::Pieces;
 use evenkeel_config::plan::regex_cost;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Most bytes of the expressions of an object: 400 usual ones, which take 3 to 4 KiB each.
@@ -13,23 +13,45 @@ const OBJECT_MAX: usize = 2 << 20;
 /// Most bytes of the expressions of a provider.
 const PROVIDER_MAX: usize = 16 << 20;
 
-/// Leaves out the routes of objects with too many expressions, and those behind which a provider has too many.
+/// An object with expressions.
+struct Object {
+    provider: &'static str,
+    of: Arc<str>,
+    texts: BTreeSet<Arc<str>>,
+    routes: Vec<usize>,
+    cost: usize,
+    /// Bytes of its tenant's objects, up to and with this one.
+    of_tenant: usize,
+}
+
+/// Leaves out the routes of objects with too many expressions, and those for which a provider has no room left. Tenants with
+/// few expressions come first, so that one with many takes no room from them.
 pub(super) fn limit(pieces: &mut Pieces) {
-    let mut objects: BTreeMap<(&'static str, Arc<str>), (BTreeSet<Arc<str>>, Vec<usize>)> = BTreeMap::new();
-    let mut order = Vec::new();
+    let mut objects: Vec<Object> = Vec::new();
+    let mut places: HashMap<(&'static str, Arc<str>), usize> = HashMap::new();
     for (at, provider, of, texts) in pieces.expressions() {
-        let object = objects.entry((provider, of.clone())).or_insert_with(|| {
-            order.push((provider, of));
-            Default::default()
+        let place = *places.entry((provider, of.clone())).or_insert_with(|| {
+            let (texts, routes) = Default::default();
+            objects.push(Object { provider, of, texts, routes, cost: 0, of_tenant: 0 });
+            objects.len() - 1
         });
-        object.0.extend(texts);
-        object.1.push(at);
+        objects[place].texts.extend(texts);
+        objects[place].routes.push(at);
     }
+    let mut tenants: HashMap<(&'static str, Arc<str>), usize> = HashMap::new();
+    for object in &mut objects {
+        object.cost = object.texts.iter().map(|text| regex_cost(text)).sum();
+        if object.cost <= OBJECT_MAX {
+            let sum = tenants.entry((object.provider, tenant(&object.of).into())).or_default();
+            *sum += object.cost;
+            object.of_tenant = *sum;
+        }
+    }
+    // Stable: of equals, the first piece comes first.
+    objects.sort_by_key(|object| object.of_tenant);
     let mut sums: BTreeMap<&'static str, usize> = BTreeMap::new();
-    for key in order {
-        let Some((texts, routes)) = objects.remove(&key) else { continue };
-        let cost: usize = texts.iter().map(|text| regex_cost(text)).sum();
-        let sum = sums.entry(key.0).or_default();
+    for Object { provider, texts, routes, cost, .. } in objects {
+        let sum = sums.entry(provider).or_default();
         let why = if cost > OBJECT_MAX {
             let (cost, most) = (cost.div_ceil(1 << 10), OBJECT_MAX >> 10);
             let count = texts.len();
@@ -42,5 +64,22 @@ pub(super) fn limit(pieces: &mut Pieces) {
             continue;
         };
         routes.into_iter().for_each(|at| pieces.leave_out((Kind::Route, at), why.clone()));
+    }
+}
+
+/// Namespace of an object such as "Ingress shop/web"; the object itself if it has none. Decides only who comes first.
+fn tenant(of: &str) -> &str {
+    let key = of.rsplit(' ').next().unwrap_or(of);
+    key.split_once('/').map_or(of, |(namespace, _)| namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_a_namespace_share_a_tenant() {
+        assert_eq!(["Ingress shop/web", "HTTPRoute shop/api"].map(tenant), ["shop"; 2]);
+        assert_eq!(["route a", "ingress_http", ""].map(tenant), ["route a", "ingress_http", ""]);
     }
 }

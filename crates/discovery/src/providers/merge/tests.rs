@@ -299,6 +299,23 @@ fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
     assert!(names.contains(&"b.example") && names.contains(&"c.example"), "{names:?}");
 }
 
+/// Nine objects of one tenant, each within the limit of an object and older than that of another tenant.
+#[test]
+fn expressions_of_one_tenant_take_no_room_from_another() {
+    let names: Vec<String> = (0..10).map(|n| format!("{n}.example")).collect();
+    let mut part = part(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    for (n, piece) in part.routes.iter_mut().enumerate() {
+        let (of, count) = if n == 9 { ("Ingress shop/web".to_owned(), 1) } else { (format!("Ingress evil/{n}"), 180) };
+        piece.of = of.into();
+        let header = |at: usize| (format!("x-{at}").into(), expected(&format!("/{n}/{at}/[0-9]+/(?:[ab]*a){{60}}")));
+        piece.value.matching.criteria.headers = (0..count).map(header).collect();
+    }
+    let cost: usize = part.routes[0].value.expressions().map(|text| evenkeel_config::plan::regex_cost(text)).sum();
+    assert!((1_900_000..2 << 20).contains(&cost), "{cost}");
+    let refused = refused(&merged(&base(FILE), part));
+    assert!(!refused.is_empty() && refused.iter().all(|text| text.starts_with("Ingress evil/")), "{refused:?}");
+}
+
 fn expected(regex: &str) -> Expected {
     Expected { regex: Some(regex.into()), ..Expected::default() }
 }

@@ -6,7 +6,6 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process;
 
 /// Length of a new key before it is written as text, in bytes: as long as the hash that signs.
 const LENGTH: usize = 32;
@@ -40,7 +39,8 @@ fn checked(path: &Path, key: Vec<u8>) -> io::Result<Vec<u8>> {
 fn make(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let new = folder.join(format!(".sticky.key.{}", process::id()));
+    // Not by the id of the process: it is 1 in every container that shares the volume.
+    let new = folder.join(format!(".sticky.key.{:016x}", u64::from_ne_bytes(evenkeel_tls::random()?)));
     let made = write(&new).and_then(|()| match fs::hard_link(&new, path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
@@ -50,8 +50,6 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 fn write(new: &Path) -> io::Result<()> {
-    // One that a process with this id left behind.
-    let _ = fs::remove_file(new);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(new)?;
     let key: [u8; LENGTH] = evenkeel_tls::random()?;
     writeln!(file, "{}", STANDARD.encode(key))?;
@@ -62,6 +60,7 @@ fn write(new: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::path::PathBuf;
+    use std::process;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("evenkeel-sticky-{}-{name}", process::id()));
@@ -90,20 +89,12 @@ mod tests {
         let folder = folder("race");
         let path = folder.join("sticky.key");
         let keys: Vec<Vec<u8>> = std::thread::scope(|scope| {
-            // Threads of one process share its id, so each has a folder of its own for the new file.
-            let one = |n: usize| {
-                let (path, own) = (path.clone(), folder.join(n.to_string()));
-                scope.spawn(move || {
-                    DirBuilder::new().recursive(true).create(&own).expect("a folder");
-                    write(&own.join("new")).expect("a key");
-                    let _ = fs::hard_link(own.join("new"), &path);
-                    read_or_make(&path).expect("a key")
-                })
-            };
+            let one = |_| scope.spawn(|| read_or_make(&path).expect("a key"));
             let all: Vec<_> = (0..8).map(one).collect();
             all.into_iter().map(|one| one.join().expect("no panic")).collect()
         });
         assert!(keys.iter().all(|key| *key == keys[0]));
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "nothing else is left there");
         fs::remove_dir_all(&folder).expect("it is ours");
     }
 }
