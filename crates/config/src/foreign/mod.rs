@@ -163,7 +163,7 @@ fn is_above(seen: &str, most: &str) -> bool {
 fn scalar(value: &Tree, example: &str) -> Option<String> {
     let is_rate = example.ends_with("/s\"");
     let is_time = example.ends_with("s\"") && !is_rate;
-    let is_size = example.ends_with("B\"") && example.starts_with(|c: char| c == '"');
+    let is_size = example.ends_with("B\"") && example.starts_with('"');
     match value {
         Tree::Text(text) if text.chars().count() > LONGEST => None,
         Tree::Text(text) if example.starts_with("\"/") && is_url(text) => {

@@ -22,12 +22,14 @@ pub struct Part {
 pub struct Piece<T> {
     /// Kind and name of the object, such as `HTTPRoute shop/web`.
     pub of: Arc<str>,
+    /// Namespace of the object; `None` if the provider has one tenant.
+    pub tenant: Option<Arc<str>>,
     pub value: T,
 }
 
 impl<T> Piece<T> {
     pub fn new(of: &Arc<str>, value: T) -> Piece<T> {
-        Piece { of: of.clone(), value }
+        Piece { of: of.clone(), tenant: None, value }
     }
 }
 

@@ -16,7 +16,8 @@ const PROVIDER_MAX: usize = 16 << 20;
 /// An object with expressions.
 struct Object {
     provider: &'static str,
-    of: Arc<str>,
+    /// Namespace; `None` if the provider has one tenant.
+    tenant: Option<Arc<str>>,
     texts: BTreeSet<Arc<str>>,
     routes: Vec<usize>,
     cost: usize,
@@ -29,20 +30,20 @@ struct Object {
 pub(super) fn limit(pieces: &mut Pieces) {
     let mut objects: Vec<Object> = Vec::new();
     let mut places: HashMap<(&'static str, Arc<str>), usize> = HashMap::new();
-    for (at, provider, of, texts) in pieces.expressions() {
-        let place = *places.entry((provider, of.clone())).or_insert_with(|| {
+    for (at, provider, piece) in pieces.expressions() {
+        let place = *places.entry((provider, piece.of.clone())).or_insert_with(|| {
             let (texts, routes) = Default::default();
-            objects.push(Object { provider, of, texts, routes, cost: 0, of_tenant: 0 });
+            objects.push(Object { provider, tenant: piece.tenant.clone(), texts, routes, cost: 0, of_tenant: 0 });
             objects.len() - 1
         });
-        objects[place].texts.extend(texts);
+        objects[place].texts.extend(piece.value.expressions().cloned());
         objects[place].routes.push(at);
     }
-    let mut tenants: HashMap<(&'static str, Arc<str>), usize> = HashMap::new();
+    let mut tenants: HashMap<(&'static str, Option<Arc<str>>), usize> = HashMap::new();
     for object in &mut objects {
         object.cost = object.texts.iter().map(|text| regex_cost(text)).sum();
         if object.cost <= OBJECT_MAX {
-            let sum = tenants.entry((object.provider, tenant(&object.of).into())).or_default();
+            let sum = tenants.entry((object.provider, object.tenant.clone())).or_default();
             *sum += object.cost;
             object.of_tenant = *sum;
         }
@@ -64,22 +65,5 @@ pub(super) fn limit(pieces: &mut Pieces) {
             continue;
         };
         routes.into_iter().for_each(|at| pieces.leave_out((Kind::Route, at), why.clone()));
-    }
-}
-
-/// Namespace of an object such as "Ingress shop/web"; the object itself if it has none. Decides only who comes first.
-fn tenant(of: &str) -> &str {
-    let key = of.rsplit(' ').next().unwrap_or(of);
-    key.split_once('/').map_or(of, |(namespace, _)| namespace)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_of_a_namespace_share_a_tenant() {
-        assert_eq!(["Ingress shop/web", "HTTPRoute shop/api"].map(tenant), ["shop"; 2]);
-        assert_eq!(["route a", "ingress_http", ""].map(tenant), ["route a", "ingress_http", ""]);
     }
 }

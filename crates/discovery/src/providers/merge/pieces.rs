@@ -95,13 +95,11 @@ impl Pieces {
         }
     }
 
-    /// Routes with regular expressions that stay so far: position, provider, object, and expressions.
-    pub(super) fn expressions(&self) -> Vec<(usize, &'static str, Arc<str>, Vec<Arc<str>>)> {
+    /// Routes with regular expressions that stay so far: position, provider, and piece.
+    pub(super) fn expressions(&self) -> Vec<(usize, &'static str, &Piece<Route>)> {
         let routes = self.routes.iter().enumerate().filter(|(at, _)| self.stays((Kind::Route, *at)));
-        let found = routes.map(|(at, (provider, piece))| {
-            (at, *provider, piece.of.clone(), piece.value.expressions().cloned().collect::<Vec<_>>())
-        });
-        found.filter(|(_, _, _, texts)| !texts.is_empty()).collect()
+        let with = routes.filter(|(_, (_, piece))| piece.value.expressions().next().is_some());
+        with.map(|(at, (provider, piece))| (at, *provider, piece)).collect()
     }
 
     pub(super) fn stays(&self, place: Place) -> bool {

@@ -307,6 +307,7 @@ fn expressions_of_one_tenant_take_no_room_from_another() {
     for (n, piece) in part.routes.iter_mut().enumerate() {
         let (of, count) = if n == 9 { ("Ingress shop/web".to_owned(), 1) } else { (format!("Ingress evil/{n}"), 180) };
         piece.of = of.into();
+        piece.tenant = Some(if n == 9 { "shop" } else { "evil" }.into());
         let header = |at: usize| (format!("x-{at}").into(), expected(&format!("/{n}/{at}/[0-9]+/(?:[ab]*a){{60}}")));
         piece.value.matching.criteria.headers = (0..count).map(header).collect();
     }

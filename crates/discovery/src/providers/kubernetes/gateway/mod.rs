@@ -81,7 +81,7 @@ fn one_route(
 ) {
     let key = route.metadata.key();
     let of: Arc<str> = format!("{} {key}", kind.name()).into();
-    routes.since(&route.metadata.creation_timestamp, false);
+    routes.since(&route.metadata, false);
     let attachments = attach(kind, route, gateways, world);
     let mut attached: BTreeSet<usize> = BTreeSet::new();
     for attachment in &attachments {

@@ -81,7 +81,7 @@ impl Rules<'_, '_> {
     }
 
     fn paths(&mut self, site: &mut Site<'_>, canaries: &mut Canaries) {
-        self.routes.since(&site.object.metadata.creation_timestamp, false);
+        self.routes.since(&site.object.metadata, false);
         let mut seen = BTreeSet::new();
         let all = places(site);
         if site.is_regex && all.len() > EXPRESSIONS_MAX {
@@ -127,7 +127,7 @@ impl Rules<'_, '_> {
 
     /// Adds the default backend of an Ingress: for its hosts, or for every host if it has none.
     fn default(&mut self, site: &mut Site<'_>) {
-        self.routes.since(&site.object.metadata.creation_timestamp, true);
+        self.routes.since(&site.object.metadata, true);
         let Some(backend) = &site.object.spec.default_backend else { return };
         let action = match self.pool(site, backend) {
             Some(pool) if !site.is_closed => Action::Pool(pool),

@@ -1,5 +1,6 @@
 //! Routes of the plan in the order in which they are preferred. See [`Ordered`].
 
+use crate::providers::kubernetes::world::objects::Metadata;
 use crate::providers::parts::Piece;
 use evenkeel_config::plan::Route;
 use std::collections::BTreeSet;
@@ -14,6 +15,8 @@ pub struct Ordered {
     ranks: Vec<Rank>,
     /// Rank of the routes that are added next.
     rank: Rank,
+    /// Namespace of the routes that are added next.
+    namespace: Arc<str>,
     names: BTreeSet<Arc<str>>,
     /// Names of ports of which a TCPRoute or UDPRoute has every session or datagram.
     pub taken: BTreeSet<Arc<str>>,
@@ -23,9 +26,10 @@ pub struct Ordered {
 type Rank = (bool, String);
 
 impl Ordered {
-    /// Sets the object of the routes that are added next, by its time. `follows`: they follow those of all other objects.
-    pub fn since(&mut self, time: &str, follows: bool) {
-        self.rank = (follows, time.to_owned());
+    /// Sets the object of the routes that are added next. `follows`: they follow those of all other objects.
+    pub fn since(&mut self, object: &Metadata, follows: bool) {
+        self.rank = (follows, object.creation_timestamp.clone());
+        self.namespace = object.namespace.as_str().into();
     }
 
     /// Returns all routes, with the order in which they are preferred.
@@ -58,7 +62,8 @@ impl Ordered {
             name = format!("{}~{next}", route.name).into();
             next += 1;
         }
-        self.all.push(Piece::new(of, Route { name, ..route }));
+        let tenant = Some(self.namespace.clone());
+        self.all.push(Piece { of: of.clone(), tenant, value: Route { name, ..route } });
         self.ranks.push(self.rank.clone());
     }
 }
