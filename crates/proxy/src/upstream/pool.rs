@@ -16,6 +16,7 @@ use evenkeel_net::tls::towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub struct WorkerPool {
     /// Rate limit of load probes.
     pub probes: ProbeRate,
     /// Number of copies of requests that each route makes for it, or has in flight.
-    mirrored: RefCell<Vec<(Arc<str>, Weak<Cell<usize>>)>>,
+    mirrored: RefCell<HashMap<Arc<str>, Weak<Cell<usize>>>>,
     /// Statistics of the pool on this worker.
     pub stats: Arc<PoolStats>,
     /// Log fields of requests that reached no endpoint.
@@ -207,11 +208,10 @@ impl WorkerPool {
     /// Number of copies that a route makes for the pool, or has in flight, the same under each plan.
     pub fn mirrored_of(&self, route: &Arc<str>) -> Rc<Cell<usize>> {
         let mut all = self.mirrored.borrow_mut();
-        all.retain(|(_, number)| number.strong_count() > 0);
-        let known = all.iter().find(|(name, _)| name == route).and_then(|(_, number)| number.upgrade());
-        known.unwrap_or_else(|| {
+        all.retain(|_, number| number.strong_count() > 0);
+        all.get(route).and_then(Weak::upgrade).unwrap_or_else(|| {
             let number = Rc::default();
-            all.push((route.clone(), Rc::downgrade(&number)));
+            all.insert(route.clone(), Rc::downgrade(&number));
             number
         })
     }

@@ -191,9 +191,6 @@ fn a_redirect_to_tls_has_the_port_and_spares_what_came_over_https_to_a_trusted_p
     }
     // Fields of anyone else are not believed.
     let proxy = Proxy::with(&[endpoint.addr], "redirect_https = true\ntrusted_proxies = ['192.0.2.0/24']", "", "");
-    let answer = proxy
-        .client()
-        .send("GET /x HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\n\r\n".to_owned())
-        .response();
+    let answer = proxy.client().send("GET /x HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Proto: https\r\n\r\n").response();
     assert_eq!((answer.status(), answer.field("location")), (308, Some("https://a.test/x")));
 }

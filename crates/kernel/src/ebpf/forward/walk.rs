@@ -47,7 +47,7 @@ impl Walk {
         let info = MapInfo::from_pin(path).map_err(|e| fault(&e))?;
         let size = info.value_size() as usize;
         // The kernel rounds sizes of values up to words.
-        if info.key_size() as usize != KEY || size < VALUE || size % 8 != 0 {
+        if info.key_size() as usize != KEY || size < VALUE || !size.is_multiple_of(8) {
             return Err(fault(&"entries of another size: another version has made it"));
         }
         let map = MapData::from_pin(path).map_err(|e| fault(&e))?;

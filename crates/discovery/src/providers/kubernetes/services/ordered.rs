@@ -1,6 +1,6 @@
 //! Routes of the plan in the order in which they are preferred. See [`Ordered`].
 
-use crate::providers::kubernetes::world::objects::Metadata;
+use crate::providers::kubernetes::world::objects::Meta;
 use crate::providers::parts::Piece;
 use evenkeel_config::plan::Route;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ type Rank = (bool, String);
 
 impl Ordered {
     /// Sets the object of the routes that are added next. `follows`: they follow those of all other objects.
-    pub fn since(&mut self, object: &Metadata, follows: bool) {
+    pub fn since(&mut self, object: &Meta, follows: bool) {
         self.rank = (follows, object.creation_timestamp.clone());
         self.namespace = object.namespace.as_str().into();
     }
