@@ -78,6 +78,10 @@ pub async fn send<'r, D: Downstream>(
             Err(failed) => failed,
         };
         record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
+        // It was to follow the body, which has not come to its end and which the client does not get.
+        if let Some(instead) = record.instead.take() {
+            return Err(Some(*instead));
+        }
         if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
             // The endpoint has not processed the request, so another one costs neither an attempt nor retry budget.
             tries.tried.borrow_mut().push(slot);

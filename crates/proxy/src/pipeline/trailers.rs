@@ -3,7 +3,6 @@
 
 use crate::body::part::Part;
 use crate::record::Record;
-use crate::record::grpc::Call;
 use evenkeel_wire::head::{Edits, Table};
 use evenkeel_wire::http1::chunked::may_trail;
 use std::rc::Rc;
@@ -15,17 +14,12 @@ pub enum Trailers {
     None,
     /// Trailers with one of these names.
     Listed(Rc<[Arc<str>]>),
-    /// All trailers of a gRPC call.
-    OfCall,
 }
 
 impl Trailers {
     /// Returns the trailers that a routed request may have. `edits`: the changes of its filters, whose fields a client
     /// must not send in another way.
     pub fn of(record: &Record<'_>, edits: &Edits) -> Trailers {
-        if record.call.get() != Call::Not {
-            return Trailers::OfCall;
-        }
         let listed = &record.rules.routes.planned[record.route].request_trailers;
         if listed.is_empty() {
             return Trailers::None;
@@ -55,7 +49,6 @@ impl Trailers {
         match self {
             Trailers::None => false,
             Trailers::Listed(names) => names.iter().any(|listed| listed.as_bytes().eq_ignore_ascii_case(name)),
-            Trailers::OfCall => true,
         }
     }
 }
@@ -65,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_listed_trailers_are_forwarded_and_of_calls_all_that_may_be_trailers() {
+    fn only_listed_trailers_are_forwarded() {
         let all =
             [(&b"x-sum"[..], &b"1"[..]), (b"x-other", b"2"), (b"x-client-cert-verified", b"3"), (b"cookie", b"4")];
         let kept = |trailers: &Trailers| -> Vec<String> {
@@ -74,7 +67,6 @@ mod tests {
         };
         assert!(kept(&Trailers::None).is_empty());
         assert_eq!(kept(&Trailers::Listed(["X-Sum".into(), "cookie".into()].into())), ["x-sum"]);
-        assert_eq!(kept(&Trailers::OfCall), ["x-sum", "x-other"]);
         assert!(matches!(Trailers::None.pass(Part::Trailers(all.into_iter().collect())), Part::End));
     }
 }

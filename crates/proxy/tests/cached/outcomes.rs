@@ -213,3 +213,18 @@ fn bodies_that_come_at_once_have_a_share_of_the_memory() {
     assert_eq!(get(&mut proxy.client(), "/b", "").1, "fwd=uri-miss; ttl=60; stored");
     assert_eq!(count(&proxy, "no_room"), "1");
 }
+
+#[test]
+fn a_client_that_has_the_response_needs_no_body_that_stalls() {
+    let endpoint = Endpoint::start(|conn: &mut Conn| {
+        while conn.request().is_some() {
+            conn.send(format!("HTTP/1.1 200 OK\r\n{FRESH}ETag: \"a\"\r\nContent-Length: 10\r\n\r\n01234"));
+            conn.rest();
+        }
+    });
+    let route = "[[route]]\npool = 'web'\ncache = true\ntimeouts = { idle = '100ms' }\n";
+    let proxy = Proxy::with(&[endpoint.addr], "", "", route);
+    let response = proxy.client().send("GET /p HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\"\r\n\r\n").response();
+    assert_eq!((response.status(), response.field("etag")), (304, Some("\"a\"")));
+    wait_until("it has ended", || count(&proxy, "not_stored") == "1");
+}
