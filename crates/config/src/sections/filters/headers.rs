@@ -117,8 +117,8 @@ pub(in crate::sections) const REQUEST_TRAILERS: Key = Key {
     name: "request_trailers",
     kind: Kind::List(&Kind::Text(Form::FieldName)),
     absent: Absent::Means("none"),
-    help: "Trailers of requests that endpoints get: `[\"X-Checksum\"]`. Others are dropped; those of gRPC calls are \
-        forwarded.",
+    help: "Trailers of requests that endpoints get: `[\"X-Checksum\"]`. Others are dropped, those of gRPC calls \
+        too.",
     why: "No filter looks at trailers, and some servers merge them into the fields of the head.",
 };
 
