@@ -304,15 +304,16 @@ fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
 fn expressions_of_one_tenant_take_no_room_from_another() {
     let names: Vec<String> = (0..10).map(|n| format!("{n}.example")).collect();
     let mut part = part(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+    let text = |n: usize, at: usize| format!("/{n}/{at:03}/[0-9]+/(?:[ab]*a){{60}}");
+    // As many as nearly fill an object.
+    let most = (2 << 20) * 19 / 20 / evenkeel_config::plan::regex_cost(&text(0, 0));
     for (n, piece) in part.routes.iter_mut().enumerate() {
-        let (of, count) = if n == 9 { ("Ingress shop/web".to_owned(), 1) } else { (format!("Ingress evil/{n}"), 180) };
+        let (of, count) = if n == 9 { ("Ingress shop/web".to_owned(), 1) } else { (format!("Ingress evil/{n}"), most) };
         piece.of = of.into();
         piece.tenant = Some(if n == 9 { "shop" } else { "evil" }.into());
-        let header = |at: usize| (format!("x-{at}").into(), expected(&format!("/{n}/{at}/[0-9]+/(?:[ab]*a){{60}}")));
-        piece.value.matching.criteria.headers = (0..count).map(header).collect();
+        piece.value.matching.criteria.headers =
+            (0..count).map(|at| (format!("x-{at}").into(), expected(&text(n, at)))).collect();
     }
-    let cost: usize = part.routes[0].value.expressions().map(|text| evenkeel_config::plan::regex_cost(text)).sum();
-    assert!((1_900_000..2 << 20).contains(&cost), "{cost}");
     let refused = refused(&merged(&base(FILE), part));
     assert!(!refused.is_empty() && refused.iter().all(|text| text.starts_with("Ingress evil/")), "{refused:?}");
 }
