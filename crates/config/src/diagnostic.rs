@@ -2,8 +2,8 @@
 //! the crate, findings are kept as [`Finding`]s and resolved once, at the end.
 
 use crate::code::{Code, Severity};
-use crate::masked::{masked_from, without_passwords};
-use crate::secret_names::Vocabulary;
+use crate::secret::masked::{masked_from, without_passwords};
+use crate::secret::names::Vocabulary;
 use crate::source::{Position, Sources, Span};
 use crate::subject::Subject;
 use std::collections::{BTreeMap, HashSet};

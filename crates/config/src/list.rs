@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostic, Findings};
 use crate::form::Formed;
 use crate::load::env::expand;
 use crate::plan::{Address, Endpoint};
-use crate::secret_names::Vocabulary;
+use crate::secret::names::Vocabulary;
 use crate::sections::pool::{ENDPOINT_LIST, check_endpoints, endpoints, written_endpoints};
 use crate::source::{Sources, Span};
 use crate::table::Reader;

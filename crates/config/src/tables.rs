@@ -15,7 +15,7 @@ pub use crate::table::{Absent, Key, Kind, Named, Section, Table};
 pub use crate::tree::{Entry, Node, TableNode, Tree};
 
 use crate::diagnostic::Diagnostic;
-use crate::secret_names::Vocabulary;
+use crate::secret::names::Vocabulary;
 use crate::sections::pool;
 use crate::source::Sources;
 use crate::table::{Declared, Reader};

@@ -3,7 +3,7 @@
 use super::Form;
 use super::misfit::Misfit;
 use crate::code::Code;
-use crate::masked::holds_key;
+use crate::secret::masked::holds_key;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use super::row::{Key, Kind, Table};
 use super::secrets::{Exposure, exposure, is_guarded, is_secret};
 use crate::diagnostic::Findings;
 use crate::foreign;
-use crate::masked::{hash_in, holds_key};
-use crate::secret_names::{is_named_file, is_secret_field};
+use crate::secret::masked::{hash_in, holds_key};
+use crate::secret::names::{is_named_file, is_secret_field};
 use crate::tree::{Entry, Node, TableNode, Tree};
 use std::net::{IpAddr, SocketAddr};
 

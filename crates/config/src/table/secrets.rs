@@ -2,7 +2,7 @@
 
 use super::row::{Key, Kind, Table};
 use crate::form::Form;
-use crate::secret_names::{Vocabulary, is_named_file, is_named_secret};
+use crate::secret::names::{Vocabulary, is_named_file, is_named_secret};
 use std::collections::HashMap;
 
 /// True if the name denotes a secret value, unless a table has a key of that name for a file.

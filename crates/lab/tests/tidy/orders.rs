@@ -25,10 +25,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
-        "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "masked", "secret_names",
+        "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "secret",
         "source", "subject", "wildcard",
     ]),
     ("config/planes", &["page", "report", "policies", "algorithms"]),
+    ("config/secret", &["masked", "names"]),
     ("config/table", &["algorithm", "values", "declare", "hiding", "reader", "secrets", "words", "field", "lines", "section", "balance", "row"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",

@@ -2,7 +2,7 @@
 
 use super::{Criteria, Expected, Match, Scheme};
 use crate::form::PathPattern;
-use crate::secret_names::is_secret_field;
+use crate::secret::names::is_secret_field;
 use crate::table::Words;
 use std::fmt::{self, Display};
 use std::sync::Arc;

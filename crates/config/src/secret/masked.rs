@@ -1,7 +1,7 @@
 //! Masking of secrets in quoted lines, since diagnostics reach logs, clients of the API and bug reports.
 //! Known secrets are hidden by their spans; this covers the rest: files that cannot be parsed, and URLs.
 
-use crate::secret_names::Vocabulary;
+use crate::secret::names::Vocabulary;
 use std::borrow::Cow;
 
 /// Beginnings of the hashes of passwords that lists of users may have, as they follow a name.

@@ -1,0 +1,4 @@
+//! Secrets in what people read: how they are recognized, and how quoted lines hide them.
+
+pub(crate) mod masked;
+pub(crate) mod names;
