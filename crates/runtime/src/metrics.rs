@@ -52,7 +52,7 @@ impl Collector for Metrics {
         by_pool(encoder, ("evenkeel_pool_panic", help), pools.iter(), |pool| u64::from(pool.in_panic))?;
         let metrics = &running.plan.telemetry.metrics;
         let rows = rows(&pools, metrics.per_endpoint);
-        states(encoder, &rows)?;
+        states(encoder, &rows, metrics.unused)?;
         weights(encoder, &rows)?;
         let rows = rows.into_iter().filter(|row| metrics.unused || row.has_counted()).collect::<Vec<_>>();
         checks(encoder, &rows)?;
@@ -100,13 +100,18 @@ impl Row<'_> {
     }
 }
 
-fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let help = "State of an endpoint: 1 for the current one, 0 for the others";
+/// States of endpoints. Of an endpoint whose state has not changed yet, `up` and its state, unless unused series are shown.
+fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>], unused: bool) -> fmt::Result {
+    let help = "State of an endpoint: 1 for the current state, 0 for the others";
     let mut family = encoder.encode_descriptor("evenkeel_endpoint_state", help, None, MetricType::Gauge)?;
     for row in rows {
+        let all = unused || row.sum(|counts| counts.changes) > 0;
         for name in State::NAMES {
             let is = |endpoint: &&EndpointSnapshot| endpoint.state.is_some_and(|state| state.name() == name);
             let n = row.endpoints.iter().filter(is).count() as u64;
+            if n == 0 && name != State::Up.name() && !all {
+                continue;
+            }
             ConstGauge::new(n).encode(family.encode_family(&row.with("state", name))?)?;
         }
     }
