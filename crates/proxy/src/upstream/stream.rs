@@ -67,13 +67,19 @@ impl EndpointStream {
                 Fault::Declined { is_running: self.is_running() }
             }
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken) => match self.handle().broken().and_then(|why| why.over) {
-                Some(Over::Bytes) => Fault::Response(Reject::HeadTooLarge),
-                Some(Over::Fields) => Fault::Response(Reject::TooManyFields),
-                None => Fault::Broken,
-            },
+            Some(Lost::Broken) => self.unreadable(),
             Some(Lost::Ended) | None if self.link.spoke_other() => Fault::NotHttp2,
             Some(Lost::Ended) | None => Fault::NoResponse,
+        }
+    }
+
+    /// Fault of a connection that ended because of what the endpoint sent. Only a limit is in the way of a head or trailers
+    /// that are too large.
+    fn unreadable(&self) -> Fault {
+        match self.handle().broken().and_then(|why| why.over) {
+            Some(Over::Bytes) => Fault::Response(Reject::HeadTooLarge),
+            Some(Over::Fields) => Fault::Response(Reject::TooManyFields),
+            None => Fault::Broken,
         }
     }
 
@@ -82,7 +88,7 @@ impl EndpointStream {
     fn cut_short(&self) -> Fault {
         match self.handle().lost() {
             Some(Lost::Reset(code)) => Fault::StreamReset(code),
-            Some(Lost::Broken) => Fault::Broken,
+            Some(Lost::Broken) => self.unreadable(),
             Some(Lost::Unseen | Lost::Ended) | None => Fault::CutShort,
         }
     }

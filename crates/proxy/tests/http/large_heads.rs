@@ -119,6 +119,24 @@ fn trailers_over_their_limit_are_named() {
 }
 
 #[test]
+fn trailers_over_their_limit_cost_no_endpoint_of_http2() {
+    let endpoint = H2Server::start(|mut exchange| async move {
+        let all = asked(exchange.path());
+        let trailers: Vec<(&str, &str)> = all.iter().map(|(name, value)| (&**name, &**value)).collect();
+        exchange.reply(200, &[], b"body", &trailers).await;
+    });
+    let proxy = proxy(endpoint.addr, "protocol = 'h2'");
+    for path in ["/70000", "/n1100"] {
+        let mut client = proxy.client();
+        let head = client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).head();
+        assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+        // The body has no end that a client could take for the whole.
+        assert!(!client.rest().ends_with(b"0\r\n\r\n"), "{path}");
+        assert_eq!(by_h1(&proxy, "/0").0, 200, "{path}: it is not ejected");
+    }
+}
+
+#[test]
 fn a_request_head_within_its_limit_passes() {
     let endpoint = Endpoint::answering(|request| ok(&request.field("x-a").unwrap_or_default().len().to_string()));
     for (limit, fits, over) in
