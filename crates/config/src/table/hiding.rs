@@ -75,13 +75,19 @@ impl Hiding<'_> {
                 nodes.iter().for_each(|node| self.value(&Kind::Table(table), node));
             }
             (Kind::TableOrWord { word, .. }, Tree::Text(text)) if text == word => {}
-            (_, Tree::Table(below)) if let Some(table) = kind.table() => self.table(table, below),
-            (Kind::TableOr { table, key }, _) if let Some(key) = table.key(key) => self.row(table, key, node),
-            (_, scalar) if is_public(scalar) => {}
-            _ => {
-                match kind.table().is_some_and(|table| table.walk().iter().any(|table| is_guarded(self.root, table))) {
-                    true => self.scalars(node, is_public),
-                    false => self.named(node),
+            (kind, tree) => {
+                let row = match kind {
+                    Kind::TableOr { table, key } => table.key(key).map(|key| (table, key)),
+                    _ => None,
+                };
+                match (kind.table(), row, tree) {
+                    (Some(table), _, Tree::Table(below)) => self.table(table, below),
+                    (_, Some((table, key)), _) => self.row(table, key, node),
+                    (_, _, scalar) if is_public(scalar) => {}
+                    (Some(table), ..) if table.walk().iter().any(|table| is_guarded(self.root, table)) => {
+                        self.scalars(node, is_public);
+                    }
+                    _ => self.named(node),
                 }
             }
         }
