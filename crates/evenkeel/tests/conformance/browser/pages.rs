@@ -90,8 +90,8 @@ pub async fn without_traffic(site: &Site, browser: &WebDriver) {
     look_at(site, browser, "quiet-", &pages).await;
     let text = "return document.querySelector('main').innerText";
     for (path, words) in [
-        ("/ui", "No requests have come in yet"),
-        ("/ui/flow", "No requests in the last five seconds"),
+        ("/ui", "have come in yet"),
+        ("/ui/flow", "in the last five seconds. Bands"),
         ("/ui/explain", "No explanation is kept"),
         ("/ui/dns", "No queries yet"),
     ] {
@@ -214,7 +214,7 @@ pub async fn zoom(site: &Site, browser: &WebDriver) {
     page(site, browser, "/ui").await;
     let plot = browser.find(By::Css("svg[data-frame]")).await.expect("a plot");
     plot.scroll_into_view().await.expect("a plot");
-    let shown = "const tip = document.querySelector('.tip'); return !tip.hidden && /UTC/.test(tip.innerText) && /requests [0-9.]+\\/s/.test(tip.innerText)";
+    let shown = "const tip = document.querySelector('.tip'); return !tip.hidden && /UTC/.test(tip.innerText) && /flows [0-9.]+\\/s/.test(tip.innerText)";
     browser.action_chain().move_to_element_center(&plot).perform().await.expect("a move");
     until(browser, "the value under the pointer", shown).await;
     let crosses =
