@@ -24,7 +24,7 @@ pub(crate) fn masked_from<'t>(known: &Vocabulary, lines: impl DoubleEndedIterato
     if let Some(from) = in_private_key(line, &above) {
         return Some(from);
     }
-    // A word that is set and is no key may be a misspelled one.
+    // An unknown word that is set may be a misspelled key.
     let is_set = |after: &str| {
         // The padding of base64 is not an assignment.
         let value = after.trim_start().strip_prefix('=').map(str::trim);

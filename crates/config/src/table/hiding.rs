@@ -10,7 +10,7 @@ use crate::secret::names::{is_named_file, is_secret_field};
 use crate::tree::{Entry, Node, TableNode, Tree};
 use std::net::{IpAddr, SocketAddr};
 
-/// Hides values of secrets and of unknown keys, what stands in the place of a table that has secrets, all private keys in
+/// Hides values of secrets and of unknown keys, values given instead of a table with secrets, all private keys in
 /// PEM, and all hashes of passwords.
 pub(crate) fn hide_secrets(root: &'static Table, node: &Node, findings: &mut Findings) {
     if let Tree::Table(table) = &node.tree {

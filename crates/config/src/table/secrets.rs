@@ -24,7 +24,7 @@ pub fn is_secret_kind(kind: &Kind) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     Everything,
-    /// Paths and URLs. Any other text may be the secret, in the place of its file.
+    /// Paths and URLs. Any other text may be the secret, written where the path of its file belongs.
     Paths,
     Nothing,
 }
