@@ -57,7 +57,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "sockets", "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
-    ("kernel/nftables", &["feedback", "obstacles", "listing", "conditions", "ruleset", "transaction", "expressions", "family", "shares"]),
+    ("kernel/nftables", &["obstacles", "listing", "conditions", "ruleset", "transaction", "expressions", "family", "shares"]),
     ("kernel/netlink", &["generic", "batch", "socket", "events", "message", "attributes"]),
     ("kernel/ebpf", &["connect", "forward", "recount", "maps", "object", "ranges", "tables", "layout", "sys"]),
     ("kernel/ebpf/forward", &["sweep", "ends", "walk", "memory", "interfaces"]),
