@@ -193,7 +193,8 @@ impl Reading {
                 at.pop()?;
             } else if is_alone && declares {
                 return Some((at, rest.to_vec()));
-            } else if self.modules.contains_key(&child) && !(is_alone && import.is_some_and(|target| target.len() > 1)) {
+            } else if self.modules.contains_key(&child) && !(is_alone && import.is_some_and(|target| target.len() > 1))
+            {
                 at = child;
             } else if let Some(target) = import {
                 return self.resolve(&at, &[target, &rest[1..]].concat(), depth + 1);
@@ -282,7 +283,10 @@ fn imports_are_found_in_every_form() {
         ("use crate::all::Word;", "made"),
     ] {
         let mut files = vec![
-            ("crates/x/src/lib.rs", "mod a; mod b; mod c; mod d; mod named; mod user; mod passed; mod twice; mod all; mod made; pub use d::T;"),
+            (
+                "crates/x/src/lib.rs",
+                "mod a; mod b; mod c; mod d; mod named; mod user; mod passed; mod twice; mod all; mod made; pub use d::T;",
+            ),
             ("crates/x/src/passed.rs", "pub use crate::c::T;"),
             ("crates/x/src/named/mod.rs", "mod item; pub use item::item; impl X { fn item(&self) {} }"),
             ("crates/x/src/named/item.rs", "pub fn item() {}"),

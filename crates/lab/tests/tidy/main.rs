@@ -48,11 +48,12 @@ fn house() -> Vec<File> {
 fn the_house_is_in_order() {
     let files = house();
     let (warnings, mut findings) = sizes::lengths(&files);
-    findings.extend(rules().flat_map(|rule| (rule.check)(&files)));
-    // Two rules may share a check function.
+    // Rules may share a check function.
+    let mut checks: Vec<fn(&[File]) -> Vec<Finding>> = rules().map(|rule| rule.check).collect();
+    checks.dedup_by(|a, b| std::ptr::fn_addr_eq(*a, *b));
+    findings.extend(checks.iter().flat_map(|check| check(&files)));
     let mut report: Vec<String> = findings.iter().map(Finding::to_string).collect();
     report.sort();
-    report.dedup();
     warnings.iter().for_each(|warning| println!("{warning}"));
     assert!(report.is_empty(), "{} findings\n{}", report.len(), report.join("\n"));
 }
@@ -60,7 +61,7 @@ fn the_house_is_in_order() {
 #[test]
 fn no_table_names_what_is_gone() {
     let files = house();
-    let stale = [order::stale(&files), manifests::stale(&files)].concat();
+    let stale = manifests::stale(&files);
     assert!(stale.is_empty(), "{} names\n{}", stale.len(), stale.join("\n"));
 }
 
