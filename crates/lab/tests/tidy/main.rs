@@ -5,6 +5,8 @@
 
 mod binaries;
 mod comments;
+#[path = "../../../config/tests/support/committed.rs"]
+mod committed;
 mod imports;
 mod manifests;
 mod names;
@@ -13,6 +15,7 @@ mod orders;
 mod paths;
 mod prose;
 mod registries;
+mod rooms;
 mod rule;
 mod sizes;
 mod source;
@@ -38,9 +41,10 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
 fn house() -> Vec<File> {
     let mut files = Vec::new();
     tree(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), "", &mut files);
-    let all = files.len();
-    files.retain(|file| !file.path.starts_with("crates/lab/tests/tidy/")); // samples break the rules on purpose
-    assert!(files.len() < all, "it looks at its own repository");
+    // Samples break the rules on purpose.
+    let samples: Vec<_> = files.iter_mut().filter(|file| file.path.starts_with("crates/lab/tests/tidy/")).collect();
+    assert!(!samples.is_empty(), "it looks at its own repository");
+    samples.into_iter().for_each(|file| file.text.clear());
     files
 }
 
