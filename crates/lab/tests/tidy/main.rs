@@ -7,6 +7,7 @@ mod binaries;
 mod comments;
 #[path = "../../../config/tests/support/committed.rs"]
 mod committed;
+mod english;
 mod imports;
 mod manifests;
 mod names;
@@ -29,6 +30,7 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
         binaries::RULES,
         names::RULES,
         comments::RULES,
+        english::RULES,
         registries::RULES,
         paths::RULES,
         prose::RULES,
