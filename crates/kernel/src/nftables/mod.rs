@@ -3,6 +3,7 @@
 //! [`listing`], what there is; [`feedback`], weights by measured connections; [`obstacles`], rules of others that break
 //! ours, by their [`conditions`].
 
+// Order: feedback, obstacles, listing, conditions, ruleset, transaction, expressions, family, shares
 mod conditions;
 pub(crate) mod expressions;
 mod family;
