@@ -2,6 +2,7 @@
 //! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
 //! [`listing`], what there is; [`obstacles`], rules of others that break ours, by their [`conditions`].
 
+// Order: obstacles, listing, conditions, ruleset, transaction, expressions, family, shares
 mod conditions;
 pub(crate) mod expressions;
 mod family;

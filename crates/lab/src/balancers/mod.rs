@@ -2,6 +2,7 @@
 //! configuration, and runs, reloads and queries it. Experiments describe the task of a balancer, never the
 //! configuration of a program.
 
+// Order: bare, envoy, evenkeel, haproxy, nginx, sink, varnish, kind, setup
 mod bare;
 mod envoy;
 mod evenkeel;

@@ -1,6 +1,7 @@
 //! Planes experiment, after a cloud provider's comparison of layer 7 and layer 4 balancers as far as it can run here:
 //! the same requests directly, through HTTP proxies, and through TCP proxies.
 
+// Order: beside, kernel, outcome, measure
 mod beside;
 mod kernel;
 mod measure;
