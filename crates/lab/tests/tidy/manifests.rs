@@ -50,7 +50,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("disk", &["cache", "wire"]),
     ("compress", &["wire"]),
     ("config", &["balance", "wire"]),
-    ("convert", &["config"]),
+    ("envoy", &["balance", "config"]),
+    ("convert", &["config", "envoy"]),
     ("tls", &["config", "peers"]),
     ("acme", &["config", "tls"]),
     ("fetch", &["tls"]),
@@ -58,7 +59,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("net", &["balance", "peers", "wire"]),
     ("view", &["balance"]),
     ("runtime", &["balance", "config", "net", "peers", "view", "wire"]),
-    ("discovery", &["balance", "cluster", "config", "fetch", "peers", "tls"]),
+    ("discovery", &["balance", "cluster", "config", "envoy", "fetch", "peers", "tls"]),
     (
         "proxy",
         &["balance", "cache", "compress", "config", "disk", "net", "peers", "runtime", "tls", "tokens", "view", "wire"],

@@ -26,7 +26,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "secret",
-        "source", "subject", "wildcard",
+        "source", "subject", "wildcard", "entry",
     ]),
     ("config/planes", &["page", "report", "policies", "algorithms"]),
     ("config/secret", &["masked", "names"]),
@@ -34,10 +34,6 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
-    ]),
-    ("discovery/providers/xds", &[
-        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "spelling", "order", "names", "matching",
-        "wire", "schema",
     ]),
     ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
     ("discovery/etcd", &["members", "keys", "messages"]),
@@ -47,6 +43,10 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "records", "client", "rate", "cookie", "soa", "zone", "reply", "query", "pools", "stats",
     ]),
     ("draw", &["flow", "heatmap", "intervals", "phases", "panels", "share", "spark", "chart", "page", "axis", "number"]),
+    ("envoy", &[
+        "plan", "listener", "route", "action", "cluster", "checks", "assignment", "tls", "retry", "headers", "spelling", "order", "names", "matching",
+        "wire", "node", "testing", "schema",
+    ]),
     ("evenkeel", &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
         "window", "predictions", "registry", "asked", "configured", "in_use", "traces", "failure log",
