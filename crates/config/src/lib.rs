@@ -13,7 +13,7 @@
 //! 5. `checks`: references and colliding routes, that is, checks over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
 //!    suggest the intended word.
-//! 7. `list`: files that list endpoints.
+//! 7. `list`: files that list endpoints. [`entry`]: values of endpoints that others name.
 //! 8. [`tables`]: other files, read with tables of their own.
 //! 9. [`changes()`]: differences between two plans.
 //! 10. [`planes`]: what planes keep of algorithms and settings.
@@ -31,12 +31,13 @@
 
 // Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
-// wildcard
+// wildcard, entry
 mod builder;
 mod changes;
 mod checks;
 mod code;
 mod diagnostic;
+pub mod entry;
 mod foreign;
 mod form;
 mod list;

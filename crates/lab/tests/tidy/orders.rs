@@ -11,10 +11,6 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
     ]),
-    ("discovery/providers/xds", &[
-        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "spelling", "order", "names", "matching",
-        "wire", "schema",
-    ]),
     ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
     ("discovery/etcd", &["members", "keys", "messages"]),
     ("evenkeel", &[

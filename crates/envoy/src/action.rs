@@ -1,9 +1,9 @@
 //! Action of a route: the clusters that get its requests, or an answer of its own.
 
-use super::headers;
-use super::matching::share;
-use super::retry::retry;
-use super::wire::Node;
+use crate::headers;
+use crate::matching::share;
+use crate::node::Node;
+use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
 };
@@ -162,7 +162,7 @@ fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String
 
 fn by_segment(matching: &mut Match) {
     if let PathPattern::StartsWith(text) = &matching.path {
-        let path = super::matching::braced(text.trim_end_matches('/')).into_owned();
+        let path = crate::matching::braced(text.trim_end_matches('/')).into_owned();
         matching.path = if path.is_empty() { PathPattern::Any } else { PathPattern::Prefix(path) };
     }
 }

@@ -1,10 +1,10 @@
 //! Route configurations: virtual hosts and their routes, in the order of a plan. See [`RouteConfiguration`].
 
-use super::action::{Acting, Inherited, To, action, answering};
-use super::headers::Changes;
-use super::matching::{host, matching};
-use super::order::settle;
-use super::wire::Node;
+use crate::action::{Acting, Inherited, To, action, answering};
+use crate::headers::Changes;
+use crate::matching::{host, matching};
+use crate::node::Node;
+use crate::order::settle;
 use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -190,15 +190,16 @@ fn one(
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::ROUTE_CONFIGURATION;
-    use super::super::testing::encoded;
     use super::*;
+    use crate::schema::ROUTE_CONFIGURATION;
+    use crate::testing::encoded;
+    use crate::wire::resource;
     use evenkeel_config::plan::Route;
     use serde_json::{Value, json};
 
     fn read(json: &Value) -> Result<RouteConfiguration, String> {
         let bytes = encoded(&ROUTE_CONFIGURATION, json);
-        let node = Node::of(&bytes, &ROUTE_CONFIGURATION).expect("a message");
+        let node = resource(&bytes, &ROUTE_CONFIGURATION).expect("a message");
         let read = RouteConfiguration::of(&node)?;
         let mut unread = Vec::new();
         node.unread("", &mut unread);
