@@ -142,7 +142,7 @@ impl<'a> Making<'a> {
             self.know(cluster, acting.missing, &of);
             self.hash(cluster, &acting.hash, &of);
         }
-        for (mirror, cluster) in route.mirrors.iter_mut().zip(&acting.mirrors) {
+        for (mirror, cluster) in route.filters.mirrors.iter_mut().zip(&acting.mirrors) {
             mirror.pool = names::of(cluster).into();
         }
         route.action = match &acting.to {

@@ -49,7 +49,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
-        "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
+        "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "numbers", "taps", "traces", "finished", "summary", "tries",
         "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
@@ -60,7 +60,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/plan", &[
-        "alone", "server", "secured", "tap", "look", "dry_run", "worker", "install", "parts", "accept installed",
+        "alone", "server", "secured", "tap", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
     ("proxy/plan/server", &["prepare", "sticky_key"]),
     ("proxy/side", &["copy", "send", "attempt", "request"]),

@@ -157,7 +157,7 @@ pub fn route<'r>(
         wants_body: looks(&rules.filters)
             || looks(rules.filters_of(id))
             || !record.copying.get_mut().is_empty()
-            || is_open && !rules.routes.planned[id].request_trailers.is_empty(),
+            || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
 }
 

@@ -36,14 +36,14 @@ struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(ResponseHeaders::new(&route.response_headers, route, &[], Parameters::of_route(route))?))
+    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, &[], Parameters::of_route(route))?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let from = from.route.as_ref()?;
     // Values that the route's own filter keeps come first.
     let mut kept = Vec::new();
-    prepare(&from.plan.response_headers, from.plan, &mut kept);
+    prepare(&from.plan.filters.response_headers, from.plan, &mut kept);
     let of_pool = |pool: &Rc<WorkerPool>| {
         let path = Parameters::of(std::iter::empty());
         Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, &kept, path)?))

@@ -25,7 +25,7 @@ struct Readers {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let cors: &Cors = from.route.as_ref()?.plan.cors.as_ref()?;
+    let cors: &Cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     Some(Box::new(Readers {
         origins: cors.origins.clone(),
         any: cors.origins.contains(&Origin::Any),

@@ -48,7 +48,7 @@ impl Allowed {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let cors = from.route.as_ref()?.plan.cors.as_ref()?;
+    let cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     let max_age = cors.max_age.as_secs().to_string();
     Some(Box::new(Preflights { methods: Allowed::new(&cors.methods), headers: Allowed::new(&cors.headers), max_age }))
 }

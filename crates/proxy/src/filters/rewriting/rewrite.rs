@@ -35,8 +35,8 @@ const FIELD: &str = "X-Forwarded-Prefix";
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?.plan;
     let matched = Rc::new(Parameters::of_route(route));
-    let to = match &route.rewrite {
-        _ if route.strip_prefix => To::Stripped,
+    let to = match &route.filters.rewrite {
+        _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
         Some(plan) => match (&plan.prefix, &plan.path) {
@@ -46,7 +46,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         },
         None => return None,
     };
-    Some(Box::new(Rewrite { to, matched, strips_slashes: route.strip_slashes }))
+    Some(Box::new(Rewrite { to, matched, strips_slashes: route.filters.strip_slashes }))
 }
 
 impl Filter for Rewrite {
