@@ -1,6 +1,6 @@
 //! Row of the table of filters, and the input of their builders.
 
-use super::filter::Filter;
+use super::step::Step;
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
 use crate::load::load_report::Reporter;
@@ -32,7 +32,7 @@ pub struct Row {
     /// Parts of messages that it sees, in addition to request heads.
     pub looks_at: LooksAt,
     /// Builds the filter; `None` if it is not configured.
-    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
+    pub build: fn(&Build<'_>) -> Option<Step>,
 }
 
 /// Configuration of a filter.

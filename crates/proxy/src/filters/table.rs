@@ -1,10 +1,10 @@
 //! Table of all filters, with their order and their configuration keys.
 
-use super::list::Filters;
+use super::list::{Filters, Placed};
 use super::row::{Build, Key, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits,
-    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
+    loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use evenkeel_config::plan::{self, FILTER_KEYS};
 use std::sync::OnceLock;
@@ -63,7 +63,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("report_load of [listener.NAME]"),
         summary: "Answers load probes from other balancers.",
         looks_at: REQUESTS,
-        build: load_report::build,
+        build: load::report::build,
     },
     Row {
         name: "acme_challenge",
@@ -247,7 +247,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("report_load.header of [listener.NAME]"),
         summary: "Counts the request as in flight, and adds the listener's load to its response.",
         looks_at: RESPONSES,
-        build: load_field::build,
+        build: load::field::build,
     },
     Row {
         name: "sticky",
@@ -354,8 +354,8 @@ pub fn keys(set: &plan::Filters) -> Vec<&'static str> {
 /// Builds the filters of a stage.
 pub fn build(stage: Stage, from: &Build<'_>) -> Filters {
     let added = ADDED.get().copied().unwrap_or_default();
-    let rows = FILTERS.iter().chain(added).filter(|row| row.stage == stage);
-    Filters::new(rows.filter_map(|row| Some((row, (row.build)(from)?))).collect())
+    let rows = FILTERS.iter().chain(added).zip(0..).filter(|(row, _)| row.stage == stage);
+    Filters::new(rows.filter_map(|(row, at)| Some(Placed { row, at, filter: (row.build)(from)? })).collect())
 }
 
 #[cfg(test)]

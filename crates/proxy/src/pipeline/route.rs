@@ -123,7 +123,8 @@ pub fn route<'r>(
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
     if let Some(resume) = resume {
-        verdict(resume(record, head))?;
+        let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
+        verdict(waited.resume(passage.at, resume, record, head))?;
     }
     if !passage.is_routed {
         let passed = rules.filters.request(&mut passage.at, record, head);
