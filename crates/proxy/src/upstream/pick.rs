@@ -22,7 +22,6 @@ use std::task::{Context, Poll};
 /// when the client leaves and the future that serves it is dropped.
 pub struct InFlight<'r> {
     clock: &'r CachedClock,
-    /// Pool of the endpoint.
     pub pool: &'r WorkerPool,
     /// The endpoint, held as its pool may release it meanwhile.
     pub endpoint: Rc<Endpoint>,

@@ -64,9 +64,7 @@ impl Retries {
 /// Tries of one request, and the decisions between them.
 pub struct Tries<'r> {
     retries: &'r Retries,
-    /// Pool of the request.
     pub pool: &'r WorkerPool,
-    /// Clock of the worker.
     pub clock: &'r CachedClock,
     /// Hash key for the pool's algorithm; `None` if it uses none, or the request does not have it.
     pub key: Option<u64>,
