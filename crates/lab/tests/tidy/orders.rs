@@ -49,11 +49,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("draw", &["flow", "heatmap", "intervals", "phases", "panels", "share", "spark", "chart", "page", "axis", "number"]),
     ("evenkeel", &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "registry", "asked", "configured", "in_use", "traces", "failure log",
+        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
     ]),
     ("fetch", &["lines", "client", "streams", "socket", "server", "fault"]),
     ("kernel", &[
-        "plane", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
+        "plane", "shown", "explain worker", "prerequisites", "cleanup", "claim", "numbers", "blueprint", "ids", "drivers", "ebpf", "ipvs", "nftables", "conntrack",
         "sockets", "driver", "service", "netlink",
     ]),
     ("kernel/ipvs", &["lacks", "state", "masquerade", "steps", "table", "entry", "weights"]),
