@@ -15,7 +15,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("discovery/etcd", &["members", "keys", "messages"]),
     ("evenkeel", &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "registry", "asked", "configured", "in_use", "traces", "failure log",
+        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
     ]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
