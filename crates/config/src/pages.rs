@@ -11,7 +11,6 @@ use std::fmt::Write;
 type Places = HashMap<&'static str, Place>;
 
 struct Place {
-    /// Name of the page.
     page: String,
     /// True for the table that the page is named by.
     is_first: bool,
