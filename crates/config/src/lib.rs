@@ -29,7 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
+// Order: builder, changes, list, load, render, tables, pages, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
 // wildcard, entry
 mod builder;
@@ -44,6 +44,7 @@ mod list;
 mod load;
 mod machine;
 mod nearest;
+mod pages;
 pub mod plan;
 pub mod planes;
 pub mod printable;
@@ -73,6 +74,7 @@ pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
 pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
 pub use nearest::nearest;
+pub use pages::reference_pages;
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};
