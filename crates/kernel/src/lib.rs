@@ -10,6 +10,8 @@
 //!    `claim`: a name has one process.
 //! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages to the kernel.
 
+// Order: plane, shown, explain & worker, prerequisites, cleanup, claim, numbers, blueprint, ids, drivers, ebpf, ipvs,
+// nftables, conntrack, sockets, driver, service, netlink
 mod blueprint;
 mod claim;
 pub mod cleanup;
@@ -30,6 +32,5 @@ mod shown;
 mod sockets;
 mod worker;
 
-pub use explain::Explainer;
 pub use plane::Kernel;
 pub use prerequisites::WithPlanes;
