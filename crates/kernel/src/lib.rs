@@ -32,6 +32,5 @@ mod shown;
 mod sockets;
 mod worker;
 
-pub use explain::Explainer;
 pub use plane::Kernel;
 pub use prerequisites::WithPlanes;
