@@ -38,7 +38,7 @@ pub fn is_field(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// The reason why the report cannot be read. If the first field is malformed the second is not tried: a sender of
-/// nonsense in one is not believed in the other.
+/// nonsense is not believed elsewhere either.
 pub fn read<'v>(
     field: impl Fn(&str) -> Option<&'v [u8]>,
     in_flight: &[String],
