@@ -56,7 +56,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
         "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
     ]),
-    ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "backwards", "quoted"]),
+    ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
     ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
         "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
