@@ -181,10 +181,10 @@ impl Serving {
         });
         let _ = shown.registry.set(numbers);
         for addr in inherited.left() {
-            tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
+            tracing::warn!(addr, "a socket was passed to the process, but no listener has its address");
         }
         if inherited.serves() {
-            tracing::info!("took over from the process before");
+            tracing::info!("took over from the previous process");
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
@@ -262,8 +262,8 @@ impl Serving {
                         }
                         leave_at = Some(Instant::now() + delay);
                         self.shown.draining.store(true, Relaxed);
-                        self.notify.stopping("not ready any more");
-                        tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+                        self.notify.stopping("no longer ready");
+                        tracing::info!(?delay, "no longer ready, serving until the delay is over; a second signal ends the process");
                     }
                 },
                 () = until(leave_at) => break,
@@ -310,7 +310,7 @@ impl Serving {
                     }
                     Err(why) => {
                         (upgrade, self.giving) = (None, None);
-                        tracing::error!(why, "the new process did not take over; this one continues");
+                        tracing::error!(why, "the new process did not take over; this process continues");
                         if let Some(answer) = answer_upgrade.take() {
                             let _ = answer.send(Err(Problem::refused(format!("the new process did not take over: {why}"))));
                         }
@@ -400,7 +400,7 @@ impl Serving {
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
     fn upgrade(&mut self, by: &str) -> Result<Upgrade, String> {
-        tracing::info!("{by}: starting the process that takes over");
+        tracing::info!("{by}: starting the new process");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
@@ -419,7 +419,7 @@ impl Serving {
         let upgrade = Upgrade::start(self.runtime.instance(), &handed, &left);
         self.giving = giving.filter(|_| upgrade.is_ok());
         upgrade.map_err(|error| {
-            tracing::error!(%error, "{by}: cannot start it; this one continues");
+            tracing::error!(%error, "{by}: cannot start the new process; this process continues");
             format!("it cannot be started: {error}")
         })
     }
@@ -437,7 +437,7 @@ impl Serving {
         tracing::info!(
             open,
             ?limit,
-            "draining: accepting no more, finishing what runs; a second signal ends it at once"
+            "draining: accepting no new connections, finishing requests in flight; a second signal ends the process at once"
         );
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
@@ -450,7 +450,7 @@ impl Serving {
                 false
             }
             () = tokio::time::sleep(limit) => {
-                tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest");
+                tracing::warn!(open = self.runtime.open(), "drain time is over: closing the remaining connections");
                 false
             }
             () = &mut told_again => {
@@ -513,7 +513,7 @@ impl Serving {
                 Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: the access log stays where it was");
+                tracing::error!(error, "{why}: cannot reopen the access log");
                 Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }

@@ -177,12 +177,12 @@ impl Worker {
                 Ok(known) => {
                     if !known.is_empty() {
                         let known = endpoints(known.len());
-                        tracing::info!(plane = plane.name(), "took over what an earlier process has left: {known}");
+                        tracing::info!(plane = plane.name(), "took over from an earlier process: {known}");
                     }
                     known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id));
                 }
                 Err(fault) => {
-                    tracing::warn!(plane = plane.name(), %fault, "what an earlier process left is not taken over")
+                    tracing::warn!(plane = plane.name(), %fault, "cannot take over from an earlier process")
                 }
             }
             let driven = Driven {
@@ -323,7 +323,7 @@ impl Worker {
             if let Some(mut driven) = self.drivers.remove(&plane)
                 && let Err(fault) = driven.driver.remove()
             {
-                tracing::warn!(plane = plane.name(), %fault, "something is left in the kernel");
+                tracing::warn!(plane = plane.name(), %fault, "cannot remove everything from the kernel");
             }
         }
     }
@@ -332,7 +332,7 @@ impl Worker {
         let (mut is_whole, mut is_lost) = (true, false);
         for (plane, driven) in &mut self.drivers {
             if driven.driver.lost() {
-                tracing::warn!(plane = plane.name(), "what the kernel had was removed by others, and is restored");
+                tracing::warn!(plane = plane.name(), "rules in the kernel were removed by others; restoring them");
                 driven.services.clear();
                 is_lost = true;
             }
@@ -390,10 +390,10 @@ impl Worker {
         for (plane, driven) in &mut self.drivers {
             let removed = driven.driver.remove();
             if removed.is_ok() {
-                tracing::info!(plane = plane.name(), "the kernel forwards no more");
+                tracing::info!(plane = plane.name(), "kernel rules removed");
             }
             if let Err(fault) = removed {
-                let text = "something is left in the kernel; `evenkeel cleanup` removes it";
+                let text = "cannot remove everything from the kernel; `evenkeel cleanup` removes it";
                 tracing::error!(plane = plane.name(), %fault, "{text}");
             }
         }
@@ -418,7 +418,7 @@ impl Driven {
             Err(fault) => {
                 self.stats.failed.add(1);
                 if self.is_readable {
-                    tracing::warn!(plane = plane.name(), %fault, "counts of the kernel are old");
+                    tracing::warn!(plane = plane.name(), %fault, "cannot read counts of the kernel");
                 }
                 self.is_readable = false;
                 return;
@@ -446,12 +446,12 @@ impl Driven {
                 self.stats.applied.add(1);
                 self.stats.in_sync.store(1, Relaxed);
                 if self.retry_after.take().is_some() {
-                    tracing::info!(plane = plane.name(), "the kernel has what the pools ask for again");
+                    tracing::info!(plane = plane.name(), "the kernel is up to date again");
                 }
             }
             Err(fault) => {
                 if self.retry_after.is_none() {
-                    tracing::error!(plane = plane.name(), %fault, "the kernel keeps what it had, and is asked again");
+                    tracing::error!(plane = plane.name(), %fault, "cannot change the kernel; its previous rules stay, retrying");
                 }
                 self.left = change.left;
                 self.stats.failed.add(1);

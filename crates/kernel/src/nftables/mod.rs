@@ -299,7 +299,7 @@ impl Driver for Nftables {
         let ids: HashSet<u32> = down.map(|member| member.id).chain(change.left.iter().copied()).chain(gone).collect();
         // The rules are in place: a failure here is no reason to apply them again.
         if let Err(fault) = self.end_flows(&ids, &filled) {
-            tracing::warn!(%fault, "flows to endpoints that are down may stay there");
+            tracing::warn!(%fault, "flows may stay at endpoints that are down");
         }
         Ok(())
     }
