@@ -1,4 +1,4 @@
-//! Plane of the runtime: prepares plans, and sends the thread of the drivers what it needs.
+//! Plane of the runtime: prepares plans, and passes them to the thread of the drivers.
 
 use crate::blueprint::Blueprint;
 use crate::claim::Claim;
@@ -58,7 +58,7 @@ impl Kernel {
         }
     }
 
-    /// Returns what asks for the state of listeners.
+    /// Returns the handle that asks for the state of listeners.
     pub fn explainer(&self) -> Explainer {
         Explainer::new(self.thread.clone())
     }

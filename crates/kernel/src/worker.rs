@@ -32,7 +32,7 @@ pub enum Update {
     Plan(Box<Parts>),
     /// Current endpoints of some pools, with their counts.
     Endpoints(Vec<(Arc<str>, Arc<Members<EndpointStats>>)>),
-    /// Question for what the kernel has of a listener.
+    /// Question for the kernel's objects of a listener.
     Explain { listener: Arc<str>, answer: Answer },
 }
 
@@ -46,7 +46,7 @@ pub struct Parts {
     pub on_exit: OnExit,
 }
 
-/// A driver with what it has in the kernel.
+/// A driver with its objects in the kernel.
 struct Driven {
     driver: Box<dyn Driver>,
     stats: Arc<DriverStats>,
@@ -85,7 +85,7 @@ struct Worker {
 /// Runs the thread until it is commanded to end.
 ///
 /// # Errors
-/// None: what the kernel refuses is logged and tried again.
+/// None: refusals of the kernel are logged and tried again.
 pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> {
     let ControlLink { mut updates, mut commands } = link;
     let mut worker = Worker {
@@ -312,7 +312,7 @@ impl Worker {
         left
     }
 
-    /// Removes drivers without services, once no flow needs what they have in the kernel.
+    /// Removes drivers without services, once no flow needs their objects in the kernel.
     fn drop_unused(&mut self) {
         let is_unused = |plane: &Plane, driven: &Driven| {
             !self.blueprints.iter().any(|it| it.plane == *plane) && !driven.needs_more_time()
@@ -361,7 +361,7 @@ impl Worker {
         self.drop_unused();
     }
 
-    /// Has the other planes count what the kernel forwards, so that their picks regard it.
+    /// Has the other planes count the flows that the kernel forwards, so that their picks regard it.
     fn count_in_pools(&self, readings: &HashMap<u32, Reading>) {
         let mut pools = self.control.pools();
         for (name, followed) in &self.pools {
@@ -381,7 +381,7 @@ impl Worker {
         }
     }
 
-    /// True if flows are open that would end with what a driver has in the kernel.
+    /// True if flows are open that would end with the objects of a driver.
     fn has_flows(&self) -> bool {
         self.drivers.values().any(Driven::needs_more_time)
     }
@@ -401,12 +401,12 @@ impl Worker {
 }
 
 impl Driven {
-    /// True if flows are open that would end with what the driver has in the kernel.
+    /// True if flows are open that would end with the objects of the driver.
     fn needs_more_time(&self) -> bool {
         self.driver.carries_flows() && self.readings.iter().any(|reading| reading.active > 0)
     }
 
-    /// Reads counts. Those of before stay if the kernel refuses to say.
+    /// Reads counts. Previous counts stay if the kernel refuses to answer.
     fn read(&mut self, plane: Plane) {
         let mut readings = Vec::new();
         let result = self.driver.read(&mut |reading| readings.push(reading)).and_then(|()| self.driver.totals());

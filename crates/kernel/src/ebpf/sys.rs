@@ -85,7 +85,7 @@ struct Information {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// The pointers in `attributes` are those of the command, and are valid for it.
+/// The pointers in `attributes` belong to the command, and are valid for it.
 unsafe fn bpf<T>(command: i32, attributes: &mut T) -> io::Result<i64> {
     // SAFETY: the caller vouches for pointers in the attributes, whose size is given.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
@@ -117,7 +117,7 @@ pub fn pin(fd: impl AsFd, path: &Path) -> io::Result<()> {
     unsafe { bpf(OBJ_PIN, &mut object) }.map(drop)
 }
 
-/// Opens what is pinned.
+/// Opens a pinned object.
 ///
 /// # Errors
 /// There is nothing, or the kernel refuses it.
@@ -138,7 +138,7 @@ pub fn link(program: impl AsFd, cgroup: impl AsFd, attach_type: u32) -> io::Resu
     owned(unsafe { bpf(LINK_CREATE, &mut link) }?)
 }
 
-/// Replaces the program of a link, in one step.
+/// Replaces the program of a link, in a single step.
 ///
 /// # Errors
 /// The kernel refuses it.
@@ -184,7 +184,7 @@ pub fn lookup<K: Plain, V: Plain>(map: impl AsFd, key: &K) -> io::Result<Option<
         value: std::ptr::from_mut(&mut value) as u64,
         ..Element::default()
     };
-    // SAFETY: key and value have the sizes of the map, which are those of their types.
+    // SAFETY: key and value have the sizes of the map, the sizes of their types.
     match unsafe { bpf(MAP_LOOKUP_ELEM, &mut element) } {
         Ok(_) => Ok(Some(value)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -203,11 +203,11 @@ pub fn update<K: Plain, V: Plain>(map: impl AsFd, key: &K, value: &V) -> io::Res
         value: std::ptr::from_ref(value) as u64,
         ..Element::default()
     };
-    // SAFETY: key and value have the sizes of the map, which are those of their types.
+    // SAFETY: key and value have the sizes of the map, the sizes of their types.
     unsafe { bpf(MAP_UPDATE_ELEM, &mut element) }.map(drop)
 }
 
-/// Sets the values of many keys, in their order, until one is refused.
+/// Sets the values of many keys, in their order, until a value is refused.
 ///
 /// # Errors
 /// The map is full, or the kernel refuses it; those before are set.
@@ -241,7 +241,7 @@ pub fn delete<K: Plain>(map: impl AsFd, key: &K) -> io::Result<bool> {
     }
 }
 
-/// Entries that one call of a batch asks for.
+/// Entries that a call of a batch asks for.
 const AT_ONCE: usize = 4096;
 
 /// Calls `each` with every entry of a hash. An entry that comes or goes meanwhile may be left out.
@@ -334,7 +334,7 @@ impl<T: Plain> Array<T> {
         self.len
     }
 
-    /// Returns a value, or an empty one beyond the end. Programs may write it meanwhile.
+    /// Returns a value, or an empty value beyond the end. Programs may write it meanwhile.
     pub fn read(&self, i: u32) -> T {
         match self.at(i) {
             // SAFETY: within the mapping, aligned, and every pattern of bits is a value.
