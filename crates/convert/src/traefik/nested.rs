@@ -1,10 +1,14 @@
 //! Services that consist of others: mirroring and failover.
 
-use super::auth::share;
-use super::service::Service;
 use crate::ledger::Ledger;
-use crate::model::{Action, Pool, Table, Target, parse_size, size};
+use crate::model::{Action, Pool, Table, Target, Value, parse_size, size};
 use crate::tree::Node;
+
+/// Action for requests of a service, and the filters that come with it.
+pub(super) struct Service {
+    pub action: Action,
+    pub set: Table,
+}
 
 /// Finds the service of a name.
 pub(super) type Find<'f> = &'f mut dyn FnMut(&str, &mut Ledger) -> Option<Service>;
@@ -92,4 +96,12 @@ pub(super) fn failover(
         target.pools.push(pool);
     }
     Service { action: Action::Pool(name.to_string()), set: main.set }
+}
+
+/// The share of requests of a percentage.
+fn share(percent: u64) -> Value {
+    match percent {
+        100.. => Value::Int(1),
+        percent => Value::Fraction(format!("0.{percent:02}")),
+    }
 }

@@ -23,6 +23,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
         "durations", "compression", "protection", "model", "ledger", "report",
     ]),
+    ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
     ("config", &[
         "builder", "changes", "list", "load", "render", "tables", "reference", "schema", "root", "checks", "planes", "machine", "plan",
         "sections", "table", "foreign", "form", "nearest", "printable", "quantity", "tree", "diagnostic", "code", "secret",
