@@ -120,7 +120,7 @@ impl Filter for OfClaims {
     type State = Counted;
 
     fn request(&self, own: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return Verdict::Next };
+        let Some(Checked { token, .. }) = &cx.facts.token else { return Verdict::Next };
         Counted::keep(self.0.admit_token(token, || cx.core.clock.now()), own)
     }
 
@@ -131,7 +131,7 @@ impl Filter for OfClaims {
 
 impl Predict for OfClaims {
     fn dry_run(&self, _: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return DryRun::Next("".into()) };
+        let Some(Checked { token, .. }) = &cx.facts.token else { return DryRun::Next("".into()) };
         let over = self.0.would_refuse_token(token, cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| limit.is_of_token())),

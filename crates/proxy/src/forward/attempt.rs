@@ -42,7 +42,7 @@ pub async fn run<'r, D: Downstream>(
         return reused(|| on_stream::run(client, down, record, opened, out, tries, ticket)).await;
     }
     let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
-    let wanted = Wanted { core, peer: Some(&client.peer), origin: record.origin, pool };
+    let wanted = Wanted { core, peer: Some(&client.peer), origin: record.facts.origin, pool };
     let slot = ticket.slot();
     let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
     loop {

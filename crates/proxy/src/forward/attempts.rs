@@ -58,7 +58,7 @@ pub async fn send<'r, D: Downstream>(
             record.rules.prober.after_start(pool);
         }
         let slot = ticket.slot();
-        record.endpoint = Some(ticket.endpoint.clone());
+        record.facts.endpoint = Some(ticket.endpoint.clone());
         record.note_try_began(opened.route.pool, &ticket, how);
         let call_left = opened.route.call_timeout.map(|limit| {
             let used = Duration::from_nanos(clock.now().since(record.timing.get().began));
@@ -158,7 +158,7 @@ fn place<'r>(
     tries: &Tries<'_>,
 ) -> Result<(InFlight<'r>, How), NoPick> {
     let pool = opened.route.pool;
-    if let Some(session) = record.session.as_ref().filter(|_| record.tries == 0)
+    if let Some(session) = record.facts.session.as_ref().filter(|_| record.tries == 0)
         && let Some(ticket) = session.at(&client.core.clock, pool)
     {
         return Ok((ticket, How::Session));

@@ -137,10 +137,10 @@ fn second_won<'r, L>(
     first_lost: bool,
 ) -> UpstreamConn<'r, L> {
     tries.on_answer(first.ticket.latency_ns(), second.ticket.began());
-    record.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
+    record.facts.pool.iter().for_each(|pool| pool.stats.hedges_won.add(1));
     let lost_by = if first_lost { "reset" } else { "overtaken" };
     record.note_try_ended(&first.ticket.endpoint, first_start, lost_by);
-    record.endpoint = Some(second.ticket.endpoint.clone());
+    record.facts.endpoint = Some(second.ticket.endpoint.clone());
     first.ticket.give_up(if first_lost { Fault::NoResponse } else { Fault::Overtaken });
     second
 }

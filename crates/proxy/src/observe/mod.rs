@@ -6,7 +6,6 @@
 //! [`shown_cache`].
 
 pub mod access_log;
-pub mod compressed;
 pub mod dropped_report;
 pub mod end;
 pub mod explanations;

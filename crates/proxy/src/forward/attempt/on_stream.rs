@@ -41,7 +41,7 @@ pub async fn run<'r, D: Downstream>(
     mut ticket: InFlight<'r>,
 ) -> Result<Answered, Failed> {
     let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
-    let wanted = Wanted { core, peer: Some(&client.peer), origin: record.origin, pool };
+    let wanted = Wanted { core, peer: Some(&client.peer), origin: record.facts.origin, pool };
     let slot = ticket.slot();
     let mut moves = Moves::default();
     loop {

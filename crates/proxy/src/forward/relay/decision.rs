@@ -128,7 +128,7 @@ impl Relay<'_, '_> {
     /// Reads the load report of a final response, if the pool uses reports, and removes it unless it is passed on.
     /// Returns true if trailers may have a report too.
     fn on_load(&self, fields: &mut Fields<'_, '_>) -> bool {
-        let Some(pool) = self.record.pool else { return false };
+        let Some(pool) = self.record.facts.pool else { return false };
         let reports = pool.hears();
         if let Some(reports) = &reports {
             let received = pool.hear(reports, fields, self.client.core.clock.now());
@@ -147,7 +147,7 @@ impl Relay<'_, '_> {
     pub(super) fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
         let Body::Chunked(chunked) = body else { return None };
         let trailers = chunked.take_trailers()?;
-        let pool = self.record.pool?;
+        let pool = self.record.facts.pool?;
         let mut passes = false;
         if let Some(reports) = pool.hears() {
             passes = reports.pass;
@@ -167,7 +167,7 @@ impl Relay<'_, '_> {
 
     /// Reads a load report in trailers, if the head had none, and removes it unless it is passed on.
     pub(super) fn on_trailers(&self, fields: &mut Fields<'_, '_>) {
-        let Some(reports) = self.record.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
+        let Some(reports) = self.record.facts.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
         let (pool, reports) = reports;
         if self.record.received.get().is_none() {
             self.record.received.set(pool.hear(&reports, fields, self.client.core.clock.now()));
@@ -182,7 +182,7 @@ impl Relay<'_, '_> {
     /// may be asked again, as a discarded response cannot be forwarded if the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
-        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
+        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.facts.pool) else { return false };
         if !tries.minds(failure) || !(tries.may_return() || tries.has_other(pool, here)) {
             return false;
         }

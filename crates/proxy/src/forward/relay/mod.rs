@@ -330,7 +330,7 @@ impl Relay<'_, '_> {
 
     /// Limits on responses, and protocol faults tolerated from the endpoint.
     pub fn leniency(&self) -> Leniency {
-        match self.record.pool {
+        match self.record.facts.pool {
             Some(pool) => Leniency::of(&pool.plan(), self.is_reused),
             // A relay has a pool.
             None => Leniency { tolerated: Tolerated::default(), is_reused: self.is_reused, limits: Limits::default() },

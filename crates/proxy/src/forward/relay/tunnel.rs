@@ -82,7 +82,7 @@ impl Relay<'_, '_> {
 
     /// Silence after which the kernel probes the peers of a tunnel (TCP keep-alive).
     pub(super) fn keepalive(&self) -> Option<Duration> {
-        self.record.pool.and_then(|pool| pool.plan().keepalive)
+        self.record.facts.pool.and_then(|pool| pool.plan().keepalive)
     }
 
     /// Counts bytes of a tunnel.
