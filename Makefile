@@ -82,7 +82,7 @@ cross: ## Builds the program for aarch64, and runs the tests of decisions and of
 
 test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a program (installs User-Mode Linux): half a minute
 	@scripts/setup.sh ipvs
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-kernel --test all -- --ignored --nocapture uml::
+	EVENKEEL_REQUIRE_PEERS=1 $(TEST) --test all -- --ignored --nocapture uml::
 
 test-kubernetes: ## Runs the tests of discovery, of rolling updates and of deploy/ beside a kube-apiserver, and those of the Helm chart (builds both once, in some twenty minutes): five minutes
 	@scripts/setup.sh gateway-api
@@ -111,8 +111,7 @@ cluster-up: ## Starts a Kubernetes cluster in namespaces of its own, which stays
 
 test-xds: ## Runs the tests of discovery and of the program beside a control plane, go-control-plane (needs Go, builds it once): minutes
 	@scripts/setup.sh xds
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test all -- --ignored xds::
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test all -- --ignored xds::
+	EVENKEEL_REQUIRE_PEERS=1 $(TEST) --test all -- --ignored xds::
 
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv
