@@ -11,6 +11,7 @@ use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
+use crate::peer::limits::Held;
 use crate::peer::sender::Sender;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
@@ -69,6 +70,8 @@ pub(crate) struct Facts<'c> {
     pub pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
     pub endpoint: Option<Rc<Endpoint>>,
+    /// Places of the request among those in flight, which limits of the route by any key count.
+    pub held: Option<Box<Held>>,
     /// Session of the client, if the pool is sticky.
     pub session: Option<Session>,
     /// User whose password the request has, if its route asks for one.
@@ -108,6 +111,7 @@ impl<'c> Exchange<'c> {
                 origin: None,
                 pool: None,
                 endpoint: None,
+                held: None,
                 session: None,
                 user: None,
                 token: None,
