@@ -11,24 +11,12 @@ pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
-pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
+pub use crate::sections::action::{Action, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cache::{CacheDisk, CacheMemory};
 pub use crate::sections::discovery::Discovery;
-pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
-pub use crate::sections::filters::access::Access;
-pub use crate::sections::filters::bandwidth::Bandwidth;
-pub use crate::sections::filters::basic_auth::{BasicAuth, Users};
-pub use crate::sections::filters::cache::{Cache, CacheQuery, CookieRule, StatusTimes};
-pub use crate::sections::filters::compress::{Algorithm, Compress, CompressLevel, Effort};
-pub use crate::sections::filters::cookies::CookieAttributes;
-pub use crate::sections::filters::cors::Cors;
-pub use crate::sections::filters::forward_auth::ForwardAuth;
-pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
-pub use crate::sections::filters::jwt::{Jwt, JwtAlgorithm};
-pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
-pub use crate::sections::filters::mirror::{MIRRORS_MAX, Mirror};
-pub use crate::sections::filters::rewrite::Rewrite;
+pub use crate::sections::error_pages::ERROR_PAGE_MAX;
+pub use crate::sections::filters::*;
 pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, KernelFlows, Listener, ListenerLimits,

@@ -70,11 +70,11 @@ impl Limits {
     /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
     /// size, and are still rates or still numbers in flight.
     pub fn next(&self, plan: &Plan) -> Limits {
-        let limited = plan.routes.iter().filter(|route| !route.limits.is_empty());
+        let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
             let mut before: Vec<&Limit> =
                 self.by_route.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
-            let all = route.limits.iter().map(|limit| {
+            let all = route.filters.limits.iter().map(|limit| {
                 let stays = before.iter().position(|old| is_same(&old.plan, limit));
                 let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
                 Limit { plan: limit.clone(), bound: Bound::of(limit.most), counts }

@@ -2,7 +2,7 @@
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
-use evenkeel_proxy::row::{Build, LooksAt, Row, Stage};
+use evenkeel_proxy::row::{Build, Key, LooksAt, Row, Stage};
 use evenkeel_proxy::{
     BodyFilter, Ended, Exchange, Filter, Own, Pure, RequestHead, Response, ResponseHead, Step, Unfit, Verdict,
 };
@@ -14,11 +14,39 @@ const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: f
 
 /// The filters, in the order in which requests pass them.
 pub static FILTERS: &[Row] = &[
-    Row { name: "waits", stage: Stage::Listener, key: "", summary: "Waits.", looks_at: HEADS, build: waits },
-    Row { name: "heads", stage: Stage::Route, key: "", summary: "Changes heads.", looks_at: HEADS, build: heads },
-    Row { name: "bodies", stage: Stage::Route, key: "", summary: "Changes bodies.", looks_at: BODIES, build: bodies },
-    Row { name: "replaces", stage: Stage::Route, key: "", summary: "Replaces.", looks_at: HEADS, build: replaces },
-    Row { name: "parts", stage: Stage::Route, key: "", summary: "Wants bodies.", looks_at: BODIES, build: parts },
+    Row { name: "waits", stage: Stage::Listener, key: Key::Always, summary: "Waits.", looks_at: HEADS, build: waits },
+    Row {
+        name: "heads",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Changes heads.",
+        looks_at: HEADS,
+        build: heads,
+    },
+    Row {
+        name: "bodies",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Changes bodies.",
+        looks_at: BODIES,
+        build: bodies,
+    },
+    Row {
+        name: "replaces",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Replaces.",
+        looks_at: HEADS,
+        build: replaces,
+    },
+    Row {
+        name: "parts",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Wants bodies.",
+        looks_at: BODIES,
+        build: parts,
+    },
 ];
 
 fn is_for(build: &Build<'_>, name: &str) -> bool {

@@ -10,7 +10,7 @@ use evenkeel_config::plan;
 struct Maintenance(plan::Maintenance);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let maintenance = from.route.as_ref()?.plan.maintenance.clone()?;
+    let maintenance = from.route.as_ref()?.plan.filters.maintenance.clone()?;
     Some(Box::new(Maintenance(maintenance)))
 }
 

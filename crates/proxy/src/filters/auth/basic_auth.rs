@@ -33,7 +33,7 @@ struct Settings {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    let plan = route.plan.basic_auth.as_ref()?;
+    let plan = route.plan.filters.basic_auth.as_ref()?;
     // Without the filter, the route would be open.
     let list = route.users.expect("the file of each route is read with its plan");
     let settings = Settings {

@@ -60,7 +60,7 @@ pub struct Cache {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    let plan = route.plan.cache.as_ref()?;
+    let plan = route.plan.filters.cache.as_ref()?;
     let counts = &route.cache.counts.of(&route.plan.name, route.prober.core().index);
     Some(Box::new(Caching(Rc::new(Cache {
         responses: Responses::new(plan, from, route.plan, route.cache).into(),

@@ -18,7 +18,7 @@ struct Cookies {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    let (set, restores) = (route.cookies.clone(), route.restore_prefix);
+    let (set, restores) = (route.filters.cookies.clone(), route.filters.restore_prefix);
     (set != CookieAttributes::default() || restores).then(|| Box::new(Cookies { set, restores }) as _)
 }
 

@@ -26,7 +26,7 @@ struct OfPools(Box<[(Rc<WorkerPool>, RequestHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(RequestHeaders::new(&route.request_headers, Parameters::of_route(route))?))
+    Some(Box::new(RequestHeaders::new(&route.filters.request_headers, Parameters::of_route(route))?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {

@@ -40,7 +40,7 @@ struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(ResponseHeaders::new(&route.response_headers, route, Parameters::of_route(route))?))
+    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, Parameters::of_route(route))?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {

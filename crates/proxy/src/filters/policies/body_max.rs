@@ -22,7 +22,7 @@ struct BodyMax {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    Some(Box::new(BodyMax { max: route.plan.body_max?, stats: route.stats.clone() }))
+    Some(Box::new(BodyMax { max: route.plan.filters.body_max?, stats: route.stats.clone() }))
 }
 
 impl Filter for BodyMax {

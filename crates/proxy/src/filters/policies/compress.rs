@@ -39,7 +39,7 @@ struct Compression {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    let plan: &Compress = route.plan.compress.as_ref()?;
+    let plan: &Compress = route.plan.filters.compress.as_ref()?;
     let effort = match plan.level.all {
         Effort::Fast => coding::Effort::Fast,
         Effort::Default => coding::Effort::Usual,

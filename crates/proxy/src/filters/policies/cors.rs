@@ -36,7 +36,7 @@ pub struct Readers {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    Some(Box::new(Readers::new(from.route.as_ref()?.plan.cors.as_ref()?)))
+    Some(Box::new(Readers::new(from.route.as_ref()?.plan.filters.cors.as_ref()?)))
 }
 
 /// True if a browser asks for permission to send a request.

@@ -50,7 +50,7 @@ impl Allowed {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let cors = from.route.as_ref()?.plan.cors.as_ref()?;
+    let cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     let max_age = cors.max_age.as_secs().to_string();
     let (methods, headers) = (Allowed::new(&cors.methods), Allowed::new(&cors.headers));
     Some(Box::new(Preflights { readers: Readers::new(cors), methods, headers, max_age }))

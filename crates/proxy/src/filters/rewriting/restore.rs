@@ -23,13 +23,13 @@ struct Restore {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    let rewritten = route.rewrite.as_ref().and_then(|rewrite| rewrite.prefix.as_ref());
+    let rewritten = route.filters.rewrite.as_ref().and_then(|rewrite| rewrite.prefix.as_ref());
     let inner = rewritten.map(ToString::to_string).unwrap_or_default();
-    route.restore_prefix.then(|| {
+    route.filters.restore_prefix.then(|| {
         Box::new(Restore {
             matched: Parameters::of_route(route),
             inner: inner.trim_end_matches('/').into(),
-            send_host: route.send_host.clone(),
+            send_host: route.filters.send_host.clone(),
         }) as _
     })
 }

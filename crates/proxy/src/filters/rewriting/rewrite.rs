@@ -36,8 +36,8 @@ const FIELD: &str = "X-Forwarded-Prefix";
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let matched = Rc::new(Parameters::of_route(route));
-    let to = match &route.rewrite {
-        _ if route.strip_prefix => To::Stripped,
+    let to = match &route.filters.rewrite {
+        _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
         Some(plan) => match (&plan.prefix, &plan.path) {
@@ -47,7 +47,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         },
         None => return None,
     };
-    Some(Box::new(Rewrite { to, matched, strips_slashes: route.strip_slashes }))
+    Some(Box::new(Rewrite { to, matched, strips_slashes: route.filters.strip_slashes }))
 }
 
 impl Filter for Rewrite {

@@ -14,7 +14,7 @@ enum Host {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    match &from.route.as_ref()?.plan.send_host {
+    match &from.route.as_ref()?.plan.filters.send_host {
         SendHost::Client => None,
         SendHost::Endpoint => Some(Box::new(Host::OfEndpoint)),
         SendHost::Fixed(host) => Some(Box::new(Host::Fixed(host.clone()))),

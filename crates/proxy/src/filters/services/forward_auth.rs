@@ -55,7 +55,7 @@ struct Auth {
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    let plan = route.plan.forward_auth.clone()?;
+    let plan = route.plan.filters.forward_auth.clone()?;
     let core = route.prober.core();
     let to = Destination {
         pool: route.services?.auth.clone()?,
@@ -74,7 +74,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         (Mark::new(route.instance, listener, name), why.into())
     });
     let id_field = from.listener.request_id.as_ref().map(|id| id.field.to_string().into());
-    let has_cors = route.plan.cors.is_some();
+    let has_cors = route.plan.filters.cors.is_some();
     Some(Box::new(ForwardAuth(Rc::new(Auth { plan, to, mark, id_field, has_cors }))))
 }
 
@@ -82,7 +82,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
 struct ForClient;
 
 pub fn build_for_client(from: &Build<'_>) -> Option<Step> {
-    let plan = from.route.as_ref()?.plan.forward_auth.as_ref()?;
+    let plan = from.route.as_ref()?.plan.filters.forward_auth.as_ref()?;
     (!plan.client_headers.is_empty()).then(|| Box::new(ForClient) as _)
 }
 

@@ -57,7 +57,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         let below = (plan.share < 1.0).then_some((plan.share * 2f64.powi(64)) as u64);
         Mirroring { to: to.into(), below }
     };
-    let all: Box<[_]> = route.plan.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
+    let all: Box<[_]> = route.plan.filters.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
     (!all.is_empty()).then(|| Box::new(Mirrors(all)) as _)
 }
 
