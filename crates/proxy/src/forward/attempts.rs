@@ -83,7 +83,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
 
     /// Picks an endpoint: that of the session at the first try, else by the algorithm.
     fn place(&self) -> Result<(InFlight<'r>, How), NoPick> {
-        if let Some(session) = self.record.session.as_ref().filter(|_| self.record.tries == 0)
+        if let Some(session) = self.record.facts.session.as_ref().filter(|_| self.record.tries == 0)
             && let Some(ticket) = session.at(self.tries.clock, self.tries.pool)
         {
             return Ok((ticket, How::Session));
@@ -119,7 +119,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         if let Some(pool) = target.only().or_else(drawn) {
             record.rules.prober.after_start(pool);
         }
-        record.endpoint = Some(ticket.endpoint.clone());
+        record.facts.endpoint = Some(ticket.endpoint.clone());
         record.note_try_began(pool, ticket, how);
         self.call_left = route.call_timeout.map(|limit| {
             let used = Duration::from_nanos(self.tries.clock.now().since(record.timing.get().began));
