@@ -72,7 +72,7 @@ pub use load::env::Env;
 pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
-pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
+pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, TlsFile, is_own};
 pub use nearest::nearest;
 pub use pages::reference_pages;
 pub use plan::Plan;

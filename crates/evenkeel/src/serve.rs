@@ -92,14 +92,7 @@ impl Serving {
         let (orders, lost) = orders(plan.runtime.state.as_deref())?;
         let window =
             Arc::new(Window::new(shown.clone(), (configured.revisions.clone(), configured.providers.parts()), asks));
-        let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
-        let pages = Pages {
-            metrics_path: plan.telemetry.metrics.path.clone(),
-            metrics: Arc::new(move |to: &mut dyn std::fmt::Write| for_metrics.metrics(to)),
-            native: Arc::new(move || for_native.native()),
-            scrapes: Scrapes::default(),
-            ready: Arc::new(move || for_ready.ready()),
-        };
+        let pages = pages(plan.telemetry.metrics.path.clone(), &shown);
         let (of_admin, claim) = (Numbers::default(), Claim::of(plan.runtime.share_ports));
         let mut past = inherited.take_left().and_then(past::read);
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
@@ -504,6 +497,18 @@ impl Serving {
                 Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }
+    }
+}
+
+/// Pages of the admin for every client.
+fn pages(metrics_path: String, shown: &Arc<Shown>) -> Pages {
+    let (metrics, native, ready) = (shown.clone(), shown.clone(), shown.clone());
+    Pages {
+        metrics_path,
+        metrics: Arc::new(move |to: &mut dyn std::fmt::Write| metrics.metrics(to)),
+        native: Arc::new(move || native.native()),
+        scrapes: Scrapes::default(),
+        ready: Arc::new(move || ready.ready()),
     }
 }
 

@@ -33,4 +33,4 @@ mod sockets;
 mod worker;
 
 pub use plane::Kernel;
-pub use prerequisites::WithPlanes;
+pub use prerequisites::with_planes;

@@ -24,7 +24,7 @@ pub use check::{Check, Checked};
 pub use claims::Claims;
 pub use follow::{Pace, follow};
 pub use keys::{KeySet, SET_MAX};
-pub use machine::WithKeys;
+pub use machine::with_keys;
 pub use metrics::Metrics;
 pub use refused::Refused;
 pub use routes::Tokens;
