@@ -5,7 +5,7 @@
 //! the modules in this order:
 //!
 //! 1. [`plan`]: the result, as plain typed values.
-//! 2. `sections`: every key, one subject per file. A declaration yields the struct of the plan, the reader, the writer,
+//! 2. `sections`: every key, a subject per file. A declaration yields the struct of the plan, the reader, the writer,
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: the machinery behind those declarations. `form` and `quantity` parse strings.
 //! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first
@@ -16,12 +16,12 @@
 //! 7. `list`: files that list endpoints. [`entry`]: values of endpoints that others name.
 //! 8. [`tables`]: other files, read with tables of their own.
 //! 9. [`changes()`]: differences between two plans.
-//! 10. [`planes`]: what planes keep of algorithms and settings.
+//! 10. [`planes`]: the parts of algorithms and settings that planes keep.
 //! 11. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
-//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
-//! let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
+//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints =
+//! ['127.0.0.1:8081']"; let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
 //! assert!(outcome.plan.is_none());
 //! let shown = evenkeel_config::render_text(&outcome.diagnostics, false);
 //! assert!(shown.starts_with("error[EK0102]: unknown algorithm \"rondom\"\n  --> evenkeel.toml:4:11\n"), "{shown}");

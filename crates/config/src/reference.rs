@@ -144,7 +144,7 @@ pub fn algorithms_reference() -> String {
     out
 }
 
-/// Section of one algorithm on that page.
+/// Section of an algorithm on that page.
 pub fn algorithm_reference(algorithm: &Algorithm) -> String {
     let mut out = String::new();
     one_algorithm(algorithm, &mut out);

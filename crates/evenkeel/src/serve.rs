@@ -156,10 +156,10 @@ impl Serving {
             issued: issuer.shown(),
         });
         for addr in inherited.left() {
-            tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
+            tracing::warn!(addr, "a socket was passed to the process, but no listener has its address");
         }
         if inherited.serves() {
-            tracing::info!("took over from the process before");
+            tracing::info!("took over from the previous process");
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
@@ -430,7 +430,7 @@ impl Serving {
         tracing::info!(
             open,
             ?limit,
-            "draining: accepting no more, finishing what runs; a second signal ends it at once"
+            "draining: accepting no new connections, finishing requests in flight; a second signal ends the process at once"
         );
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
@@ -443,7 +443,7 @@ impl Serving {
                 false
             }
             () = tokio::time::sleep(limit) => {
-                tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest");
+                tracing::warn!(open = self.runtime.open(), "drain time is over: closing the remaining connections");
                 false
             }
             () = &mut told_again => {
@@ -500,7 +500,7 @@ impl Serving {
                 Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: the access log stays where it was");
+                tracing::error!(error, "{why}: cannot reopen the access log");
                 Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }

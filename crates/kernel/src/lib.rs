@@ -1,7 +1,7 @@
 //! Kernel planes of evenkeel: the kernel forwards, by rules and programs that follow the pools. Read the files in this
 //! order:
 //!
-//! 1. [`service`]: what a listener asks of the kernel; [`driver`]: interface to a mechanism of the kernel.
+//! 1. [`service`]: the wishes of a listener for the kernel; [`driver`]: interface to a mechanism of the kernel.
 //! 2. [`plane`]: the plane of the runtime; `worker`: the thread that follows the pools and has drivers change the
 //!    kernel; `blueprint`: from listeners and sets to services; `ids`: numbers of endpoints.
 //! 3. [`numbers`]: counts of endpoints and drivers; `shown`: the planes as operators see them; [`explain`]: state of the

@@ -123,7 +123,7 @@ fn endpoints(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Mar
     table(&format!("Endpoints of pool {}", pool.name), columns, rows.iter().map(row))
 }
 
-/// Name and address of an endpoint, and below them why it is not up and what an operator ordered.
+/// Name and address of an endpoint, and below them why it is not up, and the order of an operator.
 fn name(pool: &Pool, endpoint: &Endpoint, now_ms: u64) -> Markup {
     let address = endpoint.address.as_ref().filter(|address| **address != endpoint.name);
     html! {

@@ -183,7 +183,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Refuses what maps cannot hold.
+    /// Refuses services that maps cannot hold.
     fn check(&self, service: &Service) -> Result<(), Fault> {
         let fault = |reason: String| Err(Fault::new(format!("balance the listener \"{}\"", service.name), reason));
         let most = self.endpoints.len() as u32;
@@ -233,7 +233,7 @@ impl Maps {
         }
         let order = tables::order(&service.policy, &members, &kept);
         let held = self.take(members.len() as u32, order.len() as u32)?;
-        // Endpoints first: a number that is new has no flow, and one that is not keeps its address.
+        // Endpoints first: a number that is new has no flow, and a known number keeps its address.
         for member in &members {
             let before = self.endpoints.read(member.id);
             if !before.is_used() || before.addr() != member.addr {

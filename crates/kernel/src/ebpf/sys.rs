@@ -55,7 +55,7 @@ struct Link {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// The pointers in `attributes` are those of the command, and are valid for it.
+/// The pointers in `attributes` belong to the command, and are valid for it.
 unsafe fn bpf<T>(command: i32, attributes: &mut T) -> io::Result<i64> {
     // SAFETY: the caller vouches for pointers in the attributes, whose size is given.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
@@ -108,7 +108,7 @@ pub fn link(program: impl AsFd, cgroup: impl AsFd, attach_type: u32) -> io::Resu
     owned(unsafe { bpf(LINK_CREATE, &mut link) }?)
 }
 
-/// Replaces the program of a link, in one step.
+/// Replaces the program of a link, in a single step.
 ///
 /// # Errors
 /// The kernel refuses it.
@@ -294,7 +294,7 @@ impl<T: Pod + Default> Array<T> {
         self.len
     }
 
-    /// Returns a value, or an empty one beyond the end. Programs may write it meanwhile.
+    /// Returns a value, or an empty value beyond the end. Programs may write it meanwhile.
     pub fn read(&self, i: u32) -> T {
         match self.at(i) {
             // SAFETY: within the mapping, aligned, and every pattern of bits is a value.

@@ -7,6 +7,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
         "durations", "compression", "protection", "model", "ledger", "report",
     ]),
+    ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",

@@ -62,11 +62,11 @@ impl Consumer for Resources {
         match &taken {
             Ok(taken) if taken.emptied => tracing::warn!(
                 ?kind,
-                "the control plane has nothing since the stream began; the resources before stay in use"
+                "the control plane has sent nothing since the stream began; earlier resources stay in use"
             ),
             Ok(_) => tracing::debug!(?kind, resources = received.resources.len(), "resources accepted"),
             Err(why) if lock(&self.logged).refuse(kind, why) => {
-                tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use");
+                tracing::warn!(?kind, why, "resources of the control plane refused; earlier resources stay in use");
             }
             Err(_) => {}
         }
@@ -79,14 +79,14 @@ impl Consumer for Resources {
 
     fn lost(&self, why: &str) {
         if lock(&self.logged).lose(why) {
-            tracing::warn!(why, "no control plane; its last resources stay in use");
+            tracing::warn!(why, "the control plane is unreachable; its last resources stay in use");
             self.changed.notify_one();
         }
     }
 
     fn found(&self) {
         if lock(&self.logged).lost.take().is_some() {
-            tracing::info!("the control plane is there again");
+            tracing::info!("the control plane is reachable again");
             self.changed.notify_one();
         }
     }
