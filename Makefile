@@ -31,7 +31,7 @@ setup: ## Installs what building, testing and measuring need (Debian), and enabl
 
 demo: ## Compares the algorithms in front of ten endpoints and kills one; needs a compiler, nothing else
 	@scripts/setup.sh demo
-	cargo run --profile demo -p evenkeel -- demo
+	cargo run --profile demo -p evenkeel --no-default-features -- demo
 
 check: ## Checks what each change must pass: format, lints, licences, tests, and some seconds of fuzzing: 15 minutes
 	$(MAKE) lint

@@ -6,6 +6,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Mode};
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::Generation;
+use evenkeel_runtime::View;
 use evenkeel_runtime::ledger::{Members, PlaneCounts, PoolCounts, Tally};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::served::{Answered, Record, Zone};
@@ -53,7 +54,7 @@ impl Numbers {
     }
 
     /// Zones of the plan, with counts of queries and responses.
-    pub fn zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
+    fn zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
         let one = |listener: &Arc<plan::Listener>| {
             let zone = listener.zone.as_ref()?;
             let workers = || self.listeners.get(&listener.name).into_iter().flatten();
@@ -103,7 +104,7 @@ impl Numbers {
     }
 }
 
-/// DNS part of the ledger: counters of the workers under the current plan.
+/// The plane as operators see it: counters of the workers under the current plan.
 pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
 
 impl PlaneCounts for Counted {
@@ -127,6 +128,12 @@ impl PlaneCounts for Counted {
             (counts.requests > 0).then(|| ((listener.clone(), zone), RouteCounts { counts, ..RouteCounts::default() }))
         };
         numbers.listeners.iter().filter_map(of).collect()
+    }
+}
+
+impl View for Counted {
+    fn shown_zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
+        self.0.borrow().clone().zones(plan, timeline)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::Names;
-use crate::sections::filters::sets::with_sets;
+use crate::sections::filters::{self, sets::with_sets};
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
@@ -35,7 +35,7 @@ pub(super) fn routes(
     if has_implied && defaults.has("route") {
         // Routes that are implied have no section to be checked.
         let implied = Route::blank(filters.span).over(&filters);
-        route::check_filters(&implied, findings);
+        filters::check_shared(&implied, findings);
         check_pools_of_filters(&implied, |name| pools.iter().any(|pool| &*pool.name == name), &pool_names, findings);
     }
     let own = own_routes(root, pools, (&filters, &pool_names), findings);

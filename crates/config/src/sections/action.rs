@@ -1,6 +1,6 @@
 //! Actions of a route: a pool, a split between pools, a redirect, or a fixed response. See [`Action`].
 
-use super::matching::Scheme;
+use super::matching::{RouteMatch, Scheme};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, HashKey, PathPattern, Template};
@@ -266,7 +266,7 @@ pub(super) fn write(action: &Action, lines: &mut Lines) {
 }
 
 /// Reports a route without an action or with several, and misfits within an action.
-pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
+pub(super) fn check(route: &Section, findings: &mut Findings) {
     let set: Vec<&str> = ACTIONS.iter().map(|key| key.name).filter(|key| route.has(key)).collect();
     match set[..] {
         [] => {
@@ -291,7 +291,7 @@ pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findi
             .help("write weights = { stable = 95, canary = 5 }");
     }
     if route.has("redirect") {
-        check_redirect(&route.section("redirect"), paths, findings);
+        check_redirect(&route.section("redirect"), &RouteMatch::of_route(route).paths(), findings);
     }
     let respond = route.section("respond");
     if let (Some(body), Some(_)) = (respond.set("body"), respond.set("file")) {

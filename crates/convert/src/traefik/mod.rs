@@ -1,5 +1,6 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
+// Order: labels, rule, auth & middleware, nested & service, router
 mod auth;
 mod labels;
 mod middleware;

@@ -57,8 +57,8 @@ impl Plane for Broken {
         self.0.collector()
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        self.0.counts()
+    fn view(&self) -> Arc<dyn View> {
+        self.0.view()
     }
 
     fn join(self: Box<Self>) {

@@ -42,7 +42,7 @@ pub fn take(stream: &UnixStream, plan: &Plan, running: Running, control: &Contro
 }
 
 fn has_cache(plan: &Plan) -> bool {
-    plan.routes.iter().any(|route| route.cache.is_some())
+    plan.routes.iter().any(|route| route.filters.cache.is_some())
 }
 
 fn clock(control: &Control) -> impl Fn() -> Instant + Send + Sync + 'static {

@@ -1,13 +1,15 @@
 //! `match` of `[[route]]`: the requests that a route takes. See [`Match`] and [`Criteria`].
 
-// Order: check, texts, expected, partial
+// Order: check, of_route, texts, expected, partial
 mod check;
 mod expected;
+mod of_route;
 mod partial;
 mod texts;
 
 pub(crate) use check::check;
 pub use expected::Expected;
+pub(crate) use of_route::{ROUTE_MATCH, RouteMatch};
 
 use crate::form::{Cidr, Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table, words};
@@ -89,7 +91,7 @@ table! {
 }
 
 table! {
-    pub(super) static ALTERNATIVE = "entry of any of match",
+    static ALTERNATIVE = "entry of any of match",
         "Condition for requests: all keys that are set must match.";
 
     /// Requests that match all of host, path and criteria.

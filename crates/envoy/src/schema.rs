@@ -6,7 +6,7 @@
 //! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway. Those that are `noted` protect clients or
 //! endpoints, and are not kept: the resource is used, and the log and the status name them once for each resource.
 
-use Kind::{Any, Float, Number, Of, Raw, Text};
+use Kind::{Any, Encoded, Float, Number, Of, Raw, Text, Word};
 
 /// Descriptor of a protobuf message, with every field of Envoy 1.40.
 #[derive(Debug)]
@@ -23,12 +23,16 @@ pub struct Field {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `string`, or `bytes` that hold text.
+    /// `string`.
     Text,
-    /// Message that is read elsewhere.
+    /// `bytes` that hold text. Files have them in base64, which is not read.
+    Encoded,
+    /// `bytes`, or a message of which only the presence matters.
     Raw,
-    /// `bool`, an enum, or an integer.
+    /// `bool` or an integer.
     Number,
+    /// Enum, with its names by number.
+    Word(&'static [&'static str]),
     /// `double`.
     Float,
     Of(&'static Message),
@@ -63,6 +67,45 @@ pub static EXTENSIONS: &[(&str, &Message)] = &[
     ("envoy.config.route.v3.RouteConfiguration", &ROUTE_CONFIGURATION),
     ("envoy.config.cluster.v3.Cluster", &CLUSTER),
 ];
+
+/// Names of enums, by their numbers.
+mod words {
+    pub const CODECS: &[&str] = &["AUTO", "HTTP1", "HTTP2", "HTTP3"];
+    pub const FORWARD_CERTIFICATE: &[&str] =
+        &["SANITIZE", "FORWARD_ONLY", "APPEND_FORWARD", "SANITIZE_SET", "ALWAYS_FORWARD_ONLY"];
+    pub const ESCAPED_SLASHES: &[&str] = &[
+        "IMPLEMENTATION_SPECIFIC_DEFAULT",
+        "KEEP_UNCHANGED",
+        "REJECT_REQUEST",
+        "UNESCAPE_AND_REDIRECT",
+        "UNESCAPE_AND_FORWARD",
+    ];
+    pub const UNDERSCORES: &[&str] = &["ALLOW", "REJECT_REQUEST", "DROP_HEADER"];
+    pub const TRUST_CHAIN: &[&str] = &["VERIFY_TRUST_CHAIN", "ACCEPT_UNTRUSTED"];
+    pub const TLS_VERSIONS: &[&str] = &["TLS_AUTO", "TLSv1_0", "TLSv1_1", "TLSv1_2", "TLSv1_3"];
+    pub const REQUIRE_TLS: &[&str] = &["NONE", "EXTERNAL_ONLY", "ALL"];
+    pub const NOT_FOUND: &[&str] = &["SERVICE_UNAVAILABLE", "NOT_FOUND", "INTERNAL_SERVER_ERROR"];
+    pub const DENOMINATORS: &[&str] = &["HUNDRED", "TEN_THOUSAND", "MILLION"];
+    pub const REDIRECTS: &[&str] =
+        &["MOVED_PERMANENTLY", "FOUND", "SEE_OTHER", "TEMPORARY_REDIRECT", "PERMANENT_REDIRECT"];
+    pub const APPEND_ACTIONS: &[&str] =
+        &["APPEND_IF_EXISTS_OR_ADD", "ADD_IF_ABSENT", "OVERWRITE_IF_EXISTS_OR_ADD", "OVERWRITE_IF_EXISTS"];
+    pub const POLICIES: &[&str] = &[
+        "ROUND_ROBIN",
+        "LEAST_REQUEST",
+        "RING_HASH",
+        "RANDOM",
+        "",
+        "MAGLEV",
+        "CLUSTER_PROVIDED",
+        "LOAD_BALANCING_POLICY_CONFIG",
+    ];
+    pub const METHODS: &[&str] =
+        &["METHOD_UNSPECIFIED", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    pub const PRIORITIES: &[&str] = &["DEFAULT", "HIGH"];
+    pub const DISCOVERY_TYPES: &[&str] = &["STATIC", "STRICT_DNS", "LOGICAL_DNS", "EDS", "ORIGINAL_DST"];
+    pub const HEALTH: &[&str] = &["UNKNOWN", "HEALTHY", "UNHEALTHY", "DRAINING", "TIMEOUT", "DEGRADED"];
+}
 
 messages! {
     EMPTY {}
@@ -106,13 +149,13 @@ messages! {
         refused: 4 filter_disabled, 5 config_discovery;
     }
     MANAGER {
-        kept: 1 codec_type Number, 3 rds Of(&RDS), 4 route_config Of(&ROUTE_CONFIGURATION),
+        kept: 1 codec_type Word(words::CODECS), 3 rds Of(&RDS), 4 route_config Of(&ROUTE_CONFIGURATION),
             5 http_filters Of(&HTTP_FILTER), 9 http2_protocol_options Of(&HTTP2_OPTIONS),
-            16 forward_client_cert_details Number, 19 xff_num_trusted_hops Number,
+            16 forward_client_cert_details Word(words::FORWARD_CERTIFICATE), 19 xff_num_trusted_hops Number,
             23 upgrade_configs Of(&UPGRADE_CONFIG), 24 stream_idle_timeout Of(&DURATION),
             29 max_request_headers_kb Of(&WRAPPED),
             35 common_http_protocol_options Of(&HTTP_OPTIONS), 41 request_headers_timeout Of(&DURATION),
-            45 path_with_escaped_slashes_action Number;
+            45 path_with_escaped_slashes_action Word(words::ESCAPED_SLASHES);
         ignored: 2 stat_prefix, 6 add_user_agent, 7 tracing, 8 http_protocol_options, 10 server_name,
             12 drain_timeout, 13 access_log, 14 use_remote_address, 15 generate_request_id,
             17 set_current_client_cert_details, 18 proxy_100_continue,
@@ -147,7 +190,7 @@ messages! {
     }
     HTTP_OPTIONS {
         kept: 1 idle_timeout Of(&DURATION), 2 max_headers_count Of(&WRAPPED),
-            5 headers_with_underscores_action Number;
+            5 headers_with_underscores_action Word(words::UNDERSCORES);
         ignored: 6 max_requests_per_connection, 7 max_response_headers_kb,
             8 max_connection_duration_jitter;
         refused: 3 max_connection_duration, 4 max_stream_duration;
@@ -214,7 +257,7 @@ messages! {
         refused: 3 password, 5 signed_certificate_timestamp, 6 private_key_provider, 8 pkcs12, 9 tls_params;
     }
     VALIDATION {
-        kept: 1 trusted_ca Of(&DATA_SOURCE), 7 crl Of(&DATA_SOURCE), 10 trust_chain_verification Number,
+        kept: 1 trusted_ca Of(&DATA_SOURCE), 7 crl Of(&DATA_SOURCE), 10 trust_chain_verification Word(words::TRUST_CHAIN),
             17 system_root_certs Of(&EMPTY);
         ignored: 11 watched_directory, 18 suppress_client_ca_list;
         noted: 16 max_verify_depth;
@@ -223,26 +266,29 @@ messages! {
             13 ca_certificate_provider_instance, 14 only_verify_leaf_cert_crl, 15 match_typed_subject_alt_names;
     }
     TLS_PARAMETERS {
-        kept: 1 tls_minimum_protocol_version Number;
+        kept: 1 tls_minimum_protocol_version Word(words::TLS_VERSIONS);
         noted: 3 cipher_suites, 4 ecdh_curves, 5 signature_algorithms;
         refused: 2 tls_maximum_protocol_version, 6 compliance_policies;
     }
     DATA_SOURCE {
-        kept: 1 filename Text, 2 inline_bytes Text, 3 inline_string Text, 4 environment_variable Text;
+        kept: 1 filename Text, 2 inline_bytes Encoded, 3 inline_string Text, 4 environment_variable Text;
         ignored: 5 watched_directory;
     }
     ADDRESS {
-        kept: 1 socket_address Of(&SOCKET_ADDRESS);
-        refused: 2 pipe, 3 envoy_internal_address;
+        kept: 1 socket_address Of(&SOCKET_ADDRESS), 2 pipe Of(&PIPE), 3 envoy_internal_address Raw;
     }
     ADDITIONAL_ADDRESS {
         kept: 1 address Of(&ADDRESS);
         ignored: 2 socket_options, 3 tcp_keepalive;
     }
     SOCKET_ADDRESS {
-        kept: 2 address Text, 3 port_value Number;
+        kept: 2 address Text, 3 port_value Number, 4 named_port Text;
         ignored: 1 protocol, 6 ipv4_compat;
-        refused: 4 named_port, 5 resolver_name, 7 network_namespace_filepath;
+        refused: 5 resolver_name, 7 network_namespace_filepath;
+    }
+    PIPE {
+        kept: 1 path Text;
+        ignored: 2 mode;
     }
     ROUTE_CONFIGURATION {
         kept: 1 name Text, 2 virtual_hosts Of(&VIRTUAL_HOST), 3 internal_only_headers Text, 4 response_headers_to_add Of(&HEADER_OPTION),
@@ -255,7 +301,7 @@ messages! {
             16 typed_per_filter_config, 18 vhost_header, 19 route_specifiers;
     }
     VIRTUAL_HOST {
-        kept: 1 name Text, 2 domains Text, 3 routes Of(&ROUTE), 4 require_tls Number,
+        kept: 1 name Text, 2 domains Text, 3 routes Of(&ROUTE), 4 require_tls Word(words::REQUIRE_TLS),
             7 request_headers_to_add Of(&HEADER_OPTION), 10 response_headers_to_add Of(&HEADER_OPTION),
             11 response_headers_to_remove Text, 13 request_headers_to_remove Text,
             16 retry_policy Of(&RETRY_POLICY), 22 request_mirror_policies Of(&MIRROR_POLICY);
@@ -306,7 +352,7 @@ messages! {
         kept: 1 cluster Text, 3 weighted_clusters Of(&WEIGHTED_CLUSTERS), 5 prefix_rewrite Text,
             6 host_rewrite_literal Text, 7 auto_host_rewrite Of(&WRAPPED), 8 timeout Of(&DURATION),
             9 retry_policy Of(&RETRY_POLICY), 15 hash_policy Of(&HASH_POLICY),
-            20 cluster_not_found_response_code Number, 24 idle_timeout Of(&DURATION),
+            20 cluster_not_found_response_code Word(words::NOT_FOUND), 24 idle_timeout Of(&DURATION),
             25 upgrade_configs Of(&ROUTE_UPGRADE), 30 request_mirror_policies Of(&MIRROR_POLICY),
             36 max_stream_duration Of(&STREAM_DURATION);
         ignored: 23 max_grpc_timeout, 28 grpc_timeout_offset, 38 append_x_forwarded_host, 40 early_data_policy,
@@ -348,7 +394,7 @@ messages! {
         ignored: 2 runtime_key;
     }
     FRACTION {
-        kept: 1 numerator Number, 2 denominator Number;
+        kept: 1 numerator Number, 2 denominator Word(words::DENOMINATORS);
     }
     HASH_POLICY {
         kept: 1 header Of(&HASH_HEADER), 2 cookie Of(&HASH_COOKIE),
@@ -379,7 +425,7 @@ messages! {
         ignored: 2 grpc_timeout_header_max, 3 grpc_timeout_header_offset;
     }
     REDIRECT {
-        kept: 1 host_redirect Text, 2 path_redirect Text, 3 response_code Number, 4 https_redirect Number,
+        kept: 1 host_redirect Text, 2 path_redirect Text, 3 response_code Word(words::REDIRECTS), 4 https_redirect Number,
             5 prefix_rewrite Text, 6 strip_query Number, 7 scheme_redirect Text, 8 port_redirect Number;
         refused: 9 regex_rewrite, 10 path_rewrite;
     }
@@ -388,7 +434,7 @@ messages! {
         refused: 3 body_format;
     }
     HEADER_OPTION {
-        kept: 1 header Of(&HEADER_VALUE), 2 append Of(&WRAPPED), 3 append_action Number;
+        kept: 1 header Of(&HEADER_VALUE), 2 append Of(&WRAPPED), 3 append_action Word(words::APPEND_ACTIONS);
         ignored: 4 keep_empty_value;
     }
     HEADER_VALUE {
@@ -396,12 +442,12 @@ messages! {
         refused: 3 raw_value;
     }
     CLUSTER {
-        kept: 1 name Text, 2 type Number, 3 eds_cluster_config Of(&EDS_CONFIG), 4 connect_timeout Of(&DURATION),
-            6 lb_policy Number, 8 health_checks Of(&HEALTH_CHECK), 10 circuit_breakers Of(&CIRCUIT_BREAKERS),
+        kept: 1 name Text, 2 type Word(words::DISCOVERY_TYPES), 3 eds_cluster_config Of(&EDS_CONFIG), 4 connect_timeout Of(&DURATION),
+            6 lb_policy Word(words::POLICIES), 8 health_checks Of(&HEALTH_CHECK), 10 circuit_breakers Of(&CIRCUIT_BREAKERS),
             14 http2_protocol_options Of(&HTTP2_OPTIONS), 19 outlier_detection Of(&OUTLIER_DETECTION),
             23 ring_hash_lb_config Of(&RING_HASH), 24 transport_socket Of(&TRANSPORT_SOCKET),
             27 common_lb_config Of(&COMMON_LB), 29 common_http_protocol_options Of(&HTTP_OPTIONS),
-            33 load_assignment Raw, 36 typed_extension_protocol_options Of(&ANY_ENTRY),
+            33 load_assignment Of(&ASSIGNMENT), 36 typed_extension_protocol_options Of(&ANY_ENTRY),
             37 least_request_lb_config Of(&LEAST_REQUEST), 52 maglev_lb_config Of(&MAGLEV),
             56 round_robin_lb_config Of(&ROUND_ROBIN);
         ignored: 5 per_connection_buffer_limit_bytes, 9 max_requests_per_connection, 13 http_protocol_options,
@@ -416,6 +462,31 @@ messages! {
         refused: 21 upstream_bind_config, 22 lb_subset_config, 34 original_dst_lb_config, 38 cluster_type,
             40 filters, 41 load_balancing_policy, 43 transport_socket_matches, 48 upstream_config,
             51 connection_pool_per_downstream_connection, 59 transport_socket_matcher;
+    }
+    ASSIGNMENT {
+        kept: 1 cluster_name Text, 2 endpoints Of(&LOCALITY_ENDPOINTS), 4 policy Of(&ASSIGNMENT_POLICY);
+        ignored: 5 named_endpoints;
+    }
+    ASSIGNMENT_POLICY {
+        kept: 2 drop_overloads Raw, 4 endpoint_stale_after Of(&DURATION);
+        ignored: 3 overprovisioning_factor, 5 disable_overprovisioning, 6 weighted_priority_health;
+    }
+    LOCALITY_ENDPOINTS {
+        kept: 1 locality Of(&LOCALITY), 2 lb_endpoints Of(&LB_ENDPOINT), 5 priority Number,
+            8 leds_cluster_locality_config Raw;
+        ignored: 3 load_balancing_weight, 6 proximity, 7 load_balancer_endpoints, 9 metadata;
+    }
+    LOCALITY {
+        kept: 1 region Text, 2 zone Text;
+        ignored: 3 sub_zone;
+    }
+    LB_ENDPOINT {
+        kept: 1 endpoint Of(&ENDPOINT), 2 health_status Word(words::HEALTH), 4 load_balancing_weight Of(&WRAPPED);
+        ignored: 3 metadata, 5 endpoint_name;
+    }
+    ENDPOINT {
+        kept: 1 address Of(&ADDRESS), 3 hostname Text;
+        ignored: 2 health_check_config, 4 additional_addresses;
     }
     EDS_CONFIG {
         kept: 1 eds_config Of(&CONFIG_SOURCE), 2 service_name Text;
@@ -457,7 +528,7 @@ messages! {
         refused: 13 custom_health_check, 21 tls_options, 23 transport_socket_match_criteria;
     }
     HTTP_CHECK {
-        kept: 1 host Text, 2 path Text, 9 expected_statuses Of(&RANGE), 13 method Number;
+        kept: 1 host Text, 2 path Text, 9 expected_statuses Of(&RANGE), 13 method Word(words::METHODS);
         ignored: 10 codec_client_type, 12 retriable_statuses, 14 response_buffer_size;
         refused: 3 send, 4 receive, 6 request_headers_to_add, 8 request_headers_to_remove,
             11 service_name_matcher, 15 use_alpn_protocol;
@@ -495,7 +566,7 @@ messages! {
         kept: 1 thresholds Of(&THRESHOLDS), 2 per_host_thresholds Of(&THRESHOLDS);
     }
     THRESHOLDS {
-        kept: 1 priority Number, 3 max_pending_requests Of(&WRAPPED), 4 max_requests Of(&WRAPPED);
+        kept: 1 priority Word(words::PRIORITIES), 3 max_pending_requests Of(&WRAPPED), 4 max_requests Of(&WRAPPED);
         ignored: 6 track_remaining, 7 max_connection_pools;
         noted: 2 max_connections, 5 max_retries, 8 retry_budget;
     }

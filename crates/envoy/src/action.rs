@@ -1,9 +1,9 @@
 //! Action of a route: the clusters that get its requests, or an answer of its own.
 
-use super::headers;
-use super::matching::share;
-use super::retry::retry;
-use super::wire::Node;
+use crate::headers;
+use crate::matching::share;
+use crate::node::Node;
+use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
 };
@@ -97,13 +97,13 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     let policy = to.node("retry_policy").or(inherited.retry);
     route.retry = retry(policy, route.timeouts.request)?;
     if let Some(prefix) = to.text("prefix_rewrite").filter(|prefix| !prefix.is_empty()) {
-        route.rewrite = rewrite(prefix, matching)?;
+        route.filters.rewrite = rewrite(prefix, matching)?;
     }
     if let Some(host) = to.text("host_rewrite_literal").filter(|host| !host.is_empty()) {
-        route.send_host = SendHost::Fixed(host.into());
+        route.filters.send_host = SendHost::Fixed(host.into());
     }
     if to.wrapped("auto_host_rewrite") == Some(1) {
-        route.send_host = SendHost::Endpoint;
+        route.filters.send_host = SendHost::Endpoint;
     }
     for upgrade in to.nodes("upgrade_configs") {
         let kind = upgrade.text("upgrade_type").unwrap_or_default();
@@ -113,7 +113,7 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     }
     let own: Vec<_> = to.nodes("request_mirror_policies").collect();
     let (copies, mirrors) = mirrors(if own.is_empty() { &inherited.mirrors } else { &own })?;
-    route.mirrors = copies;
+    route.filters.mirrors = copies;
     let hash = to.nodes("hash_policy").map(hash_key).collect::<Result<_, _>>()?;
     Ok(Acting { to: destination, missing, mirrors, hash, route })
 }
@@ -162,7 +162,7 @@ fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String
 
 fn by_segment(matching: &mut Match) {
     if let PathPattern::StartsWith(text) = &matching.path {
-        let path = super::matching::braced(text.trim_end_matches('/')).into_owned();
+        let path = crate::matching::braced(text.trim_end_matches('/')).into_owned();
         matching.path = if path.is_empty() { PathPattern::Any } else { PathPattern::Prefix(path) };
     }
 }

@@ -1,7 +1,7 @@
 //! Changes of fields of requests and responses. See [`Changes`].
 
-use super::matching::braced;
-use super::wire::Node;
+use crate::matching::braced;
+use crate::node::Node;
 use evenkeel_config::plan::{RequestHeaders, ResponseHeaders, Template, Variable};
 use std::sync::Arc;
 

@@ -1,16 +1,14 @@
 //! Translation of a `Cluster` to a pool: endpoints or their source, algorithm, checks, limits, protocol and TLS.
 
-use super::checks::{health, outlier};
-use super::names;
-use super::spelling;
-use super::tls::with_endpoints;
-use super::wire::Node;
-use crate::xds::assignment::{Assigned, Hosts, list_of};
-use crate::xds::messages::ClusterLoadAssignment;
+use crate::assignment::{self, Assigned, Hosts};
+use crate::checks::{health, outlier};
+use crate::names;
+use crate::node::Node;
+use crate::spelling;
+use crate::tls::with_endpoints;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::slow_start;
 use evenkeel_config::plan::{Balance, Discover, EndpointProtocol, Pool, Source, Xds, XdsServer};
-use prost::Message;
 use std::time::Duration;
 
 /// Envoy's default of `connect_timeout`.
@@ -78,13 +76,13 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
         4 => return Err("type ORIGINAL_DST has no counterpart".to_owned()),
         other => return Err(format!("type {other} is not known")),
     };
-    let Some(bytes) = node.raw("load_assignment") else { return Ok(None) };
-    let assignment = ClusterLoadAssignment::decode(bytes).map_err(|error| format!("load_assignment: {error}"))?;
-    let Assigned { list, ignored } = list_of(&assignment, hosts).map_err(|why| format!("load_assignment: {why}"))?;
-    if let Some(lost) = list.skipped.first().or(ignored.first()) {
-        return Err(format!("load_assignment: {lost}"));
+    let Some(assignment) = node.node("load_assignment") else { return Ok(None) };
+    let place = |why: String| format!("load_assignment: {why}");
+    let Assigned { endpoints, skipped, ignored, .. } = assignment::endpoints(assignment, hosts).map_err(place)?;
+    if let Some(lost) = skipped.into_iter().chain(ignored).next() {
+        assignment.part(Err::<(), _>(lost)).map_err(place)?;
     }
-    pool.endpoints = list.endpoints;
+    pool.endpoints = endpoints;
     Ok(None)
 }
 
@@ -191,16 +189,16 @@ fn transport(socket: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::CLUSTER;
-    use super::super::testing::encoded;
     use super::*;
-    use crate::xds::messages::{Address, AddressUnion, Endpoint, LbEndpoint, LocalityLbEndpoints, Port, SocketAddress};
+    use crate::schema::CLUSTER;
+    use crate::testing::encoded;
+    use crate::wire::resource;
     use evenkeel_config::Plan;
     use serde_json::{Value, json};
 
     fn read(json: &Value) -> Result<Cluster, String> {
         let bytes = encoded(&CLUSTER, json);
-        let node = Node::of(&bytes, &CLUSTER).expect("a message");
+        let node = resource(&bytes, &CLUSTER).expect("a message");
         let read = Cluster::of(&node, &XdsServer::default())?;
         let mut unread = Vec::new();
         node.unread("", &mut unread);
@@ -220,15 +218,8 @@ mod tests {
     }
 
     fn assignment(hosts: &[&str]) -> Value {
-        let one = |host: &&str| {
-            let socket = SocketAddress { address: (*host).to_owned(), port: Some(Port::Value(80)) };
-            let address = Some(Address { union: Some(AddressUnion::Socket(socket)) });
-            LbEndpoint { endpoint: Some(Endpoint { address, ..Endpoint::default() }), ..LbEndpoint::default() }
-        };
-        let lb_endpoints = hosts.iter().map(one).collect();
-        let endpoints = vec![LocalityLbEndpoints { lb_endpoints, ..LocalityLbEndpoints::default() }];
-        let all = ClusterLoadAssignment { endpoints, ..ClusterLoadAssignment::default() };
-        json!([all.encode_to_vec()])
+        let one = |host: &&str| json!({ "endpoint": { "address": { "socket_address": { "address": host, "port_value": 80 } } } });
+        json!({ "endpoints": { "lb_endpoints": hosts.iter().map(one).collect::<Vec<_>>() } })
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Health checks and ejection of a cluster.
 
-use super::wire::Node;
+use crate::node::Node;
 use evenkeel_balance::outlier::{self, SuccessRate};
 use evenkeel_config::plan::{Check, HealthCheck};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! `match` of a route as a match of a plan, and how two of them stand to each other.
 
-use super::wire::Node;
+use crate::node::Node;
 use evenkeel_config::plan::{Criteria, Expected, HostPattern, Match, PathPattern, Scheme, compile_regex};
 use std::borrow::Cow;
 use std::sync::Arc;

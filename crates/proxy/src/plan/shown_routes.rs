@@ -1,6 +1,7 @@
 //! Routes as operators see them: match, action, filters, and traffic.
 
-use super::numbers::Numbers;
+use crate::filters::table;
+use crate::observe::numbers::Numbers;
 use evenkeel_config::plan::{self, Mode};
 use evenkeel_view::served::{Action, Matching, Passed, Redirect, Respond, Route};
 use evenkeel_view::timeline::Timeline;
@@ -18,9 +19,9 @@ impl Numbers {
                 pool: action.words(),
                 action,
                 matching: matching(route),
-                filters: route.filters().into_iter().map(str::to_owned).collect(),
+                filters: table::keys(&route.filters).into_iter().map(str::to_owned).collect(),
                 at: at.map(|listener| passed(timeline, listener, route)).collect(),
-                hit_ratio: route.cache.as_ref().and_then(|_| self.shown_cache_route(&route.name).hit_ratio),
+                hit_ratio: route.filters.cache.as_ref().and_then(|_| self.shown_cache_route(&route.name).hit_ratio),
             }
         };
         self.plan().routes.iter().map(one).collect()

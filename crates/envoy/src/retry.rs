@@ -1,6 +1,6 @@
 //! `retry_policy` of a route or a virtual host.
 
-use super::wire::Node;
+use crate::node::Node;
 use evenkeel_config::plan::{GrpcStatus, Retry};
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! Route configurations: virtual hosts and their routes, in the order of a plan. See [`RouteConfiguration`].
 
-use super::action::{Acting, Inherited, To, action, answering};
-use super::headers::Changes;
-use super::matching::{host, matching};
-use super::order::settle;
-use super::wire::Node;
+use crate::action::{Acting, Inherited, To, action, answering};
+use crate::headers::Changes;
+use crate::matching::{host, matching};
+use crate::node::Node;
+use crate::order::settle;
 use evenkeel_config::plan::{Action, HostPattern, Match, Redirect, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -184,21 +184,22 @@ fn one(
         true => whole.then(of_host)?.then(&own)?,
         false => own.then(of_host)?.then(whole)?,
     };
-    (acting.route.request_headers, acting.route.response_headers) = (changes.request, changes.response);
+    (acting.route.filters.request_headers, acting.route.filters.response_headers) = (changes.request, changes.response);
     Ok((found, acting))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::ROUTE_CONFIGURATION;
-    use super::super::testing::encoded;
     use super::*;
-    use evenkeel_config::plan::Route;
+    use crate::schema::ROUTE_CONFIGURATION;
+    use crate::testing::encoded;
+    use crate::wire::resource;
+    use evenkeel_config::plan::{Filters, Route};
     use serde_json::{Value, json};
 
     fn read(json: &Value) -> Result<RouteConfiguration, String> {
         let bytes = encoded(&ROUTE_CONFIGURATION, json);
-        let node = Node::of(&bytes, &ROUTE_CONFIGURATION).expect("a message");
+        let node = resource(&bytes, &ROUTE_CONFIGURATION).expect("a message");
         let read = RouteConfiguration::of(&node)?;
         let mut unread = Vec::new();
         node.unread("", &mut unread);
@@ -223,7 +224,7 @@ mod tests {
         json["internal_only_headers"] = json!(["x-internal", "X-Tenant"]);
         json["request_headers_to_remove"] = json!(["x-tenant"]);
         let removed: Vec<String> =
-            one(&json).acting.route.request_headers.remove.iter().map(ToString::to_string).collect();
+            one(&json).acting.route.filters.request_headers.remove.iter().map(ToString::to_string).collect();
         assert_eq!(removed, ["x-tenant", "x-internal"]);
         let headers = json!([{ "name": "X-Internal", "exact_match": "1" }]);
         json["virtual_hosts"][0]["routes"][0]["match"]["headers"] = headers;
@@ -297,8 +298,11 @@ mod tests {
         assert_eq!((set.timeouts.request, settings.attempts, &settings.on.statuses[..]), (None, 3, &[429][..]));
         assert!(settings.on.connect && !settings.on.reset && settings.on.grpc == 1 << 14);
         assert_eq!((settings.try_timeout_ns, settings.backoff_ns), (Some(2_000_000_000), 1_000_000_000));
-        assert_eq!(set.rewrite.and_then(|rewrite| rewrite.prefix).map(|prefix| prefix.to_string()), Some("/v2".into()));
-        assert_eq!((set.send_host.to_string(), set.mirrors[0].share), ("a.test".into(), 0.25));
+        assert_eq!(
+            set.filters.rewrite.and_then(|rewrite| rewrite.prefix).map(|prefix| prefix.to_string()),
+            Some("/v2".into())
+        );
+        assert_eq!((set.filters.send_host.to_string(), set.filters.mirrors[0].share), ("a.test".into(), 0.25));
         assert_eq!(format!("{:?}", one(&json).matching.path), "Prefix(\"/api\")", "prefixes are replaced by segment");
         assert_eq!(read(&json).expect("good").clusters().collect::<Vec<_>>(), ["web", "shadow"]);
     }
@@ -324,7 +328,7 @@ mod tests {
             add("x-pc", "5%% {a}", 0),
         ]);
         let shown = |json: &Value| {
-            let Route { request_headers: request, response_headers: response, .. } = planned(json);
+            let Filters { request_headers: request, response_headers: response, .. } = planned(json).filters;
             let all = request.set.iter().chain(&request.add).map(|(name, value)| format!("{name}: {value}"));
             (all.collect::<Vec<_>>().join("; "), response.remove)
         };

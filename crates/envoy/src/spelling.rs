@@ -1,7 +1,7 @@
 //! Settings about spellings of paths and of names of fields, which no listener of a plan has. A rejection is refused: its
 //! operator relies on it. The others are noted, see [`Node::note`].
 
-use super::wire::Node;
+use crate::node::Node;
 
 /// Reason for which a rejection is refused.
 const PASSES: &str = "REJECT_REQUEST has no counterpart, and such requests would pass";

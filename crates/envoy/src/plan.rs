@@ -1,12 +1,11 @@
 //! Listeners, route configurations and clusters that are in use, as a part of the plan. See [`part`].
 
-use super::action::{Acting, To};
-use super::cluster::Cluster;
-use super::listener::{ChainTo, Idle, ListenerResource};
-use super::names;
-use super::route::{PlannedRoute, RouteConfiguration, VirtualHost};
-use crate::providers::parts::{Part, Piece};
-use evenkeel_config::plan::{Action, HashKey, HostPattern, Match, Pool, Respond, Route, Split};
+use crate::action::{Acting, To};
+use crate::cluster::Cluster;
+use crate::listener::{ChainTo, Idle, ListenerResource};
+use crate::names;
+use crate::route::{PlannedRoute, RouteConfiguration, VirtualHost};
+use evenkeel_config::plan::{Action, HashKey, HostPattern, Listener, Match, Pool, Respond, Route, Split};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -16,6 +15,24 @@ pub struct InUse {
     pub listeners: BTreeMap<String, Arc<ListenerResource>>,
     pub routes: BTreeMap<String, Arc<RouteConfiguration>>,
     pub clusters: BTreeMap<String, Arc<Cluster>>,
+}
+
+/// Listeners, routes and pools.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    pub listeners: Vec<Piece<Arc<Listener>>>,
+    pub routes: Vec<Piece<Route>>,
+    pub pools: Vec<Piece<Arc<Pool>>>,
+    /// Parts that are kept differently, in words, each with the cluster that it concerns.
+    pub notes: Vec<(String, String)>,
+}
+
+/// A listener, route or pool.
+#[derive(Debug)]
+pub struct Piece<T> {
+    /// Kind and name of the resource that it was made from, such as `Listener main`.
+    pub of: Arc<str>,
+    pub value: T,
 }
 
 /// A route configuration at the filter chains that use it alike.
@@ -37,16 +54,14 @@ struct Making<'a> {
     names: HashSet<Arc<str>>,
     /// Key of the hash of each cluster, with the route that set it.
     keys: BTreeMap<&'a str, (&'a [HashKey], String)>,
-    notes: Vec<String>,
+    notes: Vec<(String, String)>,
 }
 
-/// Makes the part. Also returns what is kept differently, in words for the log.
-///
-/// A cluster that is not there is a pool without endpoints, which answers as Envoy does.
-pub fn part(in_use: &InUse) -> (Part, Vec<String>) {
+/// Makes the pieces. A cluster that is not there is a pool without endpoints, which answers as Envoy does.
+pub fn pieces(in_use: &InUse) -> Pieces {
     // Nothing leads to pools without a listener, and a plan has to know which of several gets all requests.
     if in_use.listeners.is_empty() {
-        return (Part::default(), Vec::new());
+        return Pieces::default();
     }
     let pools = in_use.clusters.iter().map(|(name, cluster)| (name.clone(), cluster.pool.clone())).collect();
     let (routes, names, keys, notes) = (Vec::new(), HashSet::new(), BTreeMap::new(), Vec::new());
@@ -107,7 +122,7 @@ impl<'a> Making<'a> {
                     let name = self.name(&format!("{}/{}/(none)", used.name, host.name));
                     let matching = Match { hosts, ..Match::all() };
                     let route = Route { name, listeners: used.listeners.clone(), matching, ..nothing() };
-                    self.routes.push(Piece::new(&format!("{}/{}", used.of, host.name).into(), route));
+                    self.routes.push(Piece { of: format!("{}/{}", used.of, host.name).into(), value: route });
                 }
             }
         }
@@ -127,7 +142,7 @@ impl<'a> Making<'a> {
             self.know(cluster, acting.missing, &of);
             self.hash(cluster, &acting.hash, &of);
         }
-        for (mirror, cluster) in route.mirrors.iter_mut().zip(&acting.mirrors) {
+        for (mirror, cluster) in route.filters.mirrors.iter_mut().zip(&acting.mirrors) {
             mirror.pool = names::of(cluster).into();
         }
         route.action = match &acting.to {
@@ -141,7 +156,7 @@ impl<'a> Making<'a> {
             }
             To::Clusters(all, by_hash) => split(all, acting.hash.first().filter(|_| *by_hash)),
         };
-        self.routes.push(Piece::new(&of, route));
+        self.routes.push(Piece { of, value: route });
     }
 
     /// Routes of the sessions of a listener.
@@ -162,7 +177,7 @@ impl<'a> Making<'a> {
             if let Some(idle) = idle {
                 route.timeouts.idle = *idle;
             }
-            self.routes.push(Piece::new(&of.into(), route));
+            self.routes.push(Piece { of: of.into(), value: route });
         }
     }
 
@@ -180,7 +195,8 @@ impl<'a> Making<'a> {
     /// Adds a pool without endpoints for a cluster that is not there.
     fn know(&mut self, cluster: &str, missing: u16, of: &str) {
         if !self.pools.contains_key(cluster) {
-            self.notes.push(format!("Cluster {cluster} does not exist, and {of} leads to it"));
+            let note = format!("Cluster {cluster} does not exist, and {of} leads to it");
+            self.notes.push((cluster.to_owned(), note));
             let pool = Pool { empty_status: Some(missing), ..Pool::new(&names::of(cluster)) };
             self.pools.insert(cluster.to_owned(), pool);
         }
@@ -194,14 +210,17 @@ impl<'a> Making<'a> {
         }
         match self.keys.get(cluster) {
             None => drop(self.keys.insert(cluster, (keys, of.to_owned()))),
-            Some((other, first)) if *other != keys => self.notes.push(format!(
-                "Cluster {cluster}: the hash_policy of {of} differs from that of {first}, which is used for both"
-            )),
+            Some((other, first)) if *other != keys => {
+                let note = format!(
+                    "Cluster {cluster}: the hash_policy of {of} differs from that of {first}, which is used for both"
+                );
+                self.notes.push((cluster.to_owned(), note));
+            }
             Some(_) => {}
         }
     }
 
-    fn finish(mut self) -> (Part, Vec<String>) {
+    fn finish(mut self) -> Pieces {
         for (cluster, (keys, _)) in &self.keys {
             let Some(pool) = self.pools.get_mut(*cluster) else { continue };
             for (name, key) in ["key", "fallback"].into_iter().zip(*keys) {
@@ -210,15 +229,17 @@ impl<'a> Making<'a> {
                 }
             }
         }
-        let listeners = self.in_use.listeners.iter();
-        let listeners =
-            listeners.map(|(name, one)| Piece::new(&format!("Listener {name}").into(), Arc::new(one.listener.clone())));
-        let pools =
-            self.pools.into_iter().map(|(name, pool)| Piece::new(&format!("Cluster {name}").into(), Arc::new(pool)));
-        let part = Part { listeners: listeners.collect(), routes: self.routes, pools: pools.collect() };
+        let listeners = self.in_use.listeners.iter().map(|(name, resource)| Piece {
+            of: format!("Listener {name}").into(),
+            value: Arc::new(resource.listener.clone()),
+        });
+        let pools = self
+            .pools
+            .into_iter()
+            .map(|(name, pool)| Piece { of: format!("Cluster {name}").into(), value: Arc::new(pool) });
         self.notes.sort();
         self.notes.dedup();
-        (part, self.notes)
+        Pieces { listeners: listeners.collect(), routes: self.routes, pools: pools.collect(), notes: self.notes }
     }
 }
 
@@ -269,7 +290,7 @@ fn within<'a>(one: &'a HostPattern, other: &'a HostPattern) -> Option<&'a HostPa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::providers::xds::action::answering;
+    use crate::action::answering;
     use evenkeel_config::Plan;
     use evenkeel_config::plan::{Balance, Listener};
 
@@ -288,8 +309,7 @@ mod tests {
         in_use.routes.insert("r".into(), Arc::new(RouteConfiguration { name: "r".into(), hosts }));
         for (n, name) in listeners.iter().enumerate() {
             let listener = Listener::new(&names::of(name), ([127, 0, 0, 1], 80 + n as u16).into());
-            let chains =
-                vec![super::super::listener::Chain { hosts: Vec::new(), to: ChainTo::NamedRoutes("r".into(), None) }];
+            let chains = vec![crate::listener::Chain { hosts: Vec::new(), to: ChainTo::NamedRoutes("r".into(), None) }];
             let resource = ListenerResource { name: (*name).into(), listener, chains };
             in_use.listeners.insert((*name).into(), Arc::new(resource));
         }
@@ -297,7 +317,7 @@ mod tests {
     }
 
     fn plan(in_use: &InUse) -> Plan {
-        let (part, _) = part(in_use);
+        let part = pieces(in_use);
         let mut builder = Plan::builder();
         for piece in part.listeners {
             builder = builder.listener(piece.value);
@@ -310,6 +330,10 @@ mod tests {
         }
         let outcome = builder.build("test");
         outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
+    }
+
+    fn notes(in_use: &InUse) -> Vec<String> {
+        pieces(in_use).notes.into_iter().map(|(_, note)| note).collect()
     }
 
     fn to(cluster: &str) -> Acting {
@@ -343,7 +367,7 @@ mod tests {
             "Cluster a does not exist, and RouteConfiguration r/a/0 leads to it",
             "Cluster b does not exist, and RouteConfiguration r/b/0 leads to it",
         ];
-        assert_eq!(part(&in_use).1, wanted);
+        assert_eq!(notes(&in_use), wanted);
     }
 
     #[test]
@@ -355,7 +379,7 @@ mod tests {
         let balance = Balance::of(evenkeel_balance::algorithms::find("maglev").expect("it is there"));
         let pool = Pool { balance, empty_status: Some(503), ..Pool::new("web") };
         in_use.clusters.insert("web".into(), Arc::new(Cluster { name: "web".into(), pool, assigned: None }));
-        let (_, notes) = part(&in_use);
+        let notes = notes(&in_use);
         assert!(
             notes.len() == 1 && notes[0].contains("r/b/0 differs from that of RouteConfiguration r/a/0"),
             "{notes:?}"

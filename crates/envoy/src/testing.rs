@@ -1,6 +1,6 @@
 //! Resources of tests, written as JSON with the names of their fields.
 
-use super::schema::{EXTENSIONS, Field, Kind, Message};
+use crate::schema::{EXTENSIONS, Field, Kind, Message};
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
@@ -26,7 +26,10 @@ fn put(field: &Field, value: &Value, out: &mut Vec<u8>) {
             return out.extend(value.as_f64().unwrap_or_default().to_le_bytes());
         }
         // Those that are not read may be anything.
-        (Kind::Number | Kind::Ignored | Kind::Noted | Kind::Refused, Value::Number(_) | Value::Bool(_)) => {
+        (
+            Kind::Number | Kind::Word(_) | Kind::Ignored | Kind::Noted | Kind::Refused,
+            Value::Number(_) | Value::Bool(_),
+        ) => {
             encode_key(field.tag, WireType::Varint, out);
             return encode_varint(value.as_u64().unwrap_or_else(|| u64::from(value == true)), out);
         }

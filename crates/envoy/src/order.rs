@@ -1,7 +1,7 @@
 //! Routes in the order of Envoy, where the first that matches wins, as routes of a plan, where the most specific wins. See
 //! [`settle`].
 
-use super::matching::{are_apart, both, covers, takes_all};
+use crate::matching::{are_apart, both, covers, takes_all};
 use evenkeel_config::plan::Match;
 use std::cmp::Ordering;
 
@@ -63,16 +63,16 @@ fn specificity(one: &Match, other: &Match) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matching::matching;
-    use super::super::schema::ROUTE_MATCH;
-    use super::super::testing::encoded;
-    use super::super::wire::Node;
     use super::*;
+    use crate::matching::matching;
+    use crate::schema::ROUTE_MATCH;
+    use crate::testing::encoded;
+    use crate::wire::resource;
     use serde_json::{Value, json};
 
     fn read(json: &Value) -> Match {
         let bytes = encoded(&ROUTE_MATCH, json);
-        matching(&Node::of(&bytes, &ROUTE_MATCH).expect("a message")).expect("a match")
+        matching(&resource(&bytes, &ROUTE_MATCH).expect("a message")).expect("a match")
     }
 
     fn settled(all: &[Value]) -> Vec<(String, usize)> {

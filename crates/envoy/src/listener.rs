@@ -1,14 +1,14 @@
 //! Listeners: addresses, filter chains, and what stands in their HTTP connection managers. See [`ListenerResource`].
 
-use super::action::FOREVER;
-use super::cluster::from_here;
-use super::matching::host;
-use super::names;
-use super::route::RouteConfiguration;
-use super::spelling;
-use super::tls::with_clients;
-use super::wire::Node;
-use crate::entries::address;
+use crate::action::FOREVER;
+use crate::cluster::from_here;
+use crate::matching::host;
+use crate::names;
+use crate::node::Node;
+use crate::route::RouteConfiguration;
+use crate::spelling;
+use crate::tls::with_clients;
+use evenkeel_config::entry::address;
 use evenkeel_config::plan::{Cidr, HostPattern, Listener, ListenerTls, Mode};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -274,16 +274,17 @@ fn proxy(node: &Node<'_>) -> Result<ChainTo, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{InUse, part};
-    use super::super::schema::LISTENER;
-    use super::super::testing::encoded;
     use super::*;
+    use crate::plan::{InUse, pieces};
+    use crate::schema::LISTENER;
+    use crate::testing::encoded;
+    use crate::wire::resource;
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
     fn read(json: &Value) -> Result<ListenerResource, String> {
         let bytes = encoded(&LISTENER, json);
-        let node = Node::of(&bytes, &LISTENER).expect("a message");
+        let node = resource(&bytes, &LISTENER).expect("a message");
         let read = ListenerResource::of(&node)?;
         let mut unread = Vec::new();
         node.unread("", &mut unread);
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!(tls.certificates.len(), 3);
         assert!(!listener.listener.h2c, "it is for listeners without TLS");
         let in_use = InUse { listeners: [("main".to_owned(), Arc::new(listener))].into(), ..InUse::default() };
-        let (part, _) = part(&in_use);
+        let part = pieces(&in_use);
         let shown = |hosts: &[HostPattern]| hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let routes: Vec<_> = part
             .routes
@@ -363,7 +364,7 @@ mod tests {
                 chain["filters"][0]["typed_config"][*key] = value.clone();
             }
             let bytes = encoded(&LISTENER, &listener(json!([chain])));
-            let node = Node::of(&bytes, &LISTENER).expect("a message");
+            let node = resource(&bytes, &LISTENER).expect("a message");
             ListenerResource::of(&node).expect("it can be kept");
             let (mut unread, mut all) = (Vec::new(), BTreeSet::new());
             node.unread("", &mut unread);

@@ -1,6 +1,6 @@
 //! TLS with clients and with endpoints.
 
-use super::wire::Node;
+use crate::node::Node;
 use evenkeel_config::plan::{
     Certificate, ClientAuth, ClientAuthMode, ListenerTls, Pem, PoolTls, TlsVersion, UnknownName,
 };
