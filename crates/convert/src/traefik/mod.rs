@@ -1,7 +1,8 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
-// Order: labels, rule, auth & middleware, nested & service, router
+// Order: middleware, auth, service, nested, effect, router, rule, labels
 mod auth;
+mod effect;
 mod labels;
 mod middleware;
 mod nested;
@@ -12,7 +13,7 @@ mod service;
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Target, Test, Value, name_of};
 use crate::tree::{self, Node};
-use middleware::Effect;
+use effect::Effect;
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -214,7 +215,7 @@ impl Router<'_> {
                 );
             }
         }
-        auth::settle(&mut effect);
+        effect::settle(&mut effect);
         effect
     }
 
