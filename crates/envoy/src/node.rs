@@ -180,7 +180,7 @@ impl<'a> Node<'a> {
         self.kept(None, read)
     }
 
-    /// As [`part`](Self::part), for the result of reading one field.
+    /// Variant of [`part`](Self::part) for the result of reading one field.
     ///
     /// # Errors
     /// The one of `read`, in a resource.

@@ -254,8 +254,11 @@ impl Serving {
                 }
                 *leave_at = Some(Instant::now() + delay);
                 self.shown.draining.store(true, Relaxed);
-                self.notify.stopping("not ready any more");
-                tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+                self.notify.stopping("no longer ready");
+                tracing::info!(
+                    ?delay,
+                    "no longer ready, serving until the delay is over; a second signal ends the process"
+                );
             }
         }
         ControlFlow::Continue(())
@@ -311,7 +314,7 @@ impl Serving {
             }
             Err(why) => {
                 self.giving = None;
-                tracing::error!(why, "the new process did not take over; this one continues");
+                tracing::error!(why, "the new process did not take over; this process continues");
                 let why = format!("the new process did not take over: {why}");
                 (ControlFlow::Continue(()), Err(Problem::refused(why)))
             }
@@ -381,7 +384,7 @@ impl Serving {
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
     fn upgrade(&mut self, by: &str) -> Result<(), String> {
-        tracing::info!("{by}: starting the process that takes over");
+        tracing::info!("{by}: starting the new process");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
@@ -404,7 +407,7 @@ impl Serving {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "{by}: cannot start it; this one continues");
+                tracing::error!(%error, "{by}: cannot start the new process; this process continues");
                 Err(format!("it cannot be started: {error}"))
             }
         }

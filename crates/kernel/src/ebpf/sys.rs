@@ -128,7 +128,7 @@ pub fn detach(link: impl AsFd) -> io::Result<()> {
     unsafe { bpf(LINK_DETACH, &mut link) }.map(drop)
 }
 
-/// Entries that one call of a batch asks for.
+/// Entries that a call of a batch asks for.
 const AT_ONCE: usize = 4096;
 
 /// Pinned hash that programs and this process share, with the batches that aya's lacks.
@@ -175,7 +175,7 @@ impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
         }
     }
 
-    /// Sets the values of many keys, in their order, until one is refused.
+    /// Sets the values of many keys, in their order, until a value is refused.
     ///
     /// # Errors
     /// The map is full, or the kernel refuses it; those before are set.

@@ -1,23 +1,8 @@
-//! Orders of crates whose files still move; those of all others are in their modules.
+//! Orders of the proxy, whose files still move; those of all other crates are in their modules.
 
 /// Rows by crate or folder, each from top to bottom.
 #[rustfmt::skip] // a row is an order
 pub const ORDERS: &[(&str, &[&str])] = &[
-    ("convert", &[
-        "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "compression", "protection", "model", "ledger", "report",
-    ]),
-    ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
-    ("discovery", &[
-        "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
-        "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
-    ]),
-    ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
-    ("discovery/etcd", &["members", "keys", "messages"]),
-    ("evenkeel", &[
-        "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
-    ]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer", "cache", "encoder_memory", "threads",

@@ -1,6 +1,8 @@
 //! Filters of routes: a file for each subject, and [`FILTER_KEYS`], the table of their keys. `[[route]]` has all of
 //! them, `[filters.NAME]` and `[defaults.route]` ([`sets`]) have those that routes share.
 
+// Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, jwt, limits, mirror,
+// rewrite, headers, sets
 mod access;
 mod bandwidth;
 mod basic_auth;
@@ -54,7 +56,7 @@ use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use std::sync::{Arc, LazyLock};
 
-/// A key of filters.
+/// Row of a key of [`Filters`].
 pub struct FilterKey {
     /// Row of the key in its tables.
     pub key: &'static Key,
@@ -77,7 +79,7 @@ macro_rules! filters {
         table! {
             static FILTERS = "filters of [[route]]", "Filters that requests and their responses pass.";
 
-            /// Filters of a route.
+            /// Filters of a route, in the order of passing.
             #[derive(Clone, Debug, PartialEq)]
             pub struct Filters {
                 $( $(#[$doc])* $field: $ty = $row; )*
