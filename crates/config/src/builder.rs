@@ -142,7 +142,7 @@ impl Builder {
         self.read(name, None)
     }
 
-    /// Checks the plan, and whether `machine` has what it names, as [`check`](crate::check) does for a file.
+    /// Checks the plan, and whether `machine` has everything that it names, as [`check`](crate::check) does for a file.
     pub fn check(self, name: &str, machine: &Machine) -> Outcome {
         self.read(name, Some(machine))
     }

@@ -17,7 +17,7 @@ const MAKE: &str = "create it; if systemd creates it (LogsDirectory=, RuntimeDir
 /// Smallest size of a key for sticky sessions, in bytes; the same as for a key in the file.
 const SECRET_MIN: usize = 16;
 
-/// Reports what the machine lacks, and what the user may not access.
+/// Reports missing parts of the machine, and files without access.
 pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) {
     let telemetry = root.section("telemetry");
     for name in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {

@@ -83,7 +83,7 @@ fn path(text: &str) -> Pem {
     Pem::File(text.into())
 }
 
-/// Reports the faults of what `key` names. `of` reads its value.
+/// Reports the faults of the file that `key` names. `of` reads its value.
 fn file(section: &Section, key: &str, kind: TlsFile, of: fn(&str) -> Pem, machine: &Machine, findings: &mut Findings) {
     if let Some(text) = section.text(key) {
         for fault in (machine.tls_file)(kind, &of(&text)) {

@@ -37,7 +37,7 @@ pub struct Exchange<'c> {
     pub(crate) timing: Cell<Timing>,
     /// Facts about the request and its response.
     pub(crate) facts: Facts<'c>,
-    /// States of the filters.
+    /// Made by the first filter that keeps something.
     pub(super) states: States,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<Arc<Bandwidth>>,
@@ -162,7 +162,7 @@ impl<'c> Exchange<'c> {
 mod tests {
     use super::*;
 
-    /// It is written and dropped for each request.
+    /// An exchange is written and dropped for each request.
     #[test]
     fn an_exchange_takes_few_cache_lines() {
         assert!(size_of::<Exchange<'_>>() <= 360, "{}", size_of::<Exchange<'_>>());

@@ -165,12 +165,12 @@ impl FilterKey {
     }
 }
 
-/// Reports what does not fit within the filters of a route, or beside its match.
+/// Reports contradictions within the filters of a route, and with its match.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     FILTER_KEYS.iter().flat_map(|row| row.checks).for_each(|check| check(route, findings));
 }
 
-/// Reports what does not fit within the filters that routes share.
+/// Reports contradictions within the filters that routes share.
 pub(crate) fn check_shared(route: &Section, findings: &mut Findings) {
     let shared = FILTER_KEYS.iter().filter(|row| row.is_shared);
     shared.flat_map(|row| row.checks).for_each(|check| check(route, findings));

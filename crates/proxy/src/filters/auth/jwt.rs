@@ -33,7 +33,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
 }
 
 impl Filter for Tokens {
-    /// Reason of a refusal.
+    /// Kept for the response, which names it in a challenge.
     type State = Refused;
 
     fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {

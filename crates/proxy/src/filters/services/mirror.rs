@@ -27,7 +27,7 @@ struct Mirrors(Box<[Mirroring]>);
 
 /// State of a request at the mirrors of its route.
 struct Copies {
-    /// Decision of each mirror.
+    /// Decisions, in the order of the mirrors.
     copied: [Copied; MIRRORS_MAX],
     /// Copies whose body is still to come.
     coming: Vec<Rc<Coming>>,
