@@ -120,7 +120,10 @@ pub fn free_ports() -> Result<[u16; 2]> {
 }
 
 /// Finds free ports. All are held until all are known, or they might be equal.
-fn held_ports<const N: usize>() -> Result<[u16; N]> {
+///
+/// # Errors
+/// If the system has too few.
+pub fn held_ports<const N: usize>() -> Result<[u16; N]> {
     let held: Vec<_> = (0..N).map(|_| listen_anywhere(Ipv4Addr::LOCALHOST)).collect::<Result<_>>()?;
     Ok(std::array::from_fn(|number| held[number].1.port()))
 }
