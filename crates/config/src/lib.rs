@@ -20,8 +20,8 @@
 //! 11. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
-//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints =
-//! ['127.0.0.1:8081']"; let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
+//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
+//! let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
 //! assert!(outcome.plan.is_none());
 //! let shown = evenkeel_config::render_text(&outcome.diagnostics, false);
 //! assert!(shown.starts_with("error[EK0102]: unknown algorithm \"rondom\"\n  --> evenkeel.toml:4:11\n"), "{shown}");
