@@ -13,7 +13,6 @@
 //! 9. [`observe`]: counters, metrics, the access log.
 //! 10. [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
 //! 11. [`threads`]: threads for work that would hold a worker for too long.
-#![expect(clippy::result_large_err, reason = "responses of the proxy itself are built rarely, and moved once")]
 
 mod body;
 mod cache;

@@ -18,8 +18,6 @@ pub struct Response {
     pub fields: Table,
     /// The body, or the reason from which it is made.
     pub content: Content,
-    /// Reason for the log why a page refuses the request.
-    pub(crate) reason: Option<String>,
     /// Stored response whose body this one has, for the filter that sends it in another coding.
     pub(crate) whole: Option<Box<Whole>>,
 }
@@ -43,7 +41,7 @@ pub enum Content {
 impl Response {
     /// Creates the response to a request that no endpoint answers.
     pub fn new(status: u16, why: impl Into<String>) -> Response {
-        Response { status, fields: Table::default(), content: Content::Reason(why.into()), reason: None, whole: None }
+        Response { status, fields: Table::default(), content: Content::Reason(why.into()), whole: None }
     }
 
     /// Creates the 200 response to a request that the proxy itself serves.
@@ -52,7 +50,6 @@ impl Response {
             status: 200,
             fields: Table::default(),
             content: Content::Page { media_type: media_type.into(), body: body.into() },
-            reason: None,
             whole: None,
         }
     }
@@ -91,12 +88,6 @@ impl Response {
 
 impl From<Reject> for Response {
     fn from(reject: Reject) -> Response {
-        Response {
-            status: reject.status(),
-            fields: Table::default(),
-            content: Content::Malformed(reject),
-            reason: None,
-            whole: None,
-        }
+        Response { status: reject.status(), fields: Table::default(), content: Content::Malformed(reject), whole: None }
     }
 }

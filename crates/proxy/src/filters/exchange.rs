@@ -80,6 +80,8 @@ pub(crate) struct Facts<'c> {
     pub token: Option<Checked>,
     /// Fields for the client of the service that `forward_auth` of the route asks.
     pub of_service: Option<Box<Table>>,
+    /// Reason for the log, if a page of a service refuses the request.
+    pub refusal: Option<Box<str>>,
     /// Prefixes of the request's path, if its route restores them.
     pub prefixes: Option<Box<Prefixes>>,
     /// Effect of the cache of the route, once the response has begun.
@@ -116,6 +118,7 @@ impl<'c> Exchange<'c> {
                 user: None,
                 token: None,
                 of_service: None,
+                refusal: None,
                 prefixes: None,
                 cached: Cell::new(None),
                 trace: None,

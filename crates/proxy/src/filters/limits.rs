@@ -54,18 +54,30 @@ pub fn of_route(from: &Build<'_>) -> Option<Step> {
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
 
-/// Limit that has refused a request, in words.
-type Refused = String;
+/// Limit that has refused a request, by its index among all of the route.
+struct Refused(usize);
+
+impl Refused {
+    fn text(&self, limits: &RouteLimits) -> Cow<'static, str> {
+        limits.all().get(self.0).map_or("".into(), |limit| format!("refused: {}", reason(limit)).into())
+    }
+}
 
 /// Notes the result of limits: the places of a request in flight, or the limit that refuses it.
-fn note(counted: Result<Option<Box<Held>>, Over<'_>>, own: &mut Own<Refused>, cx: &mut Exchange<'_>) -> Verdict {
+fn note(
+    limits: &RouteLimits,
+    counted: Result<Option<Box<Held>>, Over<'_>>,
+    own: &mut Own<Refused>,
+    cx: &mut Exchange<'_>,
+) -> Verdict {
     match counted {
         Ok(held) => {
             cx.facts.held = held;
             Verdict::Next
         }
         Err(over) => {
-            *own = Some(Box::new(reason(&over)));
+            let at = limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit));
+            *own = at.map(|at| Box::new(Refused(at)));
             Verdict::Answer(refusal(over))
         }
     }
@@ -75,12 +87,13 @@ impl Filter for Limits {
     type State = Refused;
 
     fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        note(self.0.admit(head.request, cx.client(), || cx.core.clock.now()), own, cx)
+        let counted = self.0.admit(head.request, cx.client(), || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
     }
 
     fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
         match (own, &cx.facts.held) {
-            (Some(over), _) => format!("refused: {over}").into(),
+            (Some(refused), _) => refused.text(&self.0),
             (None, Some(_)) => "counted as in flight".into(),
             (None, None) => "".into(),
         }
@@ -110,11 +123,12 @@ impl Filter for OfClaims {
 
     fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let Some(Checked { token, .. }) = &cx.facts.token else { return Verdict::Next };
-        note(self.0.admit_token(cx.facts.held.take(), token, || cx.core.clock.now()), own, cx)
+        let counted = self.0.admit_token(cx.facts.held.take(), token, || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
     }
 
     fn did(&self, own: Option<&Refused>, _: &Exchange<'_>) -> Cow<'static, str> {
-        own.map_or("".into(), |over| format!("refused: {over}").into())
+        own.map_or("".into(), |refused| refused.text(&self.0))
     }
 }
 
@@ -135,8 +149,8 @@ fn within<'l>(limits: impl Iterator<Item = &'l Limit>) -> DryRun {
 }
 
 /// Returns the reason for a refusal in words, for the client and the log.
-fn reason(over: &Over<'_>) -> String {
-    format!("more than {}", most(over.limit))
+fn reason(limit: &Limit) -> String {
+    format!("more than {}", most(limit))
 }
 
 fn most(limit: &Limit) -> String {
@@ -159,7 +173,7 @@ fn refusal(over: Over<'_>) -> Response {
         }
         Most::InFlight(max) => (format!("\"{key}\";q={max};qu=\"concurrent-requests\""), format!("\"{key}\";r=0")),
     };
-    Response::new(429, format!("too many requests: {}; try again later", reason(&over)))
+    Response::new(429, format!("too many requests: {}; try again later", reason(over.limit)))
         .with("Retry-After", &seconds.to_string())
         .with("RateLimit-Policy", &policy)
         .with("RateLimit", &left)

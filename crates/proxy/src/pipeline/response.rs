@@ -118,7 +118,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let Some(reason) = &response.reason {
+    if let Some(reason) = &record.facts.refusal {
         record.blame(Cause::Proxy);
         record.note_reason(reason);
     }
@@ -210,7 +210,7 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Page { .. } = response.content {
         // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
-        let reason = response.reason.take();
+        let reason = record.facts.refusal.as_deref().map(str::to_string);
         response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));
     }
     let fields = grpc::answer(status, &record.text_of(&response), &response);

@@ -229,7 +229,9 @@ impl Auth {
             }
             Ok(answer) => {
                 count(AuthEnd::Refused);
-                (Asked::Refused(answer.status), Verdict::Answer(self.passed_on(answer)))
+                let status = answer.status;
+                cx.facts.refusal = Some(format!("forward_auth: the service answered {status}").into());
+                (Asked::Refused(status), Verdict::Answer(self.passed_on(answer)))
             }
             Err(why) => {
                 count(AuthEnd::Unanswered);
@@ -266,7 +268,6 @@ impl Auth {
             OF_ANSWER.iter().any(|left| name.eq_ignore_ascii_case(left.as_bytes())) || (self.has_cors && is_cors())
         };
         let fields = fields.iter().filter(|(name, _)| !is_left_out(name)).collect();
-        let reason = Some(format!("forward_auth: the service answered {status}"));
-        Response { fields, reason, ..Response::page(media_type, body) }.status(status)
+        Response { fields, ..Response::page(media_type, body) }.status(status)
     }
 }
