@@ -25,7 +25,7 @@ pub struct Assigned {
     pub ignored: Vec<String>,
 }
 
-/// Endpoint of an assignment: what becomes of it.
+/// Result of reading an endpoint of an assignment.
 enum Read {
     Used(Box<Endpoint>, u64),
     /// An endpoint that its control plane has found unfit.

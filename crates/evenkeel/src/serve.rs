@@ -237,7 +237,7 @@ impl Serving {
         ended
     }
 
-    /// Does what a signal asks for. Breaks if the process is to accept no more now; `leave_at` is set if it is to do so later.
+    /// Carries out the order of a signal. Breaks if the process must accept no more now; sets `leave_at` if it must later.
     async fn told(&mut self, asked: Asked, leave_at: &mut Option<Instant>) -> ControlFlow<()> {
         match asked {
             Asked::Hangup if self.configured.providers.file().is_some() => {
@@ -264,7 +264,7 @@ impl Serving {
         ControlFlow::Continue(())
     }
 
-    /// Does what a client of the admin asks for.
+    /// Carries out an order of a client of the admin.
     async fn answer(&mut self, asked: Ask) {
         match asked {
             Ask::Configure { wish, unless, by, answer } => {

@@ -149,7 +149,7 @@ impl Verifier {
     }
 }
 
-/// User of a token, see [`Verified::user`]. A name that is no text, or an empty name, is none. `lines`: the parts that
+/// User of a token, see [`Verified::user`]. `None` unless `sub` is a text that is not empty. `lines`: the parts that
 /// the endpoint gets of the claims; all of them if it gets the token (`is_kept`).
 fn user(claims: &Claims, lines: &[u8], is_kept: bool) -> Option<Box<[u8]>> {
     let name = claims.text("sub").filter(|name| !name.is_empty())?;

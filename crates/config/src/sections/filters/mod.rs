@@ -69,7 +69,7 @@ pub struct FilterKey {
     is_shared: bool,
 }
 
-/// Declares [`Filters`] and [`FILTER_KEYS`]. Each field is that of a [`table!`], with `shared false` if its key belongs to
+/// Declares [`Filters`] and [`FILTER_KEYS`]. Fields are written as in a [`table!`], with `shared false` if its key belongs to
 /// routes alone, and with the function that checks it.
 macro_rules! filters {
     ($(
@@ -101,7 +101,7 @@ macro_rules! filters {
 filters! {
     /// Maintenance, during which requests get 503; `None` = off.
     maintenance: Option<Maintenance> = MAINTENANCE;
-    /// Pages for evenkeel's own answers, preferred to those of the listener.
+    /// Pages for evenkeel's own answers, preferred to the pages of the listener.
     error_pages: Vec<ErrorPage> = ERROR_PAGES, check error_pages::check;
     /// Changes to fields on their way to the endpoint.
     request_headers: RequestHeaders = REQUEST_HEADERS, check headers::check_request;
