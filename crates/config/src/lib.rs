@@ -9,7 +9,8 @@
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: the machinery behind those declarations. `form` and `quantity` parse strings.
 //! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first
-//!    steps, `machine` is consulted at its end. `builder`: the same for a plan made from values instead of a text.
+//!    steps, `machine` is consulted at its end. `builder`: the same for a plan made from values instead of a text. [`draft`]: a
+//!    file made from keys, for a person to complete.
 //! 5. `checks`: references and colliding routes, that is, checks over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
 //!    suggest the intended word.
@@ -29,7 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
+// Order: builder, draft, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
 // wildcard, entry
 mod builder;
@@ -37,6 +38,7 @@ mod changes;
 mod checks;
 mod code;
 mod diagnostic;
+pub mod draft;
 pub mod entry;
 mod foreign;
 mod form;

@@ -1,6 +1,7 @@
 //! `compress` of routes, from what other programs name.
 
-use crate::model::{Table, Value};
+use crate::model::{Draft, RouteKeys, Value};
+use evenkeel_config::plan::Compress;
 
 /// Codings of evenkeel among these names, in their order and each once.
 pub(crate) fn codings<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<&'static str> {
@@ -43,9 +44,9 @@ pub(crate) fn types<'t>(types: impl IntoIterator<Item = &'t str>) -> Vec<String>
 }
 
 /// Adds `compress` to a route; `true` if nothing is said about it.
-pub(crate) fn put(compress: Table, set: &mut Table) {
-    let value = if compress.is_empty() { Value::Bool(true) } else { Value::Table(compress) };
-    set.set("compress", value);
+pub(crate) fn put(compress: Draft<Compress>, set: &mut RouteKeys) {
+    let value = if compress.is_empty() { Value::Bool(true) } else { compress.into() };
+    set.put(key!("compress"), value);
 }
 
 #[cfg(test)]

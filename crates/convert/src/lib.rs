@@ -17,6 +17,14 @@
 
 // Order: nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
 // durations, compression, protection, model, ledger, report
+
+/// A key of a table of evenkeel's files; an unknown one does not compile.
+macro_rules! key {
+    ($path:literal) => {
+        const { evenkeel_config::draft::KeyOf::new($path) }
+    };
+}
+
 mod caddy;
 mod compression;
 mod durations;
@@ -76,7 +84,7 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
 
 /// Takes the names of listeners out of matches that name all that have routes: they say nothing there.
 fn leave_listeners_out(target: &mut Target) {
-    let serves = |listener: &&model::Listener| !listener.is_tcp && listener.set.get("redirect_https").is_none();
+    let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.set.has(key!("redirect_https"));
     let serving: Vec<String> = target.listeners.iter().filter(serves).map(|listener| listener.name.clone()).collect();
     for route in &mut target.routes {
         let names_all = match route.matching.find(&Key::Listener) {

@@ -2,36 +2,29 @@
 //! allowed, and weights keep their shares.
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{Endpoint, Value, duration};
-
-const HOUR: u64 = 3_600_000;
-
-/// Longest time of a key, in milliseconds, and whether it can be off.
-fn bounds(key: &str) -> (u64, u64, bool) {
-    match key {
-        "response" => (1, 24 * HOUR, true),
-        "request" => (1, 720 * HOUR, true),
-        "idle" | "half_closed" => (10, 720 * HOUR, false),
-        "connect" => (1, 24 * HOUR, false),
-        "upstream_idle" => (0, 24 * HOUR, false),
-        "queue" => (1, HOUR, false),
-        "interval" => (10, 24 * HOUR, false),
-        "timeout" => (1, HOUR, false),
-        _ => (10, 24 * HOUR, false),
-    }
-}
+use crate::model::{Draft, Endpoint, Value, duration};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::tables::Kind;
 
 /// Value of a time for a key, where 0 means that there is no limit, and a note if it is not that time exactly.
-pub(crate) fn timeout(key: &str, ms: u64) -> (Value, Option<String>) {
-    let (least, most, can_be_off) = bounds(key);
+pub(crate) fn timeout<T>(key: KeyOf<T>, ms: u64) -> (Value, Option<String>) {
+    let Kind::Duration { min, max, off } = key.kind() else { return (duration(ms).into(), None) };
+    let (least, most) = (min / 1_000_000, max / 1_000_000);
     match ms {
-        0 if can_be_off => ("off".into(), None),
+        0 if off => ("off".into(), None),
         0 => (duration(most).into(), Some(format!("0 means no limit; the longest here is {}", duration(most)))),
-        ms if ms > most && can_be_off => ("off".into(), None),
+        ms if ms > most && off => ("off".into(), None),
         ms if ms > most => (duration(most).into(), Some(format!("the longest here is {}", duration(most)))),
         ms if ms < least => (duration(least).into(), Some(format!("the shortest here is {}", duration(least)))),
         ms => (duration(ms).into(), None),
     }
+}
+
+/// Sets a time, and returns the note of [`timeout`].
+pub(crate) fn put_time<T>(set: &mut Draft<T>, key: KeyOf<T>, ms: u64) -> Option<String> {
+    let (value, note) = timeout(key, ms);
+    set.put(key, value);
+    note
 }
 
 /// Largest weight of a pool in a split, and of an endpoint.
@@ -54,7 +47,7 @@ pub(crate) fn fit_weights(weights: &mut [u64], most: u64, line: Line, ledger: &m
 
 /// [`fit_weights`] for the endpoints of a pool.
 pub(crate) fn fit_endpoints(endpoints: &mut [Endpoint], line: Line, ledger: &mut Ledger) {
-    let weight = |endpoint: &Endpoint| match endpoint.set.get("weight") {
+    let weight = |endpoint: &Endpoint| match endpoint.set.get(key!("weight")) {
         Some(Value::Int(weight)) => *weight,
         _ => 1,
     };
@@ -62,17 +55,19 @@ pub(crate) fn fit_endpoints(endpoints: &mut [Endpoint], line: Line, ledger: &mut
     let before = weights.clone();
     fit_weights(&mut weights, ENDPOINT_MAX, line, ledger);
     let changed = endpoints.iter_mut().zip(before.iter().zip(weights)).filter(|(_, (before, now))| *before != now);
-    changed.for_each(|(endpoint, (_, now))| drop(endpoint.set.put("weight", now)));
+    changed.for_each(|(endpoint, (_, now))| drop(endpoint.set.put(key!("weight"), now)));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evenkeel_config::plan::Pool;
 
     #[test]
     fn no_limit_is_off_or_the_longest_time() {
-        assert_eq!(timeout("response", 0), ("off".into(), None));
-        assert!(timeout("idle", 0).1.is_some());
-        assert_eq!(timeout("connect", 5000), ("5s".into(), None));
+        let (response, idle) = (key!("timeouts.response"), key!("timeouts.idle"));
+        assert_eq!(timeout::<Pool>(response, 0), ("off".into(), None));
+        assert!(timeout::<Pool>(idle, 0).1.is_some_and(|note| note.ends_with("the longest here is 30d")));
+        assert_eq!(timeout::<Pool>(response, 5000), ("5s".into(), None));
     }
 }

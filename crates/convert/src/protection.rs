@@ -2,19 +2,20 @@
 //! client must not set, and users of passwords, whose lines are for a file.
 
 use crate::ledger::{Ledger, Line};
-use crate::model::{Table, Value};
+use crate::model::{Draft, RouteKeys};
 use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
+use evenkeel_config::plan::Access;
 
 /// Beginnings of hashes that `basic_auth` reads.
 const READ: [&str; 6] = ["$2y$", "$2b$", "$2a$", "$argon2id$", "$5$", "$6$"];
 
 /// Lets only clients on this machine use a route, whatever its address list was.
-pub(crate) fn close(set: &mut Table) {
-    set.put("access", Table::one("allow", THIS_MACHINE.to_vec()));
+pub(crate) fn close(set: &mut RouteKeys) {
+    set.put(key!("access"), Draft::<Access>::one(key!("allow"), THIS_MACHINE.to_vec()));
 }
 
 /// Closes a route, and notes why at the directive that protected it.
-pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut Ledger) {
+pub(crate) fn closed_by(line: Line, reason: &str, set: &mut RouteKeys, ledger: &mut Ledger) {
     close(set);
     ledger.changes(line, format!("{reason}; {PROTECTED}"), OPEN);
 }
@@ -23,17 +24,14 @@ pub(crate) fn closed_by(line: Line, reason: &str, set: &mut Table, ledger: &mut 
 const ALL: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Lets no client use a route: which of them may is not known, not even for those on this machine.
-pub(crate) fn shut(set: &mut Table) {
-    set.put("access", Table::one("deny", ALL.to_vec()));
+pub(crate) fn shut(set: &mut RouteKeys) {
+    set.put(key!("access"), Draft::<Access>::one(key!("deny"), ALL.to_vec()));
 }
 
 /// True if no client may use a route.
-pub(crate) fn is_shut(set: &Table) -> bool {
-    let denied = match set.get("access") {
-        Some(Value::Table(access)) if access.get("allow").or(access.get("allow_files")).is_none() => access.get("deny"),
-        _ => None,
-    };
-    denied == Some(&Value::from(ALL.to_vec()))
+pub(crate) fn is_shut(set: &RouteKeys) -> bool {
+    let allows = set.has(key!("access.allow")) || set.has(key!("access.allow_files"));
+    !allows && set.get(key!("access.deny")) == Some(&ALL.to_vec().into())
 }
 
 /// Fields of requests that evenkeel always sets itself.
@@ -41,12 +39,12 @@ const OWN: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwa
 
 /// Notes a field of requests that cannot be set, and removes it: the original replaces that of the client, which must
 /// not pass for it.
-pub(crate) fn withhold(name: &str, line: Line, reason: &str, set: &mut Table, ledger: &mut Ledger) {
+pub(crate) fn withhold(name: &str, line: Line, reason: &str, set: &mut RouteKeys, ledger: &mut Ledger) {
     let todo = format!("set {name} by hand, or in the application");
     if !can_be_withheld(name) {
         return ledger.changes(line, reason, todo);
     }
-    set.push("request_headers.remove", name);
+    set.push(key!("request_headers.remove"), name);
     ledger.changes(line, format!("{reason}: the field is removed"), todo);
 }
 
@@ -56,18 +54,15 @@ pub(crate) fn can_be_withheld(name: &str) -> bool {
 }
 
 /// True if a route asks for something that another protection would replace.
-pub(crate) fn would_replace(set: &Table, more: &Table) -> bool {
-    let replaces = |key: &str| more.get(key).is_some() && set.get(key).is_some_and(|own| more.get(key) != Some(own));
-    ["basic_auth", "forward_auth", "jwt"].into_iter().any(replaces)
+pub(crate) fn would_replace(set: &RouteKeys, more: &RouteKeys) -> bool {
+    [key!("basic_auth"), key!("forward_auth"), key!("jwt")]
+        .into_iter()
+        .any(|key| more.has(key) && set.has(key) && more.get(key) != set.get(key))
 }
 
 /// True if a route is closed.
-pub(crate) fn is_closed(set: &Table) -> bool {
-    let allowed = match set.get("access") {
-        Some(Value::Table(access)) => access.get("allow"),
-        _ => None,
-    };
-    allowed == Some(&Value::from(THIS_MACHINE.to_vec()))
+pub(crate) fn is_closed(set: &RouteKeys) -> bool {
+    set.get(key!("access.allow")) == Some(&THIS_MACHINE.to_vec().into())
 }
 
 /// Notes a user of a list that was part of the configuration: the line for the file, if its hash is one that is read.
@@ -85,14 +80,16 @@ mod tests {
 
     #[test]
     fn a_second_protection_of_the_same_kind_is_seen() {
-        let one = |file: &str| Table::one("basic_auth", Table::one("file", file));
+        let one = |file: &str| Draft::one(key!("basic_auth.file"), file);
         assert!(would_replace(&one("a"), &one("b")));
-        assert!(!would_replace(&one("a"), &one("a")) && !would_replace(&Table::one("jwt", true), &one("a")));
+        assert!(
+            !would_replace(&one("a"), &one("a")) && !would_replace(&Draft::one(key!("body_max"), "1MiB"), &one("a"))
+        );
     }
 
     #[test]
     fn closing_replaces_an_address_list() {
-        let mut set = Table::one("access", Table::one("allow", vec!["0.0.0.0/0"]));
+        let mut set = Draft::one(key!("access.allow"), vec!["0.0.0.0/0"]);
         assert!(!is_closed(&set));
         close(&mut set);
         assert!(is_closed(&set) && !is_shut(&set));

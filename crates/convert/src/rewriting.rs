@@ -1,21 +1,22 @@
 //! Targets of redirects and replacements of paths, which both programs write with expressions.
 
-use crate::model::Table;
+use crate::model::Draft;
+use evenkeel_config::plan::Redirect;
 
 /// Puts the parts of a URL, or of a path, into the table of a redirect.
-pub(crate) fn put_url(table: &mut Table, url: &str) -> Result<(), String> {
+pub(crate) fn put_url(table: &mut Draft<Redirect>, url: &str) -> Result<(), String> {
     let rest = match url.split_once("://") {
         Some((scheme, rest)) => {
             // The client's own scheme is kept without a word.
             if scheme != "{scheme}" {
-                table.put("scheme", scheme);
+                table.put(key!("scheme"), scheme);
             }
             rest
         }
         None if url.starts_with("//") => return Err("a target without a scheme is not sent".to_string()),
         None if url.starts_with(['/', '{']) || url.is_empty() => {
             if !url.is_empty() {
-                table.put("path", url);
+                table.put(key!("path"), url);
             }
             return Ok(());
         }
@@ -28,13 +29,13 @@ pub(crate) fn put_url(table: &mut Table, url: &str) -> Result<(), String> {
         None => (authority, None),
     };
     if !host.is_empty() && host != "{host}" {
-        table.put("host", host);
+        table.put(key!("host"), host);
     }
     if let Some(port) = port {
-        table.put("port", port);
+        table.put(key!("port"), port);
     }
     if !path.is_empty() && path != "{path}" {
-        table.put("path", path);
+        table.put(key!("path"), path);
     }
     Ok(())
 }

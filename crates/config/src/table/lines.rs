@@ -62,7 +62,7 @@ impl Lines {
 }
 
 /// A user-defined key as TOML: in quotes unless it may stand bare.
-pub(super) fn key_text(key: &str) -> Cow<'_, str> {
+pub(crate) fn key_text(key: &str) -> Cow<'_, str> {
     let is_bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     if is_bare { Cow::Borrowed(key) } else { Cow::Owned(quote(key)) }
 }

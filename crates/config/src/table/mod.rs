@@ -29,7 +29,7 @@ pub(crate) use algorithm::kind_of;
 pub(crate) use declare::{Declared, count, joined, table};
 pub(crate) use field::{Field, Payload};
 pub(crate) use hiding::hide_secrets;
-pub(crate) use lines::{Lines, list};
+pub(crate) use lines::{Lines, key_text, list};
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
 pub(crate) use secrets::{is_secret, vocabulary};

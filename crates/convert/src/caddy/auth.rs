@@ -4,37 +4,34 @@
 use super::lexer::Directive;
 use super::{proxy, value};
 use crate::ledger::Ledger;
-use crate::model::{Table, Target, Value};
+use crate::model::{Draft, RouteKeys, Target};
 use crate::protection::{close, closed_by, user};
 use crate::report::{OPEN, PROTECTED};
+use evenkeel_config::plan::ForwardAuth;
 
 /// Filters for `basic_auth [ALGORITHM [REALM]]`, whose users are lines of a file of this name.
-pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> Table {
+pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> RouteKeys {
     ledger.carried(directive.line);
     for row in &directive.block {
         user(row.line, row.name(), row.word(1), file, ledger);
     }
     // Caddy forwards the credentials too.
-    let mut auth = Table::one("file", file).with("keep", true);
+    let mut set = Draft::one(key!("basic_auth.file"), file).with(key!("basic_auth.keep"), true);
     match words.get(1) {
-        Some(realm) if realm.is_ascii() && !realm.is_empty() => drop(auth.put("realm", realm.as_str())),
+        Some(realm) if realm.is_ascii() && !realm.is_empty() => drop(set.put(key!("basic_auth.realm"), realm.as_str())),
         _ => {}
     }
-    Table::one("basic_auth", auth)
+    set
 }
 
 /// File of the users of a route.
-pub(super) fn file(set: &Table) -> Option<&String> {
-    let Some(Value::Table(auth)) = set.get("basic_auth") else { return None };
-    match auth.get("file") {
-        Some(Value::Text(file)) => Some(file),
-        _ => None,
-    }
+pub(super) fn file(set: &RouteKeys) -> Option<&str> {
+    set.text(key!("basic_auth.file"))
 }
 
 /// Filters for `forward_auth UPSTREAM { uri, copy_headers }`.
-pub(super) fn service(directive: &Directive, words: &[String], target: &mut Target, ledger: &mut Ledger) -> Table {
-    let mut set = Table::default();
+pub(super) fn service(directive: &Directive, words: &[String], target: &mut Target, ledger: &mut Ledger) -> RouteKeys {
+    let mut set = Draft::default();
     let own = |row: &&Directive| matches!(row.name(), "uri" | "copy_headers");
     let mut path = None;
     let mut copied = Vec::new();
@@ -75,17 +72,17 @@ pub(super) fn service(directive: &Directive, words: &[String], target: &mut Targ
         closed_by(directive.line, "it names no path of the service", &mut set, ledger);
         return set;
     };
-    let mut auth = Table::one("pool", pool).with("path", path);
+    let mut auth: Draft<ForwardAuth> = Draft::one(key!("pool"), pool).with(key!("path"), path);
     let (cookies, copied): (Vec<String>, Vec<String>) =
         copied.into_iter().partition(|name| name.eq_ignore_ascii_case("set-cookie"));
     if !copied.is_empty() {
-        auth.put("copy_headers", copied);
+        auth.put(key!("copy_headers"), copied);
     }
     if !cookies.is_empty() {
-        auth.put("client_headers", cookies);
+        auth.put(key!("client_headers"), cookies);
     }
     if !crate::protection::is_closed(&set) {
-        set.put("forward_auth", auth);
+        set.put(key!("forward_auth"), auth);
         ledger.changes(
             directive.line,
             "Caddy sends every field to the service; here it gets Cookie, Authorization and X-Forwarded-*",

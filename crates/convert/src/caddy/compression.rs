@@ -3,16 +3,16 @@
 use super::lexer::Directive;
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
-use crate::model::{Table, size};
+use crate::model::{Draft, RouteKeys, size};
 
 /// Length from which Caddy compresses if none is stated.
 const MIN_LENGTH: u64 = 512;
 
 /// Filters for `encode [FORMAT...] { gzip LEVEL, zstd, minimum_length N, match { ... } }`.
-pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger) -> Table {
+pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger) -> RouteKeys {
     ledger.carried(directive.line);
     let mut names: Vec<&str> = words.iter().map(String::as_str).collect();
-    let (mut least, mut of_types, mut level) = (MIN_LENGTH, Vec::new(), Table::default());
+    let (mut least, mut of_types, mut level) = (MIN_LENGTH, Vec::new(), None);
     for row in &directive.block {
         let number = || row.word(1).parse::<u64>().ok();
         match row.name() {
@@ -20,7 +20,7 @@ pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger)
                 names.push(name);
                 ledger.carried(row.line);
                 match number() {
-                    Some(number) if name == "gzip" => drop(level.put("gzip", number.clamp(2, 9))),
+                    Some(number) if name == "gzip" => level = Some(number.clamp(2, 9)),
                     _ if row.word(1).is_empty() => {}
                     _ => ledger.changes(row.line, "its level has a name of Caddy", "level of compress"),
                 }
@@ -54,17 +54,17 @@ pub(super) fn read(directive: &Directive, words: &[String], ledger: &mut Ledger)
             _ => row.lost("compress has no such setting", "compress of the [[route]]", ledger),
         }
     }
-    let mut compress = Table::default();
+    let mut compress = Draft::default();
     let named = codings(names);
-    compress.put("algorithms", if named.is_empty() { vec!["zstd", "gzip"] } else { named });
+    compress.put(key!("algorithms"), if named.is_empty() { vec!["zstd", "gzip"] } else { named });
     if !of_types.is_empty() {
-        compress.put("types", of_types);
+        compress.put(key!("types"), of_types);
     }
-    compress.put("min_length", size(least));
-    if !level.is_empty() {
-        compress.put("level", level);
+    compress.put(key!("min_length"), size(least));
+    if let Some(level) = level {
+        compress.put(key!("level.gzip"), level);
     }
-    let mut set = Table::default();
+    let mut set = Draft::default();
     put(compress, &mut set);
     set
 }

@@ -10,8 +10,9 @@ mod site;
 mod value;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Key, Listener, Match, Table, Target, Value};
+use crate::model::{Cond, Draft, Key, Listener, Match, Target, Value};
 use evenkeel_config::Files;
+use evenkeel_config::plan::Certificate;
 use lexer::Directive;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,8 +91,8 @@ fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> b
         ledger.carried(option.line);
         match option.name() {
             "auto_https" => is_automatic = option.word(1) != "off",
-            "email" => drop(target.root.put("acme.email", environment(option.word(1)))),
-            "acme_ca" => drop(target.root.put("acme.directory", environment(option.word(1)))),
+            "email" => drop(target.root.put(key!("acme.email"), environment(option.word(1)))),
+            "acme_ca" => drop(target.root.put(key!("acme.directory"), environment(option.word(1)))),
             "admin" | "debug" | "log" | "storage" | "persist_config" | "grace_period" | "shutdown_delay" | "order" => {
                 option.dropped("it is about Caddy's own process", ledger);
                 ledger.dropped(option.line, "it is about Caddy's own process");
@@ -230,7 +231,8 @@ impl Ports {
             && !address.host.contains('*');
         match tls {
             Tls::Files(cert, key) => {
-                let file: Value = Table::one("cert", cert.as_str()).with("key", key.as_str()).into();
+                let file: Value =
+                    Draft::<Certificate>::one(key!("cert"), cert.as_str()).with(key!("key"), key.as_str()).into();
                 if !entry.files.contains(&file) {
                     entry.files.push(file);
                 }
@@ -250,7 +252,7 @@ impl Ports {
             let mut listener =
                 Listener { name: "http".to_string(), bind: vec!["[::]:80".to_string()], ..Listener::default() };
             listener.comments.push("Caddy redirects to HTTPS by itself.".to_string());
-            listener.set.put("redirect_https", true);
+            listener.set.put(key!("redirect_https"), true);
             target.listeners.push(listener);
         }
         for (port, mut entry) in self.listeners {
@@ -261,11 +263,11 @@ impl Ports {
                 entry.acme.sort();
                 entry.acme.dedup();
                 if !entry.acme.is_empty() {
-                    certificates.push(Table::one("acme", entry.acme).into());
+                    certificates.push(Draft::<Certificate>::one(key!("acme"), entry.acme).into());
                 }
                 match certificates.is_empty() {
-                    true => drop(listener.set.put("tls.self_signed", true)),
-                    false => drop(listener.set.put("tls.certificates", Value::List(certificates))),
+                    true => drop(listener.set.put(key!("tls.self_signed"), true)),
+                    false => drop(listener.set.put(key!("tls.certificates"), Value::List(certificates))),
                 }
                 if entry.is_internal {
                     listener

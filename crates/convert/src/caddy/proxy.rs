@@ -4,9 +4,11 @@ use super::lexer::Directive;
 use super::value;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
-use crate::limits::{fit_endpoints, timeout};
-use crate::model::{Endpoint, Pool, Table, Target, Value, name_of};
+use crate::limits::{fit_endpoints, put_time};
+use crate::model::{Draft, Endpoint, FieldKeys, Pool, RouteKeys, Target, Value, hashed, name_of};
 use crate::protection;
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{self, HealthCheck};
 
 /// Reads a `reverse_proxy` behind its matcher. Returns the name of its pool and its filters; `None` without an upstream.
 pub(super) fn read(
@@ -14,31 +16,31 @@ pub(super) fn read(
     words: &[String],
     target: &mut Target,
     ledger: &mut Ledger,
-) -> Option<(String, Table)> {
+) -> Option<(String, RouteKeys)> {
     let mut pool = Pool::default();
-    let mut set = Table::default();
+    let mut set = Draft::default();
     ledger.carried(directive.line);
     words.iter().for_each(|word| upstream(word, directive, &mut pool, ledger));
-    let mut check = Table::default();
+    let mut check: Draft<HealthCheck> = Draft::default();
     for row in &directive.block {
         ledger.carried(row.line);
         match row.name() {
             "to" => row.from(1).iter().for_each(|word| upstream(word, row, &mut pool, ledger)),
             name if name.starts_with("health_") => health(row, &mut check, ledger),
-            "header_up" => field(row, "request_headers", &mut set, ledger),
-            "header_down" => field(row, "response_headers", &mut set, ledger),
+            "header_up" => field(row, FieldKeys::REQUEST, &mut set, ledger),
+            "header_down" => field(row, FieldKeys::RESPONSE, &mut set, ledger),
             "lb_policy" => policy(row, &mut pool, ledger),
             "lb_retries" => match row.word(1).parse::<u64>() {
-                Ok(retries) => drop(pool.set.put("retry.attempts", retries.min(10))),
+                Ok(retries) => drop(pool.set.put(key!("retry.attempts"), retries.min(10))),
                 Err(_) => ledger.changes(row.line, "its value was not understood", "set retry.attempts of the pool"),
             },
-            "fail_duration" => time(row, "outlier.eject", 86_400_000, &mut pool, ledger),
+            "fail_duration" => time(row, key!("outlier.eject"), 86_400_000, &mut pool, ledger),
             "max_fails" => match row.word(1).parse::<u64>() {
-                Ok(fails) => drop(pool.set.put("outlier.consecutive_gateway", fails.min(1_000_000))),
+                Ok(fails) => drop(pool.set.put(key!("outlier.consecutive_gateway"), fails.min(1_000_000))),
                 Err(_) => ledger.changes(row.line, "its value was not understood", "set outlier of the pool"),
             },
             "unhealthy_request_count" => match row.word(1).parse::<u64>() {
-                Ok(most) => drop(pool.set.put("limits.requests_per_endpoint", most.min(1_000_000))),
+                Ok(most) => drop(pool.set.put(key!("limits.requests_per_endpoint"), most.min(1_000_000))),
                 Err(_) => ledger.changes(row.line, "its value was not understood", "set limits.requests_per_endpoint"),
             },
             "transport" => transport(row, &mut pool, ledger),
@@ -70,16 +72,16 @@ pub(super) fn read(
         }
     }
     if !check.is_empty() {
-        if check.get("http").is_none() {
-            check.put("http.path", "/");
+        if !check.has(key!("http")) {
+            check.put(key!("http.path"), "/");
         }
         // In Caddy one check decides, unless the file says otherwise.
-        for key in ["fall", "rise"] {
-            if check.get(key).is_none() {
+        for key in [key!("fall"), key!("rise")] {
+            if !check.has(key) {
                 check.put(key, 1);
             }
         }
-        pool.set.put("health", check);
+        pool.set.put(key!("health"), check);
     }
     if pool.endpoints.is_empty() {
         ledger.changes(directive.line, "none of its upstreams was carried over", "add a pool with its endpoints");
@@ -112,13 +114,13 @@ fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     let word = value::environment(word);
     let (scheme, address) = word.split_once("://").unwrap_or(("", &word));
     match scheme {
-        "https" => drop(pool.set.put("tls", true)),
-        "h2c" => drop(pool.set.put("protocol", "h2")),
+        "https" => drop(pool.set.put(key!("tls"), true)),
+        "h2c" => drop(pool.set.put(key!("protocol"), "h2")),
         _ => {}
     }
     if let Some(path) = address.strip_prefix("unix/") {
         let addr = format!("unix:{path}");
-        return pool.endpoints.push(Endpoint { addr, set: Table::default() });
+        return pool.endpoints.push(Endpoint { addr, set: Draft::default() });
     }
     let without_variables = address.replace("${", "");
     if without_variables.contains('{') || address.contains(['*', ' ']) || address.is_empty() {
@@ -143,29 +145,28 @@ fn upstream(word: &str, row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
         let ports = from..=to.min(from.saturating_add(99));
         return pool
             .endpoints
-            .extend(ports.map(|port| Endpoint { addr: format!("{host}:{port}"), set: Table::default() }));
+            .extend(ports.map(|port| Endpoint { addr: format!("{host}:{port}"), set: Draft::default() }));
     }
     if !pool.endpoints.iter().any(|endpoint| endpoint.addr == addr) {
-        pool.endpoints.push(Endpoint { addr, set: Table::default() });
+        pool.endpoints.push(Endpoint { addr, set: Draft::default() });
     }
 }
 
 fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
-    let hashed = |key: String| Value::from(Table::one("maglev", Table::one("key", key)));
     let balance = match (row.word(1), row.word(2)) {
         ("random" | "random_choose", _) => "random".into(),
         ("round_robin" | "weighted_round_robin", _) => "round_robin".into(),
         ("least_conn", _) => "leastconn".into(),
         ("first", _) => "first".into(),
-        ("ip_hash" | "client_ip_hash", _) => hashed("client-ip".into()),
-        ("uri_hash", _) => hashed("path".into()),
+        ("ip_hash" | "client_ip_hash", _) => hashed("client-ip"),
+        ("uri_hash", _) => hashed("path"),
         ("header", name) if !name.is_empty() => hashed(format!("header:{name}")),
         ("query", name) if !name.is_empty() => hashed(format!("query:{name}")),
         ("cookie", name) => {
             pool.comments
                 .push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
-            pool.set.put("sticky.cookie", if name.is_empty() { "lb" } else { name });
-            pool.set.put("sticky.secret_file", "/etc/evenkeel/sticky.key");
+            pool.set.put(key!("sticky.cookie"), if name.is_empty() { "lb" } else { name });
+            pool.set.put(key!("sticky.secret_file"), "/etc/evenkeel/sticky.key");
             return;
         }
         _ => return ledger.changes(row.line, "the policy has no counterpart", "set balance of the pool"),
@@ -173,7 +174,7 @@ fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     if row.word(1) == "weighted_round_robin" {
         for (endpoint, weight) in pool.endpoints.iter_mut().zip(row.from(2)) {
             if let Ok(weight) = weight.parse::<u64>() {
-                endpoint.set.put("weight", weight);
+                endpoint.set.put(key!("weight"), weight);
             }
         }
         fit_endpoints(&mut pool.endpoints, row.line, ledger);
@@ -181,41 +182,43 @@ fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     if row.word(1) == "random" {
         ledger.dropped(row.line, "of two random endpoints the better one is taken");
     }
-    pool.set.put("balance", balance);
+    pool.set.put(key!("balance"), balance);
 }
 
-fn time(row: &Directive, key: &str, most: u64, pool: &mut Pool, ledger: &mut Ledger) {
+fn time(row: &Directive, key: KeyOf<plan::Pool>, most: u64, pool: &mut Pool, ledger: &mut Ledger) {
     match milliseconds(row.word(1)) {
         Some(ms) if ms > 0 => drop(pool.set.put(key, crate::model::duration(ms.clamp(100, most)))),
         _ => ledger.changes(row.line, "its value was not understood", format!("set {key} of the pool")),
     }
 }
 
-fn health(row: &Directive, check: &mut Table, ledger: &mut Ledger) {
+fn health(row: &Directive, check: &mut Draft<HealthCheck>, ledger: &mut Ledger) {
     let word = row.word(1);
     let number = || word.parse::<u64>().ok();
     let done = match row.name() {
-        "health_uri" | "health_path" => word.starts_with('/').then(|| drop(check.put("http.path", word))),
-        "health_port" => number().filter(|port| (1..65_536).contains(port)).map(|port| drop(check.put("port", port))),
+        "health_uri" | "health_path" => word.starts_with('/').then(|| drop(check.put(key!("http.path"), word))),
+        "health_port" => {
+            number().filter(|port| (1..65_536).contains(port)).map(|port| drop(check.put(key!("port"), port)))
+        }
         "health_interval" => {
-            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(check.put("interval", timeout("interval", ms).0)))
+            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(put_time(check, key!("interval"), ms)))
         }
         "health_timeout" => {
-            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(check.put("timeout", timeout("timeout", ms).0)))
+            milliseconds(word).filter(|ms| *ms > 0).map(|ms| drop(put_time(check, key!("timeout"), ms)))
         }
         "health_status" => {
             let status: Option<Value> = match word.strip_suffix("xx") {
                 Some("2" | "3" | "4" | "5") => Some(word.into()),
                 _ => number().filter(|status| (200..600).contains(status)).map(Value::Int),
             };
-            status.map(|status| drop(check.put("http.expect", Value::List(vec![status]))))
+            status.map(|status| drop(check.put(key!("http.expect"), Value::List(vec![status]))))
         }
         "health_method" if matches!(word, "GET" | "HEAD" | "OPTIONS") => {
-            check.put("http.method", word);
+            check.put(key!("http.method"), word);
             Some(())
         }
-        "health_fails" => number().map(|fails| drop(check.put("fall", fails.clamp(1, 1000)))),
-        "health_passes" => number().map(|passes| drop(check.put("rise", passes.clamp(1, 1000)))),
+        "health_fails" => number().map(|fails| drop(check.put(key!("fall"), fails.clamp(1, 1000)))),
+        "health_passes" => number().map(|passes| drop(check.put(key!("rise"), passes.clamp(1, 1000)))),
         _ => None,
     };
     if done.is_none() {
@@ -233,31 +236,30 @@ fn transport(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     }
     for inner in &row.block {
         ledger.carried(inner.line);
-        let time = |key: &str, ms: Option<u64>| ms.map(|ms| timeout(key, ms).0);
         match inner.name() {
             "tls" => {
-                if pool.set.get("tls").is_none() {
-                    pool.set.put("tls", true);
+                if !pool.set.has(key!("tls")) {
+                    pool.set.put(key!("tls"), true);
                 }
             }
-            "tls_insecure_skip_verify" => drop(pool.set.put("tls.verify", false)),
-            "tls_server_name" => drop(pool.set.put("tls.server_name", inner.word(1))),
-            "tls_trusted_ca_certs" => drop(pool.set.put("tls.ca", inner.word(1))),
-            "dial_timeout" => match time("connect", milliseconds(inner.word(1))) {
-                Some(value) => drop(pool.set.put("timeouts.connect", value)),
+            "tls_insecure_skip_verify" => drop(pool.set.put(key!("tls.verify"), false)),
+            "tls_server_name" => drop(pool.set.put(key!("tls.server_name"), inner.word(1))),
+            "tls_trusted_ca_certs" => drop(pool.set.put(key!("tls.ca"), inner.word(1))),
+            "dial_timeout" => match milliseconds(inner.word(1)) {
+                Some(ms) => drop(put_time(&mut pool.set, key!("timeouts.connect"), ms)),
                 None => ledger.changes(inner.line, "its value was not understood", "set timeouts.connect"),
             },
-            "response_header_timeout" => match time("response", milliseconds(inner.word(1))) {
-                Some(value) => drop(pool.set.put("timeouts.response", value)),
+            "response_header_timeout" => match milliseconds(inner.word(1)) {
+                Some(ms) => drop(put_time(&mut pool.set, key!("timeouts.response"), ms)),
                 None => ledger.changes(inner.line, "its value was not understood", "set timeouts.response"),
             },
-            "read_timeout" => match time("idle", milliseconds(inner.word(1))) {
-                Some(value) => drop(pool.set.put("timeouts.idle", value)),
+            "read_timeout" => match milliseconds(inner.word(1)) {
+                Some(ms) => drop(put_time(&mut pool.set, key!("timeouts.idle"), ms)),
                 None => ledger.changes(inner.line, "its value was not understood", "set timeouts.idle"),
             },
-            "versions" if inner.words.iter().any(|word| word == "h2c") => drop(pool.set.put("protocol", "h2")),
-            "versions" if inner.words.iter().any(|word| word == "2") => drop(pool.set.put("protocol", "auto")),
-            "proxy_protocol" => drop(pool.set.put("proxy_protocol", inner.word(1))),
+            "versions" if inner.words.iter().any(|word| word == "h2c") => drop(pool.set.put(key!("protocol"), "h2")),
+            "versions" if inner.words.iter().any(|word| word == "2") => drop(pool.set.put(key!("protocol"), "auto")),
+            "proxy_protocol" => drop(pool.set.put(key!("proxy_protocol"), inner.word(1))),
             "compression"
             | "keepalive"
             | "keepalive_idle_conns"
@@ -275,35 +277,45 @@ fn transport(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
 }
 
 /// `header_up NAME VALUE`, `+NAME`, `-NAME`, and the lines of `header` and `request_header`.
-pub(super) fn field(row: &Directive, table: &str, set: &mut Table, ledger: &mut Ledger) {
-    words_of_field(row, row.from(1), table, set, ledger);
+pub(super) fn field(row: &Directive, fields: FieldKeys, set: &mut RouteKeys, ledger: &mut Ledger) {
+    words_of_field(row, row.from(1), fields, set, ledger);
 }
 
 /// Reads a change of a field from words.
-pub(super) fn words_of_field(row: &Directive, words: &[String], table: &str, set: &mut Table, ledger: &mut Ledger) {
+pub(super) fn words_of_field(
+    row: &Directive,
+    words: &[String],
+    fields: FieldKeys,
+    set: &mut RouteKeys,
+    ledger: &mut Ledger,
+) {
     let (Some(name), given) = (words.first(), words.get(1)) else { return };
     if words.len() > 2 {
-        return ledger.changes(row.line, "fields are not replaced by expressions", format!("set the field in {table}"));
+        return ledger.changes(
+            row.line,
+            "fields are not replaced by expressions",
+            format!("set the field in {}", fields.table),
+        );
     }
     if let Some(name) = name.strip_prefix('-') {
-        return set.table(table).push("remove", name);
+        return set.push(fields.remove, name);
     }
-    let (verb, name) = match name.strip_prefix('+') {
-        Some(name) => ("add", name),
-        None => ("set", name.trim_start_matches(['?', '>'])),
+    let (key, name) = match name.strip_prefix('+') {
+        Some(name) => (fields.add, name),
+        None => (fields.set, name.trim_start_matches(['?', '>'])),
     };
     let lower = name.to_ascii_lowercase();
-    let is_replaced = table == "request_headers" && verb == "set" && !words[0].starts_with('?');
+    let is_replaced = fields.table == "request_headers" && !words[0].starts_with(['+', '?']);
     let text = match value::read(given.map_or("", String::as_str)) {
         Ok(text) => text,
         Err(reason) if is_replaced => return protection::withhold(name, row.line, &reason, set, ledger),
         Err(reason) => return ledger.changes(row.line, reason, format!("set {name} by hand, or in the application")),
     };
-    match (table, lower.as_str()) {
+    match (fields.table, lower.as_str()) {
         ("request_headers", "host") => match text.as_str() {
             "{host}" => ledger.dropped(row.line, "Host passes as it came"),
-            "{upstream_hostport}" => drop(set.put("send_host", "endpoint")),
-            text => drop(set.put("send_host", text)),
+            "{upstream_hostport}" => drop(set.put(key!("send_host"), "endpoint")),
+            text => drop(set.put(key!("send_host"), text)),
         },
         ("request_headers", "x-forwarded-for" | "x-forwarded-proto" | "x-forwarded-host")
             if matches!(text.as_str(), "{client.ip}" | "{scheme}" | "{host}") =>
@@ -319,6 +331,6 @@ pub(super) fn words_of_field(row: &Directive, words: &[String], table: &str, set
         _ if text.contains("{upstream_hostport}") => {
             ledger.changes(row.line, "the endpoint is not known when fields are set", "leave it out")
         }
-        _ => drop(set.table(table).table(verb).set(name, text.into())),
+        _ => drop(set.insert(key, name, text)),
     }
 }

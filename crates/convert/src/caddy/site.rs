@@ -4,9 +4,10 @@ use super::lexer::Directive;
 use super::matcher::{self, Named};
 use super::{auth, compression, proxy, value};
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, parse_size, size};
+use crate::model::{Action, Cond, Draft, FieldKeys, Key, Match, Route, RouteKeys, Target, Test, parse_size, size};
 use crate::protection;
 use crate::rewriting::put_url;
+use evenkeel_config::plan::Redirect;
 
 /// Most routes of a site; a site that needs more is reported.
 const ROUTES: usize = 300;
@@ -14,7 +15,7 @@ const ROUTES: usize = 300;
 /// A change of requests or responses under a condition.
 struct Filter {
     matches: Vec<Match>,
-    set: Table,
+    set: RouteKeys,
     line: Line,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn routes(
 impl Filter {
     /// True if it keeps clients out.
     fn protects(&self) -> bool {
-        ["access", "basic_auth", "forward_auth"].into_iter().any(|key| self.set.get(key).is_some())
+        [key!("access"), key!("basic_auth"), key!("forward_auth")].into_iter().any(|key| self.set.has(key))
     }
 }
 
@@ -87,7 +88,7 @@ impl Site<'_> {
         routes
     }
 
-    fn push(&mut self, routes: &mut Vec<Route>, matches: &[Match], action: &Action, set: &Table, line: Line) {
+    fn push(&mut self, routes: &mut Vec<Route>, matches: &[Match], action: &Action, set: &RouteKeys, line: Line) {
         for matching in matches {
             if routes.len() >= ROUTES {
                 return self.ledger.changes(line, "the site has too many rules", "convert its parts one by one");
@@ -114,7 +115,7 @@ impl Site<'_> {
             "redir" => match redirect(words) {
                 Ok(to) => {
                     self.ledger.carried(own);
-                    self.push(routes, &matches, &Action::Redirect(to.into()), &Table::default(), own);
+                    self.push(routes, &matches, &Action::Redirect(to), &Draft::default(), own);
                 }
                 Err(reason) => self.ledger.changes(own, reason, "write the redirect of a [[route]] by hand"),
             },
@@ -122,7 +123,7 @@ impl Site<'_> {
                 Ok(action) => {
                     directive.block.iter().for_each(|inner| self.ledger.carried(inner.line));
                     self.ledger.carried(own);
-                    self.push(routes, &matches, &action, &Table::default(), own);
+                    self.push(routes, &matches, &action, &Draft::default(), own);
                 }
                 Err(reason) => directive.lost(&reason, "write respond of a [[route]] by hand", self.ledger),
             },
@@ -132,7 +133,7 @@ impl Site<'_> {
                     "requests are answered by 403, and connections are not dropped",
                     "nothing, or a firewall",
                 );
-                self.push(routes, &matches, &Action::Respond(403.into()), &Table::default(), own);
+                self.push(routes, &matches, &Action::respond(403), &Draft::default(), own);
             }
             "reverse_proxy" => {
                 if let Some((pool, set)) = proxy::read(directive, words, self.target, self.ledger) {
@@ -143,7 +144,7 @@ impl Site<'_> {
             _ => {
                 let todo = "keep a web server for the files, as a pool of its own";
                 directive.lost("files and PHP are not served", todo, self.ledger);
-                self.push(routes, &matches, &Action::Respond(404.into()), &Table::default(), own);
+                self.push(routes, &matches, &Action::respond(404), &Draft::default(), own);
             }
         }
     }
@@ -169,7 +170,7 @@ impl Site<'_> {
         let mut inner = self.block(&directive.block, named, line, depth + 1);
         if !inner.iter().any(|route| route.matching.conds.is_empty()) {
             // What nothing within it answers gets an empty response there.
-            self.push(&mut inner, &[Match::default()], &Action::Respond(200.into()), &Table::default(), directive.line);
+            self.push(&mut inner, &[Match::default()], &Action::respond(200), &Draft::default(), directive.line);
         }
         for route in inner {
             let own = if strip.is_some() { below(&route.matching, directive.word(1)) } else { route.matching.clone() };
@@ -177,7 +178,7 @@ impl Site<'_> {
                 Ok(all) => {
                     let mut set = route.set.clone();
                     if strip.is_some() && matches!(route.action, Action::Pool(_)) {
-                        set.put("strip_prefix", true);
+                        set.put(key!("strip_prefix"), true);
                     }
                     self.push(routes, &all, &route.action, &set, route.line);
                 }
@@ -188,7 +189,7 @@ impl Site<'_> {
 
     /// A name for a file of passwords that no other list of users has.
     fn file_of_users(&mut self) -> String {
-        let used = |file: &String| self.target.routes.iter().any(|route| auth::file(&route.set) == Some(file));
+        let used = |file: &String| self.target.routes.iter().any(|route| auth::file(&route.set) == Some(file.as_str()));
         let numbered = (2..).map(|number| format!("{}-{number}.htpasswd", self.name));
         let mut names = [format!("{}.htpasswd", self.name)].into_iter().chain(numbered);
         let file = names.find(|file| !self.files.contains(file) && !used(file)).unwrap_or_default();
@@ -200,7 +201,7 @@ impl Site<'_> {
     fn filter(&mut self, directive: &Directive, named: &Named, filters: &mut Vec<Filter>) {
         let (matches, words) = matcher::of(directive.from(1), named);
         let line = directive.line;
-        let mut set = Table::default();
+        let mut set = Draft::default();
         let Some(matches) = matches else {
             let reason = "its matcher is not there, or was not carried over";
             if matches!(directive.name(), "basic_auth" | "basicauth" | "forward_auth") {
@@ -211,15 +212,15 @@ impl Site<'_> {
         };
         match directive.name() {
             "header" | "request_header" => {
-                let table = if directive.name() == "header" { "response_headers" } else { "request_headers" };
+                let fields = if directive.name() == "header" { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
                 self.ledger.carried(line);
                 if !words.is_empty() {
-                    proxy::words_of_field(directive, words, table, &mut set, self.ledger);
+                    proxy::words_of_field(directive, words, fields, &mut set, self.ledger);
                 }
                 for row in &directive.block {
                     self.ledger.carried(row.line);
                     if row.name() != "defer" {
-                        proxy::words_of_field(row, &row.words, table, &mut set, self.ledger);
+                        proxy::words_of_field(row, &row.words, fields, &mut set, self.ledger);
                     }
                 }
             }
@@ -231,7 +232,7 @@ impl Site<'_> {
                         .filter(|_| row.name() == "max_size")
                     {
                         Some(bytes) => {
-                            set.put("body_max", size(bytes));
+                            set.put(key!("body_max"), size(bytes));
                             self.ledger.carried(row.line);
                         }
                         None => row.lost("its value was not understood", "body_max of the [[route]]", self.ledger),
@@ -245,7 +246,7 @@ impl Site<'_> {
                 let reason = "a prefix that is taken away is one by segment: /x takes no /xy";
                 self.ledger.changes(line, reason, "nothing, unless clients ask for such paths");
                 match matcher::and(&matches.iter().map(|m| without_prefix(m, prefix)).collect::<Vec<_>>(), &below) {
-                    Ok(matches) => filters.push(Filter { matches, set: Table::one("strip_prefix", true), line }),
+                    Ok(matches) => filters.push(Filter { matches, set: Draft::one(key!("strip_prefix"), true), line }),
                     Err(reason) => self.ledger.changes(line, reason, "strip_prefix of the [[route]]"),
                 }
                 return;
@@ -253,7 +254,7 @@ impl Site<'_> {
             "rewrite" => match words.first().map(|to| value::read(to)) {
                 Some(Ok(to)) if to.starts_with('/') && !to.contains(['?', '*']) => {
                     self.ledger.carried(line);
-                    set.put("rewrite.path", to.replace("{uri}", "{path}"));
+                    set.put(key!("rewrite.path"), to.replace("{uri}", "{path}"));
                 }
                 _ => return directive.lost("the path cannot be made of this", "rewrite of the [[route]]", self.ledger),
             },
@@ -308,7 +309,7 @@ impl Site<'_> {
     fn apply(&mut self, filter: &Filter, routes: &mut Vec<Route>) {
         let mut out: Vec<Route> = Vec::new();
         for mut route in routes.drain(..) {
-            let is_own = filter.set.get("strip_prefix").is_none() && filter.set.get("rewrite").is_none()
+            let is_own = !filter.set.has(key!("strip_prefix")) && !filter.set.has(key!("rewrite"))
                 || matches!(route.action, Action::Pool(_));
             let mut is_whole = false;
             for matching in filter.matches.iter().filter(|_| is_own) {
@@ -327,7 +328,7 @@ impl Site<'_> {
                     protection::closed_by(filter.line, reason, &mut changed.set, self.ledger);
                 }
                 // A prefix that is taken away is one by segment, also where the route has it as text.
-                if filter.set.get("strip_prefix").is_some()
+                if filter.set.has(key!("strip_prefix"))
                     && let Some(Test::Below(prefix)) = matching.find(&Key::Path)
                 {
                     changed.matching = without_prefix(&changed.matching, prefix);
@@ -386,7 +387,7 @@ fn below(matching: &Match, prefix: &str) -> Match {
 }
 
 /// `redir TO [CODE]`.
-fn redirect(words: &[String]) -> Result<Table, String> {
+fn redirect(words: &[String]) -> Result<Draft<Redirect>, String> {
     let to = words.first().ok_or("it has no target")?;
     let status = match words.get(1).map_or("302", String::as_str) {
         "permanent" => 301,
@@ -399,13 +400,13 @@ fn redirect(words: &[String]) -> Result<Table, String> {
             .ok_or("its status is not one of a redirect")?,
     };
     let text = value::read(to)?;
-    let mut table = Table::one("status", status);
+    let mut table = Draft::one(key!("status"), status);
     match text.strip_suffix("{uri}") {
         Some(start) => put_url(&mut table, &format!("{start}{{path}}"))?,
         None if text.contains("{uri}") => return Err("the target of the request stands within it".to_string()),
         None => {
             put_url(&mut table, &text)?;
-            table.put("keep_query", false);
+            table.put(key!("keep_query"), false);
         }
     }
     Ok(table)
@@ -427,7 +428,7 @@ fn respond(words: &[String], block: &[Directive], is_error: bool) -> Result<Acti
     let status = status.unwrap_or(if is_error { 500 } else { 200 });
     // The text of an error is not sent.
     if body.is_empty() || is_error {
-        return Ok(Action::Respond(status.into()));
+        return Ok(Action::respond(status));
     }
     if body.contains('{')
         && !body.starts_with('{')
@@ -438,5 +439,5 @@ fn respond(words: &[String], block: &[Directive], is_error: bool) -> Result<Acti
     if body.len() > 1024 {
         return Err("its text is longer than 1 KiB: write it into a file, and name it by `file`".to_string());
     }
-    Ok(Action::Respond(Table::one("status", status).with("body", value::environment(&body)).into()))
+    Ok(Action::Respond(Draft::one(key!("status"), status).with(key!("body"), value::environment(&body))))
 }

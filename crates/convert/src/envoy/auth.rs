@@ -3,10 +3,11 @@
 
 use super::route::conditions;
 use crate::ledger::Ledger;
-use crate::model::{Apart, Match, Route, Table, Value};
+use crate::model::{Apart, Draft, Match, Route};
 use crate::protection::{close, user};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::{Kind, Node};
+use evenkeel_config::plan::Jwt;
 
 /// Words in the names or types of filters that may refuse requests.
 const PROTECT: [&str; 13] = [
@@ -88,9 +89,9 @@ fn passwords(config: &Node, listener: &str, routes: &mut [Route], ledger: &mut L
         }
     }
     // Envoy forwards the credentials too.
-    let mut set = Table::one("basic_auth", Table::one("file", file).with("keep", true));
+    let mut set = Draft::one(key!("basic_auth.file"), file).with(key!("basic_auth.keep"), true);
     if let Some(field) = config.take("forward_username_header", ledger) {
-        set.table("request_headers").table("set").set(field, "{user}".into());
+        set.insert(key!("request_headers.set"), field, "{user}");
     }
     routes.iter_mut().for_each(|route| route.set.merge(&set));
 }
@@ -124,7 +125,7 @@ fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<()
     }
     for (route, jwt) in routes.iter_mut().zip(found) {
         if let Some(jwt) = jwt {
-            route.set.put("jwt", jwt);
+            route.set.put(key!("jwt"), jwt);
         }
     }
     let reason =
@@ -134,7 +135,7 @@ fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<()
 }
 
 /// Requirement of the first rule for the requests of a match.
-fn first(matching: &Match, rules: &[(Match, Option<Table>)]) -> Result<Option<Table>, String> {
+fn first(matching: &Match, rules: &[(Match, Option<Draft<Jwt>>)]) -> Result<Option<Draft<Jwt>>, String> {
     for (rule, jwt) in rules {
         if matching.implies(rule) {
             return Ok(jwt.clone());
@@ -146,7 +147,7 @@ fn first(matching: &Match, rules: &[(Match, Option<Table>)]) -> Result<Option<Ta
     Ok(None)
 }
 
-fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
+fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Draft<Jwt>, String> {
     for key in ["forward_payload_header", "subjects", "max_lifetime", "from_params"] {
         if provider.get(key).is_some() {
             return Err(format!("`{key}` has no counterpart"));
@@ -165,22 +166,22 @@ fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
     if keys.starts_with("http://") && !is_near {
         return Err("keys are not fetched in clear text".to_string());
     }
-    let mut jwt = Table::one("keys", keys);
+    let mut jwt = Draft::one(key!("keys"), keys);
     if let Some(issuer) = provider.take("issuer", ledger) {
-        jwt.put("issuer", issuer);
+        jwt.put(key!("issuer"), issuer);
     }
     let audiences = provider.texts("audiences", ledger);
-    jwt.put("audience", if audiences.is_empty() { vec!["*".to_string()] } else { audiences });
+    jwt.put(key!("audience"), if audiences.is_empty() { vec!["*".to_string()] } else { audiences });
     let headers = provider.get("from_headers").map_or(&[][..], Node::list);
     let cookies = provider.texts("from_cookies", ledger);
     match (headers, cookies.as_slice()) {
         ([], []) => {}
-        ([], [cookie]) => drop(jwt.put("from", format!("cookie:{cookie}"))),
+        ([], [cookie]) => drop(jwt.put(key!("from"), format!("cookie:{cookie}"))),
         ([header], []) => {
             let name = header.take("name", ledger).unwrap_or_default().to_string();
             match header.take("value_prefix", ledger).unwrap_or_default() {
                 "Bearer " if name.eq_ignore_ascii_case("authorization") => {}
-                "" if !name.is_empty() => drop(jwt.put("from", format!("header:{name}"))),
+                "" if !name.is_empty() => drop(jwt.put(key!("from"), format!("header:{name}"))),
                 _ => return Err("tokens behind another prefix than `Bearer ` are not read".to_string()),
             }
         }
@@ -190,16 +191,16 @@ fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
         let (field, name) = (claim.take("header_name", ledger), claim.take("claim_name", ledger));
         let (Some(field), Some(name)) = (field, name) else { continue };
         let name = if name.contains('.') { format!("/{}", name.replace('.', "/")) } else { name.to_string() };
-        jwt.table("claims_to").set(field, Value::Text(name));
+        jwt.insert(key!("claims_to"), field, name);
     }
     if provider.take("forward", ledger) != Some("true") {
-        jwt.put("keep", false);
+        jwt.put(key!("keep"), false);
     }
     if provider.take("require_expiration", ledger) != Some("true") {
-        jwt.put("require_exp", false);
+        jwt.put(key!("require_exp"), false);
     }
     if let Some(seconds) = provider.take("clock_skew_seconds", ledger).and_then(|seconds| seconds.parse::<u64>().ok()) {
-        jwt.put("leeway", format!("{}s", seconds.min(600)));
+        jwt.put(key!("leeway"), format!("{}s", seconds.min(600)));
     }
     Ok(jwt)
 }

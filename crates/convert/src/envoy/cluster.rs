@@ -3,9 +3,10 @@
 use super::address::socket;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
-use crate::limits::timeout;
-use crate::model::{Endpoint, Pool, Table, Value, duration, name_of};
+use crate::limits::put_time;
+use crate::model::{Draft, Endpoint, Entries, Pool, Value, duration, hashed, name_of};
 use crate::tree::Node;
+use evenkeel_config::plan::HealthCheck;
 
 /// The pool of a cluster; `None` without endpoints, which is reported.
 pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
@@ -16,27 +17,27 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
         let zone = group.take("locality.zone", ledger).map(str::to_string);
         for entry in group.get("lb_endpoints").map_or(&[][..], Node::list) {
             let Some(addr) = entry.at("endpoint.address").and_then(|address| socket(address, ledger)) else { continue };
-            let mut set = Table::default();
+            let mut set = Draft::default();
             let is_name = addr
                 .rsplit_once(':')
                 .is_some_and(|(host, _)| host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_err());
             if is_names && is_name && !addr.starts_with("unix:") {
-                set.put("resolve", "all");
+                set.put(key!("resolve"), "all");
             }
             if let Some(host) = entry.take("endpoint.hostname", ledger) {
-                set.put("host", host);
+                set.put(key!("host"), host);
             }
             if let Some(weight) = number(entry, "load_balancing_weight", ledger).filter(|n| *n != 1) {
-                set.put("weight", weight.min(65_535));
+                set.put(key!("weight"), weight.min(65_535));
             }
             if let Some(priority) = priority {
-                set.put("priority", priority.min(15));
+                set.put(key!("priority"), priority.min(15));
             }
             if let Some(zone) = &zone {
-                set.put("zone", zone.as_str());
+                set.put(key!("zone"), zone.as_str());
             }
             if entry.take("health_status", ledger) == Some("DRAINING") {
-                set.put("drain", true);
+                set.put(key!("drain"), true);
             }
             if !pool.endpoints.iter().any(|other| other.addr == addr) {
                 pool.endpoints.push(Endpoint { addr, set });
@@ -44,7 +45,7 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
         }
     }
     if let Some(ms) = node.take("connect_timeout", ledger).and_then(milliseconds) {
-        pool.set.put("timeouts.connect", timeout("connect", ms).0);
+        put_time(&mut pool.set, key!("timeouts.connect"), ms);
     }
     balance(node, &mut pool, ledger);
     if let Some(check) = node.get("health_checks").and_then(|checks| checks.list().first()) {
@@ -54,7 +55,7 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
     if let Some(breaker) = node.at("circuit_breakers.thresholds").and_then(|list| list.list().first()) {
         if let Some(most) = number(breaker, "max_requests", ledger) {
             let each = most.div_ceil(pool.endpoints.len().max(1) as u64);
-            pool.set.put("limits.requests_per_endpoint", each.min(1_000_000));
+            pool.set.put(key!("limits.requests_per_endpoint"), each.min(1_000_000));
             ledger.changes(
                 breaker.line,
                 "the limit of the cluster is divided among its endpoints",
@@ -62,7 +63,7 @@ pub(super) fn read(node: &Node, ledger: &mut Ledger) -> Option<Pool> {
             );
         }
         if let Some(most) = number(breaker, "max_pending_requests", ledger) {
-            pool.set.put("queue.max", most.min(1_000_000));
+            pool.set.put(key!("queue.max"), most.min(1_000_000));
         }
         breaker.lost("pools have no limit of this kind", "limits and retry of the pool", ledger);
     }
@@ -97,7 +98,7 @@ fn balance(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     let balance: Option<Value> = match policy {
         "ROUND_ROBIN" => Some("round_robin".into()),
         "LEAST_REQUEST" | "RANDOM" => Some("random".into()),
-        "RING_HASH" | "MAGLEV" => Some(Table::one("maglev", Table::one("key", "client-ip")).into()),
+        "RING_HASH" | "MAGLEV" => Some(hashed("client-ip")),
         _ => None,
     };
     if matches!(policy, "RING_HASH" | "MAGLEV") {
@@ -108,66 +109,69 @@ fn balance(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
         );
     }
     match balance {
-        Some(balance) if pool.endpoints.len() > 1 => drop(pool.set.put("balance", balance)),
+        Some(balance) if pool.endpoints.len() > 1 => drop(pool.set.put(key!("balance"), balance)),
         Some(_) => {}
         None => ledger.changes(node.line, format!("the policy {policy} has no counterpart"), "balance of the pool"),
     }
 }
 
 fn health(check: &Node, pool: &mut Pool, ledger: &mut Ledger) {
-    let mut health = Table::default();
+    let mut health: Draft<HealthCheck> = Draft::default();
     if let Some(http) = check.get("http_health_check") {
-        health.put("http.path", http.take("path", ledger).unwrap_or("/"));
+        health.put(key!("http.path"), http.take("path", ledger).unwrap_or("/"));
         if let Some(host) = http.take("host", ledger) {
-            health.put("http.host", host);
+            health.put(key!("http.host"), host);
         }
         http.lost("checks have no such setting", "expect and body of the check", ledger);
     } else if let Some(grpc) = check.get("grpc_health_check") {
-        health.put("grpc", Table::default());
+        health.put(key!("grpc"), Entries::default());
         if let Some(service) = grpc.take("service_name", ledger) {
-            health.put("grpc.service", service);
+            health.put(key!("grpc.service"), service);
         }
         grpc.carried(ledger);
     } else {
-        health.put("tcp", Table::default());
+        health.put(key!("tcp"), Entries::default());
         if let Some(tcp) = check.get("tcp_health_check") {
             tcp.lost("what is sent and expected is left out", "health.tcp.send and expect", ledger);
         }
     }
     let interval = check.take("interval", ledger).and_then(milliseconds).filter(|ms| *ms > 0).unwrap_or(5000);
-    health.put("interval", timeout("interval", interval).0);
+    put_time(&mut health, key!("interval"), interval);
     if let Some(ms) = check.take("timeout", ledger).and_then(milliseconds).filter(|ms| *ms > 0) {
-        health.put("timeout", timeout("timeout", ms.min(interval)).0);
+        put_time(&mut health, key!("timeout"), ms.min(interval));
     }
-    for (key, own) in [("unhealthy_threshold", "fall"), ("healthy_threshold", "rise")] {
+    for (key, own) in [("unhealthy_threshold", key!("fall")), ("healthy_threshold", key!("rise"))] {
         if let Some(times) = number(check, key, ledger) {
             health.put(own, times.clamp(1, 1000));
         }
     }
-    pool.set.put("health", health);
+    pool.set.put(key!("health"), health);
     check.lost("checks have no such setting", "health of the pool", ledger);
 }
 
 fn outlier(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     let Some(outlier) = node.get("outlier_detection") else { return };
-    for (key, own) in [("consecutive_5xx", "consecutive_5xx"), ("consecutive_gateway_failure", "consecutive_gateway")] {
+    for (key, own) in [
+        ("consecutive_5xx", key!("outlier.consecutive_5xx")),
+        ("consecutive_gateway_failure", key!("outlier.consecutive_gateway")),
+    ] {
         if let Some(times) = number(outlier, key, ledger) {
-            pool.set.put(&format!("outlier.{own}"), times.min(1_000_000));
+            pool.set.put(own, times.min(1_000_000));
         }
     }
     let time = |path: &str, ledger: &mut Ledger| outlier.take(path, ledger).and_then(milliseconds).filter(|ms| *ms > 0);
     if let Some(ms) = time("base_ejection_time", ledger) {
         let eject = ms.clamp(100, 86_400_000);
-        pool.set.put("outlier.eject", duration(eject));
+        pool.set.put(key!("outlier.eject"), duration(eject));
         if eject > 300_000 {
-            pool.set.put("outlier.eject_max", duration(eject));
+            pool.set.put(key!("outlier.eject_max"), duration(eject));
         }
     }
     if let Some(ms) = time("interval", ledger) {
-        pool.set.put("outlier.interval", duration(ms.clamp(100, 3_600_000)));
+        pool.set.put(key!("outlier.interval"), duration(ms.clamp(100, 3_600_000)));
     }
     if let Some(percent) = number(outlier, "max_ejection_percent", ledger).map(|percent| percent.min(100)) {
-        pool.set.put("outlier.eject_at_most", Value::Fraction(format!("{}.{:02}", percent / 100, percent % 100)));
+        pool.set.put(key!("outlier.eject_at_most"), Value::Fraction(format!("{}.{:02}", percent / 100, percent % 100)));
     }
     outlier.lost("ejection has no such setting here", "outlier of the pool", ledger);
 }
@@ -176,7 +180,7 @@ fn protocols(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     let is_h2 =
         ["http2_protocol_options", "typed_extension_protocol_options"].iter().any(|key| node.get(key).is_some());
     if let Some(options) = node.get("http2_protocol_options") {
-        pool.set.put("protocol", "h2");
+        pool.set.put(key!("protocol"), "h2");
         options.dropped("windows and streams have keys of their own in http2 of the pool", ledger);
     }
     if let Some(options) = node.get("typed_extension_protocol_options").filter(|_| is_h2) {
@@ -185,7 +189,7 @@ fn protocols(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
             .first()
             .and_then(|(_, options)| options.at("explicit_http_config.http2_protocol_options"));
         if explicit.is_some() {
-            pool.set.put("protocol", "h2");
+            pool.set.put(key!("protocol"), "h2");
             options.dropped("the protocol of endpoints is that of the pool", ledger);
         }
     }
@@ -194,9 +198,9 @@ fn protocols(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     // Envoy verifies no certificate unless an authority is named.
     let ca = config.and_then(|config| config.take("common_tls_context.validation_context.trusted_ca.filename", ledger));
     match ca {
-        Some(ca) => drop(pool.set.put("tls.ca", ca)),
+        Some(ca) => drop(pool.set.put(key!("tls.ca"), ca)),
         None => {
-            pool.set.put("tls.verify", false);
+            pool.set.put(key!("tls.verify"), false);
             ledger.changes(
                 socket.line,
                 "certificates of endpoints are not verified, as in Envoy without trusted_ca",
@@ -205,7 +209,7 @@ fn protocols(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
         }
     }
     if let Some(name) = config.and_then(|config| config.take("sni", ledger)) {
-        pool.set.put("tls.server_name", name);
+        pool.set.put(key!("tls.server_name"), name);
     }
     socket.take("name", ledger);
     if let Some(kind) = config.and_then(|config| config.get("@type")) {

@@ -2,7 +2,7 @@
 
 use crate::compression::{put, types};
 use crate::ledger::Ledger;
-use crate::model::{Route, Table, size};
+use crate::model::{Draft, Route, size};
 use crate::tree::Node;
 
 /// Codings by a word in the name or type of the library.
@@ -50,16 +50,16 @@ pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> 
     }
     filter.lost("the compressor has no such setting here", "compress of the [[route]]", ledger);
     for route in routes {
-        if route.set.get("compress").is_some() {
+        if route.set.has(key!("compress")) {
             // Another compressor: its types and length hold for both.
-            route.set.push("compress.algorithms", coding);
+            route.set.push(key!("compress.algorithms"), coding);
             continue;
         }
-        let mut compress = Table::default();
-        compress.put("algorithms", vec![coding]);
+        let mut compress = Draft::default();
+        compress.put(key!("algorithms"), vec![coding]);
         let named = types(named.iter().map(String::as_str));
-        compress.put("types", if named.is_empty() { TYPES.map(String::from).to_vec() } else { named });
-        compress.put("min_length", size(least.unwrap_or(MIN_LENGTH)));
+        compress.put(key!("types"), if named.is_empty() { TYPES.map(String::from).to_vec() } else { named });
+        compress.put(key!("min_length"), size(least.unwrap_or(MIN_LENGTH)));
         put(compress, &mut route.set);
     }
     true

@@ -8,9 +8,10 @@ mod compression;
 mod route;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Key, Listener, Match, Route, Table, Target, Value, name_of};
+use crate::model::{Cond, Draft, Key, Listener, Match, Route, Target, Value, name_of};
 use crate::tree::{self, Node};
 use address::socket;
+use evenkeel_config::plan::{Certificate, ClientAuth};
 use std::sync::Arc;
 
 /// Reason and advice for keys that no part of the translation reads.
@@ -100,24 +101,24 @@ fn tls(chain: &Node, listener: &mut Listener, ledger: &mut Ledger) {
     for certificate in config.at("common_tls_context.tls_certificates").map_or(&[][..], Node::list) {
         let cert = certificate.take("certificate_chain.filename", ledger);
         if let (Some(cert), Some(key)) = (cert, certificate.take("private_key.filename", ledger)) {
-            files.push(Table::one("cert", cert).with("key", key).into());
+            files.push(Draft::<Certificate>::one(key!("cert"), cert).with(key!("key"), key).into());
         }
     }
     match files.is_empty() {
         true => {
-            listener.set.put("tls.self_signed", true);
+            listener.set.put(key!("tls.self_signed"), true);
             ledger.changes(
                 config.line,
                 "its certificates are not in files: a self-signed one is used",
                 "tls.certificates of the listener",
             );
         }
-        false => drop(listener.set.put("tls.certificates", Value::List(files))),
+        false => drop(listener.set.put(key!("tls.certificates"), Value::List(files))),
     }
     if config.take("require_client_certificate", ledger) == Some("true")
         && let Some(ca) = config.take("common_tls_context.validation_context.trusted_ca.filename", ledger)
     {
-        listener.set.put("tls.client_auth", Table::one("ca", ca));
+        listener.set.put(key!("tls.client_auth"), Draft::<ClientAuth>::one(key!("ca"), ca));
     }
     for key in ["@type", "common_tls_context.alpn_protocols", "common_tls_context.tls_params"] {
         if let Some(node) = config.at(key) {
@@ -200,8 +201,8 @@ fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, targ
     if let Some(log) = config.get("access_log") {
         log.lost("the access log is off unless it is set", "telemetry.access_log.path = \"stdout\"", ledger);
     }
-    if config.take("codec_type", ledger) == Some("HTTP2") && listener.set.get("tls").is_none() {
-        listener.set.put("h2c", true);
+    if config.take("codec_type", ledger) == Some("HTTP2") && !listener.set.has(key!("tls")) {
+        listener.set.put(key!("h2c"), true);
     }
     for key in [
         "stat_prefix",

@@ -3,10 +3,13 @@
 use crate::durations::milliseconds;
 use crate::expression;
 use crate::ledger::Ledger;
-use crate::limits::timeout;
-use crate::model::{Action, Cond, Key, Match, Route, Table, Target, Test, Value, braced, name_of};
+use crate::limits::put_time;
+use crate::model::{
+    Action, Cond, Draft, FieldKeys, Key, Match, Route, RouteKeys, Target, Test, Value, braced, name_of,
+};
 use crate::protection;
 use crate::tree::Node;
+use evenkeel_config::plan::Mirror;
 
 /// Routes of one entry; several if its path is one of several.
 pub(super) fn read(node: &Node, host: &str, target: &Target, ledger: &mut Ledger) -> Vec<Route> {
@@ -32,20 +35,20 @@ pub(super) fn read(node: &Node, host: &str, target: &Target, ledger: &mut Ledger
         let body = response.take("body.inline_string", ledger).map(str::to_string);
         response.lost("the body is not text in the file", "respond = { file = \"FILE\" } of the [[route]]", ledger);
         let status = status.unwrap_or(200);
-        Some(Action::Respond(match body.filter(|body| !body.is_empty() && body.len() <= 1024) {
-            Some(body) => Table::one("status", status).with("body", body).into(),
-            None => status.into(),
-        }))
+        Some(match body.filter(|body| !body.is_empty() && body.len() <= 1024) {
+            Some(body) => Action::Respond(Draft::one(key!("status"), status).with(key!("body"), body)),
+            None => Action::respond(status),
+        })
     } else {
         None
     };
     let line = node.line;
-    let copied = match set.get("mirror") {
+    let copied = match set.get(key!("mirror")) {
         Some(Value::Table(mirror)) => mirror.get("pool").cloned(),
         _ => None,
     };
     if copied.is_some_and(|pool| !target.pools.iter().any(|other| pool == other.name.as_str().into())) {
-        set.entries.retain(|(key, _)| key != "mirror");
+        set.remove(key!("mirror"));
         ledger.changes(line, "the cluster of its copies was not carried over", "mirror of the [[route]]");
     }
     if let Some(name) = node.get("name") {
@@ -146,19 +149,19 @@ fn value(node: &Node, is_header: bool, ledger: &mut Ledger) -> Result<Cond, Stri
 }
 
 /// The pools of `route`, and its filters.
-fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Ledger) -> Option<Action> {
+fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut RouteKeys, ledger: &mut Ledger) -> Option<Action> {
     let action = if let Some(cluster) = to.take("cluster", ledger) {
         Some(Action::Pool(name_of(cluster)))
     } else {
         to.at("weighted_clusters.clusters").map(|clusters| {
-            let mut weights = Table::default();
+            let mut split = Draft::default();
             for part in clusters.list() {
                 let weight = part.take("weight", ledger).and_then(|weight| weight.parse::<u64>().ok()).unwrap_or(1);
                 if let Some(name) = part.take("name", ledger) {
-                    weights.set(&name_of(name), weight.min(1_000_000).into());
+                    split.insert(key!("weights"), &name_of(name), weight.min(1_000_000));
                 }
             }
-            Action::Split(Table::one("weights", weights).into())
+            Action::Split(split)
         })
     };
     if let Some(prefix) = to.take("prefix_rewrite", ledger) {
@@ -168,8 +171,8 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
                 *matches = all;
                 let prefix = prefix.trim_end_matches('/');
                 match prefix.is_empty() {
-                    true => drop(set.put("strip_prefix", true)),
-                    false => drop(set.put("rewrite.prefix", braced(prefix))),
+                    true => drop(set.put(key!("strip_prefix"), true)),
+                    false => drop(set.put(key!("rewrite.prefix"), braced(prefix))),
                 }
                 ledger.changes(
                     to.line,
@@ -185,21 +188,21 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
         }
     }
     if let Some(host) = to.take("host_rewrite_literal", ledger) {
-        set.put("send_host", host);
+        set.put(key!("send_host"), host);
     }
     if to.take("auto_host_rewrite", ledger) == Some("true") {
-        set.put("send_host", "endpoint");
+        set.put(key!("send_host"), "endpoint");
     }
     mirror(to, set, ledger);
     // Envoy's default is 15 s.
     let ms = to.take("timeout", ledger).and_then(milliseconds).unwrap_or(15_000);
-    set.put("timeouts.request", timeout("request", ms).0);
+    put_time(set, key!("timeouts.request"), ms);
     if let Some(ms) = to.take("idle_timeout", ledger).and_then(milliseconds) {
-        set.put("timeouts.idle", timeout("idle", ms).0);
+        put_time(set, key!("timeouts.idle"), ms);
     }
     let policy = to.get("retry_policy");
     set.put(
-        "retry.attempts",
+        key!("retry.attempts"),
         policy
             .and_then(|policy| policy.take("num_retries", ledger))
             .map_or(u64::from(policy.is_some()), |n| n.parse().unwrap_or(1))
@@ -227,10 +230,10 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
             }
         });
         if !unique.is_empty() {
-            set.put("retry.on", Value::List(unique));
+            set.put(key!("retry.on"), Value::List(unique));
         }
         if let Some(ms) = policy.take("per_try_timeout", ledger).and_then(milliseconds) {
-            set.put("retry.try_timeout", timeout("queue", ms).0);
+            put_time(set, key!("retry.try_timeout"), ms);
         }
     }
     to.lost("a route has no such setting here", "see the keys of a [[route]]", ledger);
@@ -238,7 +241,7 @@ fn forward(to: &Node, matches: &mut Vec<Match>, set: &mut Table, ledger: &mut Le
 }
 
 /// Sets the copy of requests for another cluster.
-fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
+fn mirror(to: &Node, set: &mut RouteKeys, ledger: &mut Ledger) {
     let Some(policies) = to.get("request_mirror_policies") else { return };
     for policy in policies.list() {
         let share = match policy.at("runtime_fraction.default_value") {
@@ -257,7 +260,7 @@ fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
             policy.dropped("no request is copied", ledger);
             continue;
         }
-        let Some(cluster) = policy.at("cluster").and_then(Node::text).filter(|_| set.get("mirror").is_none()) else {
+        let Some(cluster) = policy.at("cluster").and_then(Node::text).filter(|_| !set.has(key!("mirror"))) else {
             policy.lost(
                 "only the first mirror to one cluster is carried over",
                 "mirror of the [[route]], which takes several",
@@ -267,11 +270,11 @@ fn mirror(to: &Node, set: &mut Table, ledger: &mut Ledger) {
         };
         policy.take("cluster", ledger);
         policy.take("runtime_fraction.runtime_key", ledger);
-        let mut mirror = Table::one("pool", name_of(cluster));
+        let mut mirror: Draft<Mirror> = Draft::one(key!("pool"), name_of(cluster));
         if share < 1_000_000 {
-            mirror.put("share", Value::Fraction(format!("0.{share:06}").trim_end_matches('0').to_string()));
+            mirror.put(key!("share"), Value::Fraction(format!("0.{share:06}").trim_end_matches('0').to_string()));
         }
-        set.put("mirror", mirror);
+        set.put(key!("mirror"), mirror);
         ledger.changes(
             policy.line,
             "copies have the client's host, where Envoy adds -shadow; requests with bodies above 64 kB are not copied",
@@ -301,33 +304,34 @@ fn redirect(to: &Node, ledger: &mut Ledger) -> Action {
         Some("PERMANENT_REDIRECT") => 308,
         _ => 301,
     };
-    let mut table = Table::one("status", status);
+    let mut table = Draft::one(key!("status"), status);
     if to.take("https_redirect", ledger) == Some("true") {
-        table.put("scheme", "https");
+        table.put(key!("scheme"), "https");
     }
     if let Some(scheme) = to.take("scheme_redirect", ledger) {
-        table.put("scheme", scheme);
+        table.put(key!("scheme"), scheme);
     }
     if let Some(host) = to.take("host_redirect", ledger) {
-        table.put("host", host);
+        table.put(key!("host"), host);
     }
     if let Some(port) = to.take("port_redirect", ledger).and_then(|port| port.parse::<u64>().ok()) {
-        table.put("port", port);
+        table.put(key!("port"), port);
     }
     if let Some(path) = to.take("path_redirect", ledger) {
-        table.put("path", braced(path));
+        table.put(key!("path"), braced(path));
     }
     if to.take("strip_query", ledger) == Some("true") {
-        table.put("keep_query", false);
+        table.put(key!("keep_query"), false);
     }
     to.lost("a redirect has no such setting here", "redirect of the [[route]]", ledger);
-    Action::Redirect(table.into())
+    Action::Redirect(table)
 }
 
 /// Changes of fields of a route or a virtual host.
-pub(super) fn fields(node: &Node, ledger: &mut Ledger) -> Table {
-    let mut set = Table::default();
-    for (key, table) in [("request_headers_to_add", "request_headers"), ("response_headers_to_add", "response_headers")]
+pub(super) fn fields(node: &Node, ledger: &mut Ledger) -> RouteKeys {
+    let mut set = Draft::default();
+    for (key, fields) in
+        [("request_headers_to_add", FieldKeys::REQUEST), ("response_headers_to_add", FieldKeys::RESPONSE)]
     {
         for entry in node.get(key).map_or(&[][..], Node::list) {
             let name = entry.take("header.key", ledger).map(str::to_string);
@@ -335,23 +339,24 @@ pub(super) fn fields(node: &Node, ledger: &mut Ledger) -> Table {
             let action = entry.take("append_action", ledger).unwrap_or("APPEND_IF_EXISTS_OR_ADD").to_string();
             let appends = entry.take("append", ledger) != Some("false");
             let (Some(name), Some(value)) = (name, value) else { continue };
-            let verb = if action.starts_with("OVERWRITE") || !appends { "set" } else { "add" };
+            let (verb, into) =
+                if action.starts_with("OVERWRITE") || !appends { ("set", fields.set) } else { ("add", fields.add) };
             let Some(text) = variables(&value) else {
                 let reason = format!("`{value}` has no counterpart");
-                match (table, verb) {
+                match (fields.table, verb) {
                     ("request_headers", "set") => protection::withhold(&name, entry.line, &reason, &mut set, ledger),
                     _ => ledger.changes(entry.line, reason, format!("set {name} by hand")),
                 }
                 continue;
             };
-            set.table(table).table(verb).set(&name, text.into());
+            set.insert(into, &name, text);
         }
     }
-    for (key, table) in
-        [("request_headers_to_remove", "request_headers"), ("response_headers_to_remove", "response_headers")]
+    for (key, fields) in
+        [("request_headers_to_remove", FieldKeys::REQUEST), ("response_headers_to_remove", FieldKeys::RESPONSE)]
     {
         for name in node.texts(key, ledger) {
-            set.table(table).push("remove", name);
+            set.push(fields.remove, name);
         }
     }
     set

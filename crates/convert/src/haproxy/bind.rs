@@ -2,14 +2,15 @@
 
 use super::lexer::Item;
 use crate::ledger::Ledger;
-use crate::model::Table;
+use crate::model::Draft;
+use evenkeel_config::plan::{Certificate, Listener};
 
 /// Addresses of one `bind` line, and what its parameters set of the listener.
 #[derive(Debug, Default)]
 pub(super) struct Bind {
     pub addresses: Vec<String>,
     pub is_tls: bool,
-    pub set: Table,
+    pub set: Draft<Listener>,
 }
 
 /// Reads a `bind` line. `base` is put in front of relative names of certificates.
@@ -23,8 +24,8 @@ pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
         }
     }
     parameters(item, base, &mut bind, ledger);
-    if bind.is_tls && bind.set.table("tls").get("certificates").is_none() {
-        bind.set.put("tls.self_signed", true);
+    if bind.is_tls && !bind.set.has(key!("tls.certificates")) {
+        bind.set.put(key!("tls.self_signed"), true);
         let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.pem\" }] }";
         ledger.changes(item.line, "its certificates were not carried over: a self-signed one is used", todo);
     }
@@ -97,8 +98,8 @@ fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
             ledger.dropped(item.line, "without `verify`, no certificate of a client is asked for")
         }
         (Some(file), mode) => {
-            bind.set.put("tls.client_auth.ca", with_base(base, file));
-            bind.set.put("tls.client_auth.mode", mode);
+            bind.set.put(key!("tls.client_auth.ca"), with_base(base, file));
+            bind.set.put(key!("tls.client_auth.mode"), mode);
         }
         (None, _) => {}
     }
@@ -109,29 +110,29 @@ fn parameter(word: &str, value: &str, base: &str, bind: &mut Bind, item: &Item, 
     let line = item.line;
     match word {
         "ssl" => bind.is_tls = true,
-        "strict-sni" => drop(bind.set.put("tls.unknown_name", "reject")),
-        "force-tlsv13" | "no-tlsv12" => drop(bind.set.put("tls.min_version", "1.3")),
+        "strict-sni" => drop(bind.set.put(key!("tls.unknown_name"), "reject")),
+        "force-tlsv13" | "no-tlsv12" => drop(bind.set.put(key!("tls.min_version"), "1.3")),
         "accept-proxy" => {
-            bind.set.put("accept_proxy_protocol", vec!["0.0.0.0/0", "::/0"]);
+            bind.set.put(key!("accept_proxy_protocol"), vec!["0.0.0.0/0", "::/0"]);
             let todo = "name only the networks of the balancers in front in accept_proxy_protocol";
             ledger.changes(line, "the PROXY protocol is required from every address, as there", todo);
         }
         _ => {
             match word {
                 "crt" => certificate(value, base, bind, item, ledger),
-                "crl-file" => drop(bind.set.put("tls.client_auth.crl", with_base(base, value))),
-                "ssl-min-ver" if value == "TLSv1.3" => drop(bind.set.put("tls.min_version", "1.3")),
+                "crl-file" => drop(bind.set.put(key!("tls.client_auth.crl"), with_base(base, value))),
+                "ssl-min-ver" if value == "TLSv1.3" => drop(bind.set.put(key!("tls.min_version"), "1.3")),
                 "ssl-min-ver" if value == "TLSv1.2" => {}
                 "ssl-min-ver" => {
                     let reason = format!("{value} is older than TLS 1.2, the oldest here");
                     ledger.changes(line, reason, "nothing, unless old clients need it");
                 }
                 "alpn" if value.contains("h2") => {}
-                "alpn" => drop(bind.set.put("tls.protocols", vec!["http/1.1"])),
-                "proto" if value == "h2" && !bind.is_tls => drop(bind.set.put("h2c", true)),
+                "alpn" => drop(bind.set.put(key!("tls.protocols"), vec!["http/1.1"])),
+                "proto" if value == "h2" && !bind.is_tls => drop(bind.set.put(key!("h2c"), true)),
                 "proto" => {}
                 "maxconn" => match value.parse::<u64>() {
-                    Ok(most) if most > 0 => drop(bind.set.put("limits.connections", most)),
+                    Ok(most) if most > 0 => drop(bind.set.put(key!("limits.connections"), most)),
                     _ => ledger.dropped(line, "0 connections mean no limit of its own"),
                 },
                 _ => return None,
@@ -151,8 +152,8 @@ fn certificate(file: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mu
         return ledger.changes(item.line, format!("{path} looks like a folder, and folders are not read"), todo);
     }
     // The key may stand in the same file as the certificate, as it does for HAProxy.
-    let entry = Table::one("cert", path.as_str()).with("key", path.as_str());
-    bind.set.push("tls.certificates", entry);
+    let entry = Draft::<Certificate>::one(key!("cert"), path.as_str()).with(key!("key"), path.as_str());
+    bind.set.push(key!("tls.certificates"), entry);
 }
 
 /// A file name below the folder of `crt-base` or `ca-base`.

@@ -3,29 +3,36 @@
 use super::gathered::Gathered;
 use super::lexer::Item;
 use crate::ledger::Ledger;
-use crate::limits::timeout;
-use crate::model::{Table, Value};
+use crate::limits::put_time;
+use crate::model::{Draft, Entries, Pool, Value};
+use evenkeel_config::plan::HealthCheck;
 
 pub(super) fn check(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
     let line = item.line;
-    let mut is = |kind: &str, table: Table| {
-        gathered.kind = Some((line, Table::one(kind, table)));
+    let mut is = |kind: Draft<HealthCheck>| {
+        gathered.kind = Some((line, kind));
         ledger.carried(line);
     };
     let user = || item.words.iter().position(|word| word == "user").map(|at| item.word(at + 1).to_string());
     match (item.word(0), item.word(1)) {
         ("option", "httpchk") => {
             ledger.carried(line);
-            gathered.kind = Some((line, Table::default()));
+            gathered.kind = Some((line, Draft::default()));
             httpchk(item, gathered, ledger);
         }
-        ("option", "tcp-check") => is("tcp", Table::default()),
-        ("option", "mysql-check") => is("mysql", user().map(|user| Table::one("user", user)).unwrap_or_default()),
-        ("option", "pgsql-check") => is("postgres", user().map(|user| Table::one("user", user)).unwrap_or_default()),
-        ("option", "redis-check") => is("redis", Table::default()),
-        ("option", "smtpchk") => is("smtp", Table::default()),
+        ("option", "tcp-check") => is(Draft::one(key!("tcp"), Entries::default())),
+        ("option", "mysql-check") => is(match user() {
+            Some(user) => Draft::one(key!("mysql.user"), user),
+            None => Draft::one(key!("mysql"), Entries::default()),
+        }),
+        ("option", "pgsql-check") => is(match user() {
+            Some(user) => Draft::one(key!("postgres.user"), user),
+            None => Draft::one(key!("postgres"), Entries::default()),
+        }),
+        ("option", "redis-check") => is(Draft::one(key!("redis"), Entries::default())),
+        ("option", "smtpchk") => is(Draft::one(key!("smtp"), Entries::default())),
         ("option", "ssl-hello-chk" | "ldap-check") => {
-            is("tcp", Table::default());
+            is(Draft::one(key!("tcp"), Entries::default()));
             let reason = "the check opens a connection and says nothing";
             ledger.changes(line, reason, "nothing, or check over HTTP: health = { http = \"/PATH\" }");
         }
@@ -67,21 +74,21 @@ fn httpchk(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
         [path] => ("OPTIONS", path.as_str()),
         [method, path, ..] => (method.as_str(), path.as_str()),
     };
-    gathered.http.put("http.path", path);
+    gathered.http.put(key!("http.path"), path);
     set_method(method, item, gathered, ledger);
     let rest = words.get(2..).unwrap_or_default().join(" ");
     let host = rest.split(['\r', '\n', ' ']).skip_while(|part| !part.eq_ignore_ascii_case("host:")).nth(1);
     let glued =
         rest.split(['\r', '\n', ' ']).find_map(|part| part.strip_prefix("Host:")).filter(|host| !host.is_empty());
     if let Some(host) = host.or(glued) {
-        gathered.http.put("http.host", host);
+        gathered.http.put(key!("http.host"), host);
     }
 }
 
 fn set_method(method: &str, item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
     match method {
-        "GET" => gathered.http.table("http").entries.retain(|(key, _)| key != "method"),
-        "HEAD" | "OPTIONS" => drop(gathered.http.put("http.method", method)),
+        "GET" => drop(gathered.http.remove(key!("http.method"))),
+        "HEAD" | "OPTIONS" => drop(gathered.http.put(key!("http.method"), method)),
         other => ledger.changes(
             item.line,
             format!("checks are not sent by {other}, but by GET"),
@@ -96,13 +103,13 @@ fn http_send(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
     while let Some(word) = words.next() {
         match word.as_str() {
             "meth" => set_method(words.next().map_or("GET", String::as_str), item, gathered, ledger),
-            "uri" => drop(gathered.http.put("http.path", words.next().map_or("/", String::as_str))),
+            "uri" => drop(gathered.http.put(key!("http.path"), words.next().map_or("/", String::as_str))),
             "ver" => drop(words.next()),
             "hdr" => {
                 let name = words.next().cloned().unwrap_or_default();
                 let value = words.next().cloned().unwrap_or_default();
                 match name.eq_ignore_ascii_case("host") {
-                    true => drop(gathered.http.put("http.host", value)),
+                    true => drop(gathered.http.put(key!("http.host"), value)),
                     false => ledger.changes(
                         item.line,
                         format!("checks have no field {name}"),
@@ -128,12 +135,12 @@ fn http_expect(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
                 Some((from, to)) => Value::Text(format!("{from}..={to}")),
                 None => status.parse::<u64>().map_or_else(|_| status.into(), Value::Int),
             });
-            gathered.http.put("http.expect", Value::List(each.collect()));
+            gathered.http.put(key!("http.expect"), Value::List(each.collect()));
             ledger.carried(item.line);
         }
         [kind, text @ ..] if kind == "string" && !text.is_empty() => {
-            gathered.http.put("http.body", text.join(" "));
-            gathered.http.put("http.expect", vec!["200..=599"]);
+            gathered.http.put(key!("http.body"), text.join(" "));
+            gathered.http.put(key!("http.expect"), vec!["200..=599"]);
             ledger.carried(item.line);
         }
         [kind, regex] if kind == "rstatus" => {
@@ -141,7 +148,7 @@ fn http_expect(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
             let simple = regex.trim_matches(['^', '$']).trim_start_matches(|c: char| c.is_ascii_digit());
             match class.filter(|_| matches!(simple, "" | ".." | "[0-9][0-9]" | "\\d\\d")) {
                 Some(class) => {
-                    gathered.http.put("http.expect", vec![format!("{class}xx")]);
+                    gathered.http.put(key!("http.expect"), vec![format!("{class}xx")]);
                     ledger.carried(item.line);
                 }
                 None => ledger.changes(
@@ -163,14 +170,14 @@ fn http_expect(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
 pub(super) fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
     let mut exchanges = std::mem::take(&mut gathered.exchanges);
     if let Some((quit, ..)) = exchanges.pop_if(|(send, ..)| send.to_ascii_uppercase().starts_with("QUIT")) {
-        gathered.http.put("tcp.quit", quit);
+        gathered.http.put(key!("tcp.quit"), quit);
     }
     let Some((send, expect, _)) = exchanges.pop() else { return };
     if !send.is_empty() {
-        gathered.http.put("tcp.send", send);
+        gathered.http.put(key!("tcp.send"), send);
     }
     if let Some(expect) = expect {
-        gathered.http.put("tcp.expect", expect);
+        gathered.http.put(key!("tcp.expect"), expect);
     }
     for (.., line) in exchanges {
         let todo = "nothing, or one of the checks for redis, smtp, mysql and postgres";
@@ -182,33 +189,31 @@ pub(super) fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
     }
 }
 
-/// Completes the table of `health` with the probe.
-pub(super) fn probe(kind: Option<Table>, gathered: &mut Gathered, health: &mut Table) {
-    let mut whole = Table::default();
-    match kind {
+/// Sets `health` of the pool: the probe, and `own`, what its servers say of checks.
+pub(super) fn probe(kind: Option<Draft<HealthCheck>>, own: Option<Value>, gathered: &Gathered, pool: &mut Pool) {
+    let part = |value: Option<&Value>| value.cloned().unwrap_or_else(|| Entries::default().into());
+    let health = match kind {
         // A bare `check` opens a connection, in HTTP mode too.
-        None => drop(whole.put("tcp", Table::default())),
+        None => Draft::one(key!("tcp"), Entries::default()),
         Some(kind) if kind.is_empty() => {
-            let mut http = gathered.http.table("http").clone();
+            let mut http = Draft::one(key!("http"), part(gathered.http.get(key!("http"))));
             if !gathered.expects {
-                http.put("expect", vec!["2xx", "3xx"]);
+                http.put(key!("http.expect"), vec!["2xx", "3xx"]);
             }
-            whole.put("http", http);
+            http
         }
         Some(mut kind) => {
-            if kind.get("tcp").is_some() {
-                kind.table("tcp").merge(&gathered.http.table("tcp").clone());
+            if kind.has(key!("tcp")) {
+                kind.merge(&Draft::one(key!("tcp"), part(gathered.http.get(key!("tcp")))));
             }
-            whole.merge(&kind);
-            for (key, value) in kind.entries {
-                whole.set(&key, value);
-            }
+            kind
         }
+    };
+    pool.set.put(key!("health"), health);
+    if let Some(own) = own {
+        pool.set.merge(&Draft::one(key!("health"), own));
     }
-    whole.merge(health);
     if let Some(ms) = gathered.check_timeout.filter(|ms| *ms > 0) {
-        let interval = gathered.interval.unwrap_or(2000);
-        whole.put("timeout", timeout("timeout", ms.min(interval)).0);
+        put_time(&mut pool.set, key!("health.timeout"), ms.min(gathered.interval.unwrap_or(2000)));
     }
-    *health = whole;
 }

@@ -3,11 +3,12 @@
 use super::lexer::Item;
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
-use crate::model::{Table, parse_size, size};
+use crate::model::{Draft, RouteKeys, parse_size, size};
+use evenkeel_config::plan::Compress;
 
 /// Reads the lines of a section. `None` if it compresses nothing.
-pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Table> {
-    let (mut compress, mut is_on, mut has_types) = (Table::default(), false, false);
+pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Draft<Compress>> {
+    let (mut compress, mut is_on, mut has_types) = (Draft::default(), false, false);
     for item in items.iter().filter(|item| item.word(0) == "compression") {
         let words = item.from(2);
         let names = || words.iter().map(String::as_str);
@@ -19,7 +20,7 @@ pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Table> {
                     continue;
                 }
                 is_on = true;
-                compress.put("algorithms", codings);
+                compress.put(key!("algorithms"), codings);
                 ledger.carried(item.line);
                 if names().any(|name| matches!(name, "deflate" | "raw-deflate")) {
                     ledger.changes(
@@ -31,12 +32,12 @@ pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Table> {
             }
             "type" | "type-res" => {
                 has_types = true;
-                compress.put("types", types(names()));
+                compress.put(key!("types"), types(names()));
                 ledger.carried(item.line);
             }
             "minsize-res" => match parse_size(item.word(2)) {
                 Some(bytes) => {
-                    compress.put("min_length", size(bytes));
+                    compress.put(key!("min_length"), size(bytes));
                     ledger.carried(item.line);
                 }
                 None => ledger.changes(item.line, "its value was not understood", "min_length of compress"),
@@ -52,14 +53,14 @@ pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Table> {
     }
     if is_on && !has_types {
         // HAProxy compresses every type if none is named.
-        compress.put("types", vec!["*/*"]);
+        compress.put(key!("types"), vec!["*/*"]);
     }
     is_on.then_some(compress)
 }
 
 /// Gives the routes of a section what it compresses, unless they have something of their own.
-pub(super) fn apply<'s>(compress: &Table, sets: impl Iterator<Item = &'s mut Table>) {
-    for set in sets.filter(|set| set.get("compress").is_none()) {
+pub(super) fn apply<'s>(compress: &Draft<Compress>, sets: impl Iterator<Item = &'s mut RouteKeys>) {
+    for set in sets.filter(|set| !set.has(key!("compress"))) {
         put(compress.clone(), set);
     }
 }

@@ -4,14 +4,16 @@ use super::acl::{Acls, CLIENT, condition};
 use super::bind::{self, Bind};
 use super::compression;
 use super::lexer::Item;
-use super::merging::{apply, by_segment, merge_lists};
+use super::merging::{apply, by_segment};
 use super::rules::{AddressRule, Final, Rules, Verdict, refuse_all, refuse_files, verdict};
 use super::time::milliseconds;
 use crate::ledger::{Ledger, Line};
-use crate::limits::timeout;
-use crate::model::{Action, Apart, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
+use crate::limits::put_time;
+use crate::model::{Action, Apart, Cond, Draft, Key, Listener, Match, Route, RouteKeys, Test, name_of};
 use crate::protection::shut;
 use crate::report::UNKNOWN_LISTS;
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{self, Compress};
 use std::collections::BTreeMap;
 
 /// A frontend, or the front of a listen section, with everything that it needs of the rest of the file.
@@ -36,7 +38,7 @@ pub(super) struct Backend {
     pub rules: Rules,
     pub has_pool: bool,
     /// Table of `compress`, if it compresses responses.
-    pub compress: Option<Table>,
+    pub compress: Option<Draft<Compress>>,
 }
 
 impl Front<'_> {
@@ -47,8 +49,8 @@ impl Front<'_> {
         let mut rules = rules;
         self.redirects(&mut rules, &mut listeners, ledger);
         // A listener that redirects everything has no routes.
-        let serving = listeners.iter().filter(|listener| listener.set.get("redirect_https").is_none());
-        let (secure, plain): (Vec<&Listener>, Vec<&Listener>) = serving.partition(|l| l.set.get("tls").is_some());
+        let serving = listeners.iter().filter(|listener| !listener.set.has(key!("redirect_https")));
+        let (secure, plain): (Vec<&Listener>, Vec<&Listener>) = serving.partition(|l| l.set.has(key!("tls")));
         let names = |of: &[&Listener]| of.iter().map(|listener| listener.name.clone()).collect::<Vec<_>>();
         let (plain, secure) = (names(&plain), names(&secure));
         let routes = self.routes(rules, &plain, &secure, ledger);
@@ -78,19 +80,14 @@ impl Front<'_> {
             let mut listener = Listener { name: format!("{name}{suffix}"), is_tcp: self.is_tcp, ..Listener::default() };
             for bind in of_kind {
                 listener.bind.extend(bind.addresses.iter().cloned());
-                merge_lists(&mut listener.set, &bind.set);
+                listener.set.join(&bind.set);
             }
             listener.bind.dedup();
             self.settings(&mut listener, ledger);
-            if let Some(Value::Table(tls)) =
-                listener.set.entries.iter_mut().find(|(key, _)| key == "tls").map(|(_, v)| v)
-                && tls.get("certificates").is_some()
-            {
-                tls.entries.retain(|(key, _)| key != "self_signed");
+            if listener.set.has(key!("tls.certificates")) {
+                listener.set.remove(key!("tls.self_signed"));
             }
-            if !rules.limits.is_empty() {
-                listener.set.table("limits").merge(&rules.limits);
-            }
+            listener.set.merge(&rules.limits);
             listeners.push(listener);
         }
         listeners
@@ -103,11 +100,15 @@ impl Front<'_> {
             let time = || milliseconds(item.word(if item.word(0) == "timeout" { 2 } else { 1 }));
             match (item.word(0), item.word(1)) {
                 ("timeout", "client") | ("clitimeout", _) => client = time().map(|ms| (ms, item.line)),
-                ("timeout", "http-request") => header |= set_time(item, "client_header", time(), listener, ledger),
-                ("timeout", "http-keep-alive") => idle |= set_time(item, "client_idle", time(), listener, ledger),
+                ("timeout", "http-request") => {
+                    header |= set_time(item, key!("timeouts.client_header"), time(), listener, ledger)
+                }
+                ("timeout", "http-keep-alive") => {
+                    idle |= set_time(item, key!("timeouts.client_idle"), time(), listener, ledger)
+                }
                 ("maxconn", number) => match number.parse::<u64>() {
                     Ok(most) if most > 0 => {
-                        listener.set.put("limits.connections", most);
+                        listener.set.put(key!("limits.connections"), most);
                         ledger.carried(item.line);
                     }
                     _ => ledger.changes(item.line, "its value was not understood", "set limits.connections by hand"),
@@ -121,37 +122,33 @@ impl Front<'_> {
                 _ => {}
             }
         }
-        if listener.set.table("limits").get("connections").is_none() {
-            match self.connections {
-                Some(most) => drop(listener.set.put("limits.connections", most)),
-                None => listener
-                    .set
-                    .entries
-                    .retain(|(key, value)| key != "limits" || !matches!(value, Value::Table(t) if t.is_empty())),
-            }
+        if let Some(most) = self.connections.filter(|_| !listener.set.has(key!("limits.connections"))) {
+            listener.set.put(key!("limits.connections"), most);
         }
         let Some((ms, line)) = client else { return };
         ledger.carried(line);
         if self.is_tcp {
             return ledger.dropped(line, "in TCP mode `timeouts.idle` of the pool covers both sides");
         }
-        let keys = [("client_body", true), ("client_idle", !idle), ("client_header", !header)];
+        let keys = [
+            (key!("timeouts.client_body"), true),
+            (key!("timeouts.client_idle"), !idle),
+            (key!("timeouts.client_header"), !header),
+        ];
         for (key, _) in keys.into_iter().filter(|(_, wanted)| *wanted) {
-            let (value, note) = timeout(key, ms);
-            listener.set.put(&format!("timeouts.{key}"), value);
-            if let Some(note) = note {
-                ledger.changes(line, format!("timeouts.{key}: {note}"), "nothing, unless the limit is reached");
+            if let Some(note) = put_time(&mut listener.set, key, ms) {
+                ledger.changes(line, format!("{key}: {note}"), "nothing, unless the limit is reached");
             }
         }
     }
 
     /// Turns an unconditional redirect to HTTPS into the key of the listener without TLS.
     fn redirects(&self, rules: &mut Rules, listeners: &mut [Listener], ledger: &mut Ledger) {
-        let has_tls = listeners.iter().any(|listener| listener.set.get("tls").is_some());
+        let has_tls = listeners.iter().any(|listener| listener.set.has(key!("tls")));
         let is_first = |rule: &Final| {
-            let Action::Redirect(Value::Table(to)) = &rule.action else { return false };
-            let to_https = to.get("scheme") == Some(&"https".into())
-                && to.entries.iter().all(|(key, _)| key == "scheme" || key == "status");
+            let Action::Redirect(to) = &rule.action else { return false };
+            let to_https = to.text(key!("scheme")) == Some("https")
+                && to.entries().iter().all(|(key, _)| key == "scheme" || key == "status");
             let of_plain = match rule.matching.conds.as_slice() {
                 [] => !has_tls,
                 [only] => only.key == Key::Scheme && only.test == Test::OneOf(vec!["http".into()]),
@@ -164,8 +161,8 @@ impl Front<'_> {
             return;
         }
         let rule = rules.finals.remove(0);
-        for listener in listeners.iter_mut().filter(|listener| listener.set.get("tls").is_none()) {
-            listener.set.put("redirect_https", true);
+        for listener in listeners.iter_mut().filter(|listener| !listener.set.has(key!("tls"))) {
+            listener.set.put(key!("redirect_https"), true);
         }
         let reason = "the redirect is answered by 308, with which clients repeat a POST as a POST";
         ledger.changes(rule.line, reason, "nothing, unless clients older than 2014 matter");
@@ -222,7 +219,7 @@ impl Front<'_> {
         routes
     }
 
-    fn push(&self, routes: &mut Vec<Route>, line: Line, matching: Match, action: Action, set: Table) {
+    fn push(&self, routes: &mut Vec<Route>, line: Line, matching: Match, action: Action, set: RouteKeys) {
         let name = match &action {
             Action::Pool(pool) => format!("{}-{pool}", name_of(self.name)),
             Action::Split(_) => format!("{}-split", name_of(self.name)),
@@ -328,14 +325,14 @@ impl Front<'_> {
                 }
             }
         }
-        let mut set = with_access(&Table::default(), &[addresses, &backend.rules.addresses], ledger);
+        let mut set = with_access(&Draft::default(), &[addresses, &backend.rules.addresses], ledger);
         if is_unclear {
             shut(&mut set);
         }
         match backend.has_pool {
             true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
             // Without a server, HAProxy answers 503.
-            false => self.push(routes, line, matching, Action::Respond(503.into()), set),
+            false => self.push(routes, line, matching, Action::respond(503), set),
         }
         let mut own = routes.split_off(first);
         for filter in &backend.rules.filters {
@@ -368,13 +365,13 @@ fn listeners_of(plain: &[String], secure: &[String]) -> Vec<String> {
 }
 
 /// Settings with the address lists of these rules.
-fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> Table {
+fn with_access(set: &RouteKeys, groups: &[&[AddressRule]], ledger: &mut Ledger) -> RouteKeys {
     let mut set = set.clone();
     let rules = || groups.iter().flat_map(|rules| rules.iter());
     match verdict(groups) {
         Verdict::Open => {}
         Verdict::Lists(access, differs) => {
-            set.put("access", access);
+            set.put(key!("access"), access);
             for rule in rules().filter(|rule| differs && rule.is_unknown()) {
                 let reason = "clients that are in this list and in others may be refused, and HAProxy lets them in";
                 ledger.changes(rule.line, reason, "name the networks that must be let in, in `allow` of access");
@@ -399,7 +396,7 @@ fn with_access(set: &Table, groups: &[&[AddressRule]], ledger: &mut Ledger) -> T
 /// True if sessions are to be refused by the client's address, which no listener can do.
 fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     let asks = |route: &&Route| {
-        route.set.get("access").is_some() || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
+        route.set.has(key!("access")) || route.matching.conds.iter().any(|cond| cond.key == Key::Client)
     };
     let lines: Vec<Line> = routes.iter().filter(asks).map(|route| route.line).collect();
     for line in &lines {
@@ -427,19 +424,23 @@ fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
             "filters are for requests; this listener balances sessions",
             "make the listener one of HTTP",
         );
-        route.set = Table::default();
+        route.set = Draft::default();
     }
 }
 
-fn set_time(item: &Item, key: &str, ms: Option<u64>, listener: &mut Listener, ledger: &mut Ledger) -> bool {
+fn set_time(
+    item: &Item,
+    key: KeyOf<plan::Listener>,
+    ms: Option<u64>,
+    listener: &mut Listener,
+    ledger: &mut Ledger,
+) -> bool {
     let Some(ms) = ms else {
         ledger.changes(item.line, "its value was not understood", "set the value by hand");
         return false;
     };
-    let (value, note) = timeout(key, ms);
-    listener.set.put(&format!("timeouts.{key}"), value);
     ledger.carried(item.line);
-    if let Some(note) = note {
+    if let Some(note) = put_time(&mut listener.set, key, ms) {
         ledger.changes(item.line, note, "nothing, unless the limit is reached");
     }
     true

@@ -2,15 +2,17 @@
 
 use super::lexer::Item;
 use crate::ledger::{Ledger, Line};
-use crate::model::{Table, Value};
+use crate::model::{Draft, PoolKeys, Value};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{HealthCheck, Pool};
 
 /// Settings of a backend that come together from several lines.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub check: Option<Line>,
-    pub kind: Option<(Line, Table)>,
+    pub kind: Option<(Line, Draft<HealthCheck>)>,
     pub unchecked: Option<Line>,
-    pub http: Table,
+    pub http: Draft<HealthCheck>,
     pub expects: bool,
     pub check_timeout: Option<u64>,
     pub interval: Option<u64>,
@@ -21,15 +23,21 @@ pub(super) struct Gathered {
     /// Sends of a check by TCP, each with the answer that is expected to it.
     pub exchanges: Vec<(String, Option<String>, Line)>,
     /// Values of the first server for settings that are those of a pool here.
-    pub common: Table,
+    pub common: PoolKeys,
 }
 
 /// Notes a value that all endpoints of a pool share here. The first server's counts; others that differ are reported.
-pub(super) fn common(path: &str, value: Value, line: Line, gathered: &mut Gathered, ledger: &mut Ledger) {
-    let mut probe = gathered.common.clone();
-    match probe.put(path, value.clone()) {
+pub(super) fn common(
+    key: KeyOf<Pool>,
+    value: impl Into<Value>,
+    line: Line,
+    gathered: &mut Gathered,
+    ledger: &mut Ledger,
+) {
+    let (mut probe, value) = (gathered.common.clone(), value.into());
+    match probe.put(key, value.clone()) {
         Some(old) if old != value => {
-            let reason = format!("{path} is a key of the pool: the value of its first server counts for all");
+            let reason = format!("{key} is a key of the pool: the value of its first server counts for all");
             ledger.changes(line, reason, "make a pool of the servers that differ");
         }
         _ => gathered.common = probe,

@@ -5,7 +5,7 @@ use super::known::{self, Fate};
 use super::lexer::{Item, Section};
 use super::rules::{Caches, cache_section};
 use crate::ledger::{Ledger, Line};
-use crate::model::{Target, Value};
+use crate::model::Target;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -71,7 +71,7 @@ fn resolvers(section: &Section, target: &mut Target, ledger: &mut Ledger) {
                 let address = item.word(2).trim_start_matches("udp@").trim_start_matches("tcp@");
                 match address.parse::<SocketAddr>() {
                     Ok(address) => {
-                        target.root.push("resolver.nameservers", address.to_string());
+                        target.root.push(key!("resolver.nameservers"), address.to_string());
                         ledger.carried(item.line);
                     }
                     Err(_) => ledger.changes(
@@ -165,12 +165,12 @@ impl Process {
     pub fn log_line(&self, item: &Item, target: &mut Target, ledger: &mut Ledger) {
         let on = |target: &mut Target| {
             let Some((path, facility)) = &self.log else { return };
-            target.root.put("telemetry.access_log.path", path.as_str());
+            target.root.put(key!("telemetry.access_log.path"), path.as_str());
             if let Some(facility) = facility.as_ref().filter(|name| *name != "local0") {
-                target.root.put("telemetry.access_log.facility", facility.as_str());
+                target.root.put(key!("telemetry.access_log.facility"), facility.as_str());
             }
-            if target.root.table("telemetry").table("access_log").get("format").is_none() {
-                target.root.put("telemetry.access_log.format", "httplog");
+            if !target.root.has(key!("telemetry.access_log.format")) {
+                target.root.put(key!("telemetry.access_log.format"), "httplog");
             }
         };
         match (item.word(0), item.word(1)) {
@@ -185,14 +185,14 @@ impl Process {
                 let mut own = Process::default();
                 own.log_target(item, 1, ledger);
                 if let (Some((path, _)), None) = (own.log, &self.log) {
-                    target.root.put("telemetry.access_log.path", path);
-                    target.root.put("telemetry.access_log.format", "httplog");
+                    target.root.put(key!("telemetry.access_log.path"), path);
+                    target.root.put(key!("telemetry.access_log.format"), "httplog");
                 } else if self.log.is_some() {
                     ledger.changes(item.line, "the access log has one destination", "have the collector forward it");
                 }
             }
             ("option", "httplog") if item.word(2) == "clf" => {
-                target.root.put("telemetry.access_log.format", "common");
+                target.root.put(key!("telemetry.access_log.format"), "common");
                 on(target);
                 ledger.carried(item.line);
             }
@@ -233,7 +233,7 @@ impl Process {
                 let port = proxy.port().filter(|port| port.parse::<u16>().is_ok());
                 let is_own = proxy.is_stats(proxy.items.iter().any(|item| item.word(0) == "server"));
                 let bind = format!("127.0.0.1:{}", port.filter(|_| is_own).unwrap_or_else(|| "9900".to_string()));
-                target.root.put("admin.http.bind", bind.as_str());
+                target.root.put(key!("admin.http.bind"), bind.as_str());
                 let todo = "open it to a private network with admin.http.bind and read_token";
                 ledger.changes(item.line, format!("the dashboard is at http://{bind}/, for this machine only"), todo);
             }
@@ -247,14 +247,8 @@ impl Process {
             let reason = "the limit holds for each listener, not for the process as a whole";
             ledger.changes(line, reason, "divide it among the listeners: limits.connections");
         }
-        let log = target.root.get("telemetry").and_then(|telemetry| match telemetry {
-            Value::Table(telemetry) => telemetry.get("access_log"),
-            _ => None,
-        });
-        if let Some(Value::Table(log)) = log
-            && log.get("path").is_none()
-        {
-            target.root.entries.retain(|(key, _)| key != "telemetry");
+        if target.root.has(key!("telemetry.access_log")) && !target.root.has(key!("telemetry.access_log.path")) {
+            target.root.remove(key!("telemetry"));
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use super::rules::Filter;
 use crate::ledger::Ledger;
-use crate::model::{Action, Apart, Key, Route, Table, Test, Value};
+use crate::model::{Action, Apart, Draft, Key, Route, RouteKeys, Test};
 use crate::protection::{close, is_closed, is_shut, shut, would_replace};
 use crate::report::UNKNOWN_LISTS;
+use evenkeel_config::plan::Rewrite;
 
 /// Most routes that filters with conditions may add to a frontend.
 const SPLITS: usize = 200;
@@ -45,9 +46,9 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
                     todo,
                 );
                 // Too few are let in rather than too many.
-                if filter.set.get("access").is_some() && !is_closed(&filter.set) {
+                if filter.set.has(key!("access")) && !is_closed(&filter.set) {
                     shut(&mut route.set);
-                } else if is_closed(&filter.set) || filter.set.get("basic_auth").is_some() {
+                } else if is_closed(&filter.set) || filter.set.has(key!("basic_auth")) {
                     close(&mut route.set);
                 }
                 out.push(route);
@@ -58,14 +59,14 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
 }
 
 /// True if the keys only change what goes to endpoints and comes from them, so that routes without one do not need them.
-fn only_forwards(set: &Table) -> bool {
-    set.entries.iter().all(|(key, _)| {
-        matches!(key.as_str(), "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
+fn only_forwards(set: &RouteKeys) -> bool {
+    set.entries().iter().all(|(key, _)| {
+        matches!(key, "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
     })
 }
 
 fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
-    let is_settled = |set: &Table| is_closed(set) || is_shut(set);
+    let is_settled = |set: &RouteKeys| is_closed(set) || is_shut(set);
     if lists_clash(&route.set, &filter.set) && !is_settled(&route.set) && !is_settled(&filter.set) {
         ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
@@ -73,16 +74,16 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
     // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
     let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
     let rewrite = match route.matching.find(&Key::Path) {
-        Some(Test::Below(path)) => rest(path).map(|rest| ("prefix", rest)),
-        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| ("prefix", rest)),
-        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| ("path", rest)),
+        Some(Test::Below(path)) => rest(path).map(|rest| (key!("prefix"), true, rest)),
+        Some(Test::Begins(path)) if path.ends_with('/') => rest(path).map(|rest| (key!("prefix"), true, rest)),
+        Some(Test::OneOf(paths)) if paths.len() == 1 => rest(&paths[0]).map(|rest| (key!("path"), false, rest)),
         _ => None,
     };
     match rewrite {
-        Some(("prefix", rest)) if rest.is_empty() => drop(route.set.put("strip_prefix", true)),
-        Some((key, rest)) => {
+        Some((_, true, rest)) if rest.is_empty() => drop(route.set.put(key!("strip_prefix"), true)),
+        Some((key, _, rest)) => {
             let path = if rest.is_empty() { "/".to_string() } else { rest };
-            route.set.put("rewrite", Table::one(key, path));
+            route.set.put(key!("rewrite"), Draft::<Rewrite>::one(key, path));
         }
         None => {
             let todo = "strip_prefix, or rewrite = { prefix = \"/NEW\" } in a [[route]] with that prefix";
@@ -97,7 +98,7 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
 
 /// Matches by segment where a prefix is taken away: it is the matched one.
 pub(super) fn by_segment(route: &mut Route) {
-    if route.set.get("strip_prefix").is_none() {
+    if !route.set.has(key!("strip_prefix")) {
         return;
     }
     for cond in route.matching.conds.iter_mut().filter(|cond| cond.key == Key::Path && !cond.negated) {
@@ -110,10 +111,10 @@ pub(super) fn by_segment(route: &mut Route) {
 }
 
 /// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
-fn merge_filter(into: &mut Table, from: &Table) {
+fn merge_filter(into: &mut RouteKeys, from: &RouteKeys) {
     let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
     let is_shut = is_shut(into) || is_shut(from) || !closed && lists_clash(into, from);
-    merge_lists(into, from);
+    into.join(from);
     match (is_shut, closed) {
         (true, _) => shut(into),
         (false, true) => close(into),
@@ -122,24 +123,8 @@ fn merge_filter(into: &mut Table, from: &Table) {
 }
 
 /// True if clients that the lists of one refuse could be let in by a network of the other, once both are joined.
-fn lists_clash(one: &Table, other: &Table) -> bool {
-    let allows = |access: &Value| match access {
-        Value::Table(access) => ["allow", "allow_files"].iter().any(|key| access.get(key).is_some()),
-        _ => false,
-    };
-    match (one.get("access"), other.get("access")) {
-        (Some(one), Some(other)) => one != other && (allows(one) || allows(other)),
-        _ => false,
-    }
-}
-
-/// Merges settings; lists are joined.
-pub(super) fn merge_lists(into: &mut Table, from: &Table) {
-    for (key, value) in &from.entries {
-        match value {
-            Value::Table(inner) => merge_lists(into.table(key), inner),
-            Value::List(list) => list.iter().for_each(|value| into.push(key, value.clone())),
-            value => drop(into.set(key, value.clone())),
-        }
-    }
+fn lists_clash(one: &RouteKeys, other: &RouteKeys) -> bool {
+    let allows = |set: &RouteKeys| set.has(key!("access.allow")) || set.has(key!("access.allow_files"));
+    let has_both = one.has(key!("access")) && other.has(key!("access"));
+    has_both && one.get(key!("access")) != other.get(key!("access")) && (allows(one) || allows(other))
 }

@@ -307,7 +307,7 @@ impl Proxy<'_> {
             let bind = format!("127.0.0.1:{port}");
             let reason = format!("metrics are at http://{bind}/metrics, for this machine only");
             ledger.changes(item.line, reason, "open it to a private network with admin.http.bind");
-            target.root.put("admin.http.bind", bind);
+            target.root.put(key!("admin.http.bind"), bind);
         }
     }
 
@@ -383,8 +383,8 @@ fn simplify(listeners: &mut [crate::model::Listener], routes: &mut Vec<crate::mo
     let is_rest = last.matching.conds.len() == 1 && last.matching.conds[0].key == Key::Listener;
     if let (Action::Pool(pool), true, true) = (&last.action, is_rest, last.set.is_empty()) {
         let pool = pool.clone();
-        for listener in listeners.iter_mut().filter(|l| l.set.get("redirect_https").is_none() || routes.len() > 1) {
-            if listener.set.get("redirect_https").is_none() {
+        for listener in listeners.iter_mut().filter(|l| !l.set.has(key!("redirect_https")) || routes.len() > 1) {
+            if !listener.set.has(key!("redirect_https")) {
                 listener.pool = Some(pool.clone());
             }
         }
@@ -423,6 +423,6 @@ fn finish(proxies: &[Proxy<'_>], process: &global::Process, target: &mut Target,
         && !target.pools.is_empty()
     {
         // HAProxy waits for ever without the line.
-        target.root.put("defaults.timeouts.response", Value::from("off"));
+        target.root.put(key!("defaults.timeouts.response"), Value::from("off"));
     }
 }

@@ -5,8 +5,10 @@ use super::lexer::Item;
 use super::time::milliseconds;
 use super::{check, server};
 use crate::ledger::Ledger;
-use crate::limits::timeout;
-use crate::model::{Pool, Table, Value, name_of};
+use crate::limits::put_time;
+use crate::model::{Draft, Entries, Pool, Value, hashed, name_of};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{self, Sticky};
 
 /// Reads the part of a section that concerns its servers. `base` is `ca-base` of the global section.
 pub(super) fn read(
@@ -40,8 +42,8 @@ fn setting(item: &Item, pool: &mut Pool, gathered: &mut Gathered, is_tcp: bool, 
             gathered.has_balance = true;
             balance(item, pool, is_tcp, ledger);
         }
-        ("timeout", "connect") | ("contimeout", _) => set_time(item, "timeouts.connect", "connect", pool, ledger),
-        ("timeout", "queue") => set_time(item, "queue.timeout", "queue", pool, ledger),
+        ("timeout", "connect") | ("contimeout", _) => set_time(item, key!("timeouts.connect"), pool, ledger),
+        ("timeout", "queue") => set_time(item, key!("queue.timeout"), pool, ledger),
         ("timeout", "server") | ("srvtimeout", _) => {
             let at = if item.word(0) == "timeout" { 2 } else { 1 };
             match time(at) {
@@ -66,7 +68,7 @@ fn setting(item: &Item, pool: &mut Pool, gathered: &mut Gathered, is_tcp: bool, 
         },
         ("retries", _) => match item.word(1).parse::<u64>() {
             Ok(tries) => {
-                pool.set.put("retry.attempts", tries.min(10));
+                pool.set.put(key!("retry.attempts"), tries.min(10));
                 ledger.carried(line);
             }
             Err(_) => unreadable(item, ledger),
@@ -92,13 +94,11 @@ fn setting(item: &Item, pool: &mut Pool, gathered: &mut Gathered, is_tcp: bool, 
     }
 }
 
-fn set_time(item: &Item, path: &str, key: &str, pool: &mut Pool, ledger: &mut Ledger) {
+fn set_time(item: &Item, key: KeyOf<plan::Pool>, pool: &mut Pool, ledger: &mut Ledger) {
     let at = if item.word(0) == "timeout" { 2 } else { 1 };
     let Some(ms) = milliseconds(item.word(at)) else { return unreadable(item, ledger) };
-    let (value, note) = timeout(key, ms);
-    pool.set.put(path, value);
     ledger.carried(item.line);
-    if let Some(note) = note {
+    if let Some(note) = put_time(&mut pool.set, key, ms) {
         ledger.changes(item.line, note, "nothing, unless the limit is reached");
     }
 }
@@ -108,16 +108,15 @@ fn balance(item: &Item, pool: &mut Pool, is_tcp: bool, ledger: &mut Ledger) {
         Some((name, rest)) => (name, rest.trim_end_matches(')')),
         None => (item.word(1), item.word(2)),
     };
-    let maglev = |key: String| Value::from(Table::one("maglev", Table::one("key", key)));
     let value = match name {
         "roundrobin" | "static-rr" => "round_robin".into(),
         "leastconn" => "leastconn".into(),
         "first" => "first".into(),
         "random" => match argument.parse::<u64>() {
-            Ok(draws @ 2..=16) => Table::one("random", Table::one("draws", draws)).into(),
+            Ok(draws @ 2..=16) => Entries::one("random", Entries::one("draws", draws)).into(),
             _ => "random".into(),
         },
-        "source" => maglev("client-ip".into()),
+        "source" => hashed("client-ip"),
         _ if is_tcp => {
             return ledger.changes(
                 item.line,
@@ -125,19 +124,19 @@ fn balance(item: &Item, pool: &mut Pool, is_tcp: bool, ledger: &mut Ledger) {
                 "choose an algorithm: `evenkeel algorithms`",
             );
         }
-        "uri" => maglev("path".into()),
-        "hdr" => maglev(format!("header:{argument}")),
-        "url_param" => maglev(format!("query:{argument}")),
+        "uri" => hashed("path"),
+        "hdr" => hashed(format!("header:{argument}")),
+        "url_param" => hashed(format!("query:{argument}")),
         "hash" if argument.contains("hdr(") || argument.contains("cook(") => {
             let inner = argument.split_once('(').map_or("", |(_, inner)| inner.trim_end_matches(')'));
-            maglev(format!("{}:{inner}", if argument.contains("hdr(") { "header" } else { "cookie" }))
+            hashed(format!("{}:{inner}", if argument.contains("hdr(") { "header" } else { "cookie" }))
         }
         other => {
             let todo = "choose an algorithm: `evenkeel algorithms`";
             return ledger.changes(item.line, format!("there is no counterpart of `{other}`"), todo);
         }
     };
-    pool.set.put("balance", value);
+    pool.set.put(key!("balance"), value);
     ledger.carried(item.line);
 }
 
@@ -146,7 +145,7 @@ fn retry_on(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
     ledger.carried(item.line);
     for word in item.from(1) {
         match word.as_str() {
-            "none" => drop(pool.set.put("retry.attempts", 0)),
+            "none" => drop(pool.set.put(key!("retry.attempts"), 0)),
             "conn-failure" => on.push("connect".into()),
             "empty-response" | "junk-response" => on.push("reset".into()),
             "response-timeout" => on.push("timeout".into()),
@@ -164,7 +163,7 @@ fn retry_on(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
     }
     on.dedup();
     if !on.is_empty() {
-        pool.set.put("retry.on", Value::List(on));
+        pool.set.put(key!("retry.on"), Value::List(on));
     }
 }
 
@@ -179,11 +178,12 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
             todo,
         );
     }
-    let mut sticky = Table::one("cookie", item.word(1)).with("secret_file", "/etc/evenkeel/sticky.key");
+    let mut sticky: Draft<Sticky> =
+        Draft::one(key!("cookie"), item.word(1)).with(key!("secret_file"), "/etc/evenkeel/sticky.key");
     if has("secure") {
-        sticky.put("secure", true);
+        sticky.put(key!("secure"), true);
     }
-    pool.set.put("sticky", sticky);
+    pool.set.put(key!("sticky"), sticky);
     pool.comments.push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
     let reason = "cookies are signed here, so a client with a cookie of HAProxy gets an endpoint anew, once";
     ledger.changes(item.line, reason, "make the file of `secret_file`: openssl rand -hex 32");
@@ -194,16 +194,16 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
 }
 
 fn finish(pool: &mut Pool, mut gathered: Gathered, is_tcp: bool, ledger: &mut Ledger) {
-    if let Some(Value::Bool(true)) = gathered.common.get("tls") {
-        pool.set.put("tls", true);
+    if gathered.common.get(key!("tls")) == Some(&true.into()) {
+        pool.set.put(key!("tls"), true);
+        gathered.common.remove(key!("tls"));
     }
-    let mut health = gathered.common.table("health").clone();
-    gathered.common.entries.retain(|(key, value)| key != "health" && !(key == "tls" && *value == Value::Bool(true)));
+    let checks = gathered.common.remove(key!("health"));
     if gathered.sticks.is_some() && (!gathered.has_balance || pool.endpoints.len() > 1) {
-        pool.set.put("balance", Table::one("maglev", Table::one("key", "client-ip")));
+        pool.set.put(key!("balance"), hashed("client-ip"));
     } else if !gathered.has_balance && pool.endpoints.len() > 1 {
         // The default of HAProxy before 3.3.
-        pool.set.put("balance", "round_robin");
+        pool.set.put(key!("balance"), "round_robin");
     }
     check::exchange(&mut gathered, ledger);
     match (gathered.check, gathered.kind.take()) {
@@ -215,8 +215,7 @@ fn finish(pool: &mut Pool, mut gathered: Gathered, is_tcp: bool, ledger: &mut Le
                     "make a pool of those that are not to be checked",
                 );
             }
-            check::probe(kind.map(|(_, kind)| kind), &mut gathered, &mut health);
-            pool.set.put("health", health);
+            check::probe(kind.map(|(_, kind)| kind), checks, &gathered, pool);
         }
         (None, Some((line, _))) if !pool.endpoints.is_empty() => {
             ledger.dropped(line, "no server has `check`, so HAProxy sends no checks either");
@@ -224,17 +223,14 @@ fn finish(pool: &mut Pool, mut gathered: Gathered, is_tcp: bool, ledger: &mut Le
         _ => {}
     }
     if let Some((ms, line)) = gathered.server_timeout {
-        let keys: &[&str] = if is_tcp { &["idle"] } else { &["response", "idle"] };
-        for key in keys {
-            let (value, note) = timeout(key, ms);
-            pool.set.put(&format!("timeouts.{key}"), value);
-            if let Some(note) = note {
-                ledger.changes(line, format!("timeouts.{key}: {note}"), "nothing, unless the limit is reached");
+        for key in [key!("timeouts.response"), key!("timeouts.idle")].into_iter().skip(usize::from(is_tcp)) {
+            if let Some(note) = put_time(&mut pool.set, key, ms) {
+                ledger.changes(line, format!("{key}: {note}"), "nothing, unless the limit is reached");
             }
         }
     }
     if let Some(ms) = gathered.tunnel {
-        pool.set.put("timeouts.idle", timeout("idle", ms).0);
+        put_time(&mut pool.set, key!("timeouts.idle"), ms);
     }
     let common = std::mem::take(&mut gathered.common);
     pool.set.merge(&common);

@@ -5,7 +5,9 @@ use super::gathered::{Gathered, common, unreadable};
 use super::lexer::Item;
 use super::time::milliseconds;
 use crate::ledger::Ledger;
-use crate::model::{Endpoint, Pool, Table, Value, duration};
+use crate::model::{Draft, Endpoint, Pool, Value, duration};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan;
 
 /// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
 /// changes without them.
@@ -53,9 +55,9 @@ pub(super) fn read(
     ledger.carried(item.line);
     let is_template = item.word(0) == "server-template";
     let address = item.word(if is_template { 3 } else { 2 });
-    let mut set = Table::default();
+    let mut set = Draft::default();
     if !is_template {
-        set.put("name", item.word(1));
+        set.put(key!("name"), item.word(1));
     }
     let addr = match endpoint_address(address, port) {
         Ok(addr) => addr,
@@ -74,7 +76,7 @@ pub(super) fn read(
         false => drop(gathered.unchecked.get_or_insert(item.line)),
     }
     if is_template {
-        set.put("resolve", "all");
+        set.put(key!("resolve"), "all");
         let reason = "every address of the name is an endpoint, however many there are";
         ledger.dropped(item.line, reason);
     }
@@ -139,7 +141,7 @@ fn parameters(
     words: &[String],
     base: &str,
     gathered: &mut Gathered,
-    set: &mut Table,
+    set: &mut Draft<plan::Endpoint>,
     ledger: &mut Ledger,
 ) -> bool {
     let mut seen = Seen::default();
@@ -166,10 +168,10 @@ fn parameters(
         at += 1 + taken.unwrap_or(0);
     }
     if seen.tls {
-        let has_table = gathered.common.get("tls").is_some();
+        let has_table = gathered.common.has(key!("tls"));
         match (seen.verify_none, seen.has_ca || has_table) {
-            (true, _) => common("tls.verify", false.into(), item.line, gathered, ledger),
-            (false, false) => common("tls", true.into(), item.line, gathered, ledger),
+            (true, _) => common(key!("tls.verify"), false, item.line, gathered, ledger),
+            (false, false) => common(key!("tls"), true, item.line, gathered, ledger),
             (false, true) => {}
         }
         if let (Some(sni), Some(host)) = (&seen.sni, &seen.verify_host)
@@ -179,7 +181,7 @@ fn parameters(
             ledger.changes(item.line, reason, "set tls_name to the name for which the certificate is valid");
         }
         if let Some(name) = seen.verify_host.or(seen.sni) {
-            set.put("tls_name", name.as_str());
+            set.put(key!("tls_name"), name.as_str());
         }
     }
     seen.checked
@@ -190,7 +192,7 @@ fn flag(
     word: &str,
     item: &Item,
     gathered: &mut Gathered,
-    set: &mut Table,
+    set: &mut Draft<plan::Endpoint>,
     seen: &mut Seen,
     ledger: &mut Ledger,
 ) -> Option<usize> {
@@ -198,11 +200,11 @@ fn flag(
         "check" => seen.checked = true,
         "no-check" => seen.checked = false,
         "ssl" => seen.tls = true,
-        "backup" => drop(set.put("backup", true)),
-        "disabled" => drop(set.put("drain", true)),
-        "send-proxy" => common("proxy_protocol", "v1".into(), item.line, gathered, ledger),
+        "backup" => drop(set.put(key!("backup"), true)),
+        "disabled" => drop(set.put(key!("drain"), true)),
+        "send-proxy" => common(key!("proxy_protocol"), "v1", item.line, gathered, ledger),
         "send-proxy-v2" | "send-proxy-v2-ssl" | "send-proxy-v2-ssl-cn" => {
-            common("proxy_protocol", "v2".into(), item.line, gathered, ledger);
+            common(key!("proxy_protocol"), "v2", item.line, gathered, ledger);
         }
         _ => return None,
     }
@@ -215,29 +217,36 @@ fn number(
     value: &str,
     item: &Item,
     gathered: &mut Gathered,
-    set: &mut Table,
+    set: &mut Draft<plan::Endpoint>,
     ledger: &mut Ledger,
 ) -> Option<usize> {
-    let (path, read) = match word {
-        "weight" => ("weight", value.parse::<u64>().ok().map(Value::Int)),
-        "rise" => ("health.rise", value.parse().ok().map(Value::Int)),
-        "fall" => ("health.fall", value.parse().ok().map(Value::Int)),
-        "port" => ("health.port", value.parse().ok().map(Value::Int)),
-        "maxconn" => ("limits.requests_per_endpoint", value.parse().ok().map(Value::Int)),
-        "maxqueue" => ("queue.max", value.parse().ok().map(Value::Int)),
-        "inter" => ("health.interval", milliseconds(value).map(|ms| duration(ms.max(10)).into())),
-        "slowstart" => ("slow_start", milliseconds(value).map(|ms| duration(ms.max(100)).into())),
+    let whole = || value.parse().ok().map(Value::Int);
+    let time = |least: u64| milliseconds(value).map(|ms| duration(ms.max(least)).into());
+    let (key, read): (KeyOf<plan::Pool>, Option<Value>) = match word {
+        "weight" => {
+            match whole() {
+                None => unreadable(item, ledger),
+                Some(Value::Int(1)) => {}
+                Some(weight) => drop(set.put(key!("weight"), weight)),
+            }
+            return Some(1);
+        }
+        "rise" => (key!("health.rise"), whole()),
+        "fall" => (key!("health.fall"), whole()),
+        "port" => (key!("health.port"), whole()),
+        "maxconn" => (key!("limits.requests_per_endpoint"), whole()),
+        "maxqueue" => (key!("queue.max"), whole()),
+        "inter" => (key!("health.interval"), time(10)),
+        "slowstart" => (key!("slow_start"), time(100)),
         _ => return None,
     };
     match read {
         None => unreadable(item, ledger),
-        Some(Value::Int(1)) if path == "weight" => {}
-        Some(weight) if path == "weight" => drop(set.put(path, weight)),
         Some(read) => {
             if word == "inter" {
                 gathered.interval = milliseconds(value);
             }
-            common(path, read, item.line, gathered, ledger);
+            common(key, read, item.line, gathered, ledger);
         }
     }
     Some(1)
@@ -258,12 +267,12 @@ fn tls(
         "verify" => seen.verify_none = value == "none",
         "ca-file" => {
             seen.has_ca = true;
-            common("tls.ca", with_base(base, value).into(), line, gathered, ledger);
+            common(key!("tls.ca"), with_base(base, value), line, gathered, ledger);
         }
         "crt" => {
             let file = with_base(base, value);
-            common("tls.cert", file.as_str().into(), line, gathered, ledger);
-            common("tls.key", file.into(), line, gathered, ledger);
+            common(key!("tls.cert"), file.as_str(), line, gathered, ledger);
+            common(key!("tls.key"), file, line, gathered, ledger);
         }
         "verifyhost" => seen.verify_host = Some(value.to_string()),
         "sni" => match value.strip_prefix("str(").and_then(|name| name.strip_suffix(')')) {
@@ -273,7 +282,7 @@ fn tls(
                 ledger.changes(line, reason, "set tls_name of the endpoint, or tls.server_name of the pool");
             }
         },
-        "alpn" | "proto" if value.contains("h2") => common("protocol", "h2".into(), line, gathered, ledger),
+        "alpn" | "proto" if value.contains("h2") => common(key!("protocol"), "h2", line, gathered, ledger),
         "alpn" | "proto" => {}
         _ => return None,
     }

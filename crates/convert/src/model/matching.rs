@@ -1,6 +1,6 @@
 //! Conditions of routes: a list of conditions that all hold, some of them negated. Written as the keys of `match`.
 
-use super::value::{Table, Value};
+use evenkeel_config::draft::{Entries, Value};
 
 /// Part of a request that a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -259,21 +259,21 @@ impl Match {
     }
 
     /// The table of `match`; empty for every request.
-    pub fn table(&self) -> Table {
-        let mut table = Table::default();
+    pub fn table(&self) -> Entries {
+        let mut table = Entries::default();
         for cond in self.conds.iter().filter(|cond| !cond.negated) {
             put(&mut table, &cond.key, &cond.test);
         }
         let not = self.excluded();
         if !not.is_empty() {
-            table.put("not", not);
+            table.set("not", not);
         }
         table
     }
 
     /// The table of `not`. It has neither hosts nor paths: they are written as expressions.
-    fn excluded(&self) -> Table {
-        let mut not = Table::default();
+    fn excluded(&self) -> Entries {
+        let mut not = Entries::default();
         let (mut paths, mut hosts) = (Vec::new(), Vec::new());
         for cond in self.conds.iter().filter(|cond| cond.negated) {
             match (&cond.key, &cond.test) {
@@ -284,11 +284,12 @@ impl Match {
                         None => escape(name),
                     }))
                 }
-                (Key::Header(name), Test::OneOf(values)) => push_all(not.table("header"), name, values),
-                (Key::Query(name), Test::OneOf(values)) => push_all(not.table("query"), name, values),
-                (Key::Cookie(name), Test::OneOf(values)) => push_all(not.table("cookie"), name, values),
+                (key @ (Key::Header(name) | Key::Query(name) | Key::Cookie(name)), Test::OneOf(values)) => {
+                    let table = not.table(list_key(key));
+                    values.iter().for_each(|value| table.push(name, value.as_str()));
+                }
                 (Key::Scheme, Test::OneOf(values)) => {
-                    drop(not.put("scheme", values.first().map_or("", |v| v.as_str())))
+                    drop(not.set("scheme", values.first().map_or("", |v| v.as_str())))
                 }
                 (key, Test::OneOf(values)) => values.iter().for_each(|value| not.push(list_key(key), value.as_str())),
                 (key, test) => put(&mut not, key, test),
@@ -296,7 +297,7 @@ impl Match {
         }
         match paths.as_slice() {
             [] => {}
-            [Test::Ends(end)] => drop(not.put("ends_with", end.as_str())),
+            [Test::Ends(end)] => drop(not.set("ends_with", end.as_str())),
             several => {
                 // Flags of one expression must not hold for those behind it.
                 let apart = |regex: String| match regex.starts_with("(?") && several.len() > 1 {
@@ -304,28 +305,19 @@ impl Match {
                     false => regex,
                 };
                 let all: Vec<String> = several.iter().map(|test| apart(test.as_regex())).collect();
-                not.put("regex", all.join("|"));
+                not.set("regex", all.join("|"));
             }
         }
         if !hosts.is_empty() {
             let regex = format!("(?i)({})(:[0-9]+)?", hosts.join("|"));
-            not.table("header").set("Host", Table::one("regex", regex).into());
+            not.table("header").set("Host", Entries::one("regex", regex));
         }
         not
     }
 
     /// Number of kinds of conditions under `not`.
     pub fn excluded_kinds(&self) -> usize {
-        self.excluded().entries.len()
-    }
-}
-
-fn push_all(table: &mut Table, name: &str, values: &[String]) {
-    for value in values {
-        match table.entries.iter_mut().find(|(key, _)| key == name) {
-            Some((_, Value::List(list))) => list.push(value.as_str().into()),
-            _ => drop(table.set(name, Value::List(vec![value.as_str().into()]))),
-        }
+        self.excluded().iter().len()
     }
 }
 
@@ -369,17 +361,17 @@ fn is_sound(cond: &Cond) -> bool {
     }
 }
 
-fn put(table: &mut Table, key: &Key, test: &Test) {
+fn put(table: &mut Entries, key: &Key, test: &Test) {
     let name = match (key, test) {
         (Key::Header(name) | Key::Query(name) | Key::Cookie(name), test) => {
-            let value = match test {
+            let value: Value = match test {
                 Test::OneOf(values) if values.len() == 1 => values[0].as_str().into(),
                 Test::OneOf(values) => values.clone().into(),
-                Test::Begins(text) | Test::Below(text) => Table::one("prefix", text.as_str()).into(),
-                Test::Ends(text) => Table::one("suffix", text.as_str()).into(),
-                Test::Contains(text) => Table::one("contains", text.as_str()).into(),
-                Test::Regex(text) => Table::one("regex", text.as_str()).into(),
-                Test::Present => Table::one("present", true).into(),
+                Test::Begins(text) | Test::Below(text) => Entries::one("prefix", text.as_str()).into(),
+                Test::Ends(text) => Entries::one("suffix", text.as_str()).into(),
+                Test::Contains(text) => Entries::one("contains", text.as_str()).into(),
+                Test::Regex(text) => Entries::one("regex", text.as_str()).into(),
+                Test::Present => Entries::one("present", true).into(),
             };
             return drop(table.table(list_key(key)).set(name, value));
         }
@@ -391,7 +383,7 @@ fn put(table: &mut Table, key: &Key, test: &Test) {
         && text.ends_with('/')
         && !text.contains(['{', '}'])
     {
-        return drop(table.put("path", format!("{text}{{*rest}}")));
+        return drop(table.set("path", format!("{text}{{*rest}}")));
     }
     let value: Value = match test {
         Test::OneOf(values) if matches!(key, Key::Path | Key::Scheme) => {
@@ -409,7 +401,7 @@ fn put(table: &mut Table, key: &Key, test: &Test) {
         }
         (_, value) => value,
     };
-    table.put(name, value);
+    table.set(name, value);
 }
 
 /// Verdict of one condition on another about the path: `Some(true)` if it follows, `Some(false)` if both cannot hold.

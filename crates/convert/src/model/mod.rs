@@ -1,22 +1,29 @@
-//! Model of the output: listeners, routes and pools, before they are written. Both translations fill it in.
+//! Draft of the output: listeners, routes and pools, before they are written. The translations fill it in.
 
-// Order: order, matching, units, write, value
+// Order: order, matching, units
 mod matching;
 mod order;
 mod units;
-mod value;
-mod write;
 
+pub(crate) use evenkeel_config::draft::{Draft, Entries, Value};
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
 pub(crate) use order::{Clash, settle_order};
 pub(crate) use units::{braced, duration, name_of, parse_size, size};
-pub(crate) use value::{Table, Value};
+
+use evenkeel_config::draft::{File, KeyOf};
+use evenkeel_config::plan;
+
+/// Keys of a `[[route]]`.
+pub(crate) type RouteKeys = Draft<plan::Route>;
+
+/// Keys of a `[pool.NAME]`.
+pub(crate) type PoolKeys = Draft<plan::Pool>;
 
 /// An output file before it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     /// Tables of the top level other than listeners, routes and pools.
-    pub root: Table,
+    pub root: Draft<File>,
     pub listeners: Vec<Listener>,
     pub routes: Vec<Route>,
     pub pools: Vec<Pool>,
@@ -31,7 +38,7 @@ pub(crate) struct Listener {
     pub is_tcp: bool,
     pub is_udp: bool,
     pub pool: Option<String>,
-    pub set: Table,
+    pub set: Draft<plan::Listener>,
 }
 
 /// A `[[route]]` of the output.
@@ -42,7 +49,7 @@ pub(crate) struct Route {
     pub matching: Match,
     pub action: Action,
     /// Filters and other keys of the route.
-    pub set: Table,
+    pub set: RouteKeys,
     /// Directive that it was made from, for notes.
     pub line: crate::ledger::Line,
 }
@@ -51,10 +58,9 @@ pub(crate) struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Pool(String),
-    /// Table of `split`: pools with their weights.
-    Split(Value),
-    Redirect(Value),
-    Respond(Value),
+    Split(Draft<plan::Split>),
+    Redirect(Draft<plan::Redirect>),
+    Respond(Draft<plan::Respond>),
 }
 
 /// A `[pool.NAME]` of the output.
@@ -63,14 +69,14 @@ pub(crate) struct Pool {
     pub name: String,
     pub comments: Vec<String>,
     pub endpoints: Vec<Endpoint>,
-    pub set: Table,
+    pub set: PoolKeys,
 }
 
 /// An element of `endpoints`; a plain string if it has only an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub addr: String,
-    pub set: Table,
+    pub set: Draft<plan::Endpoint>,
 }
 
 impl Target {
@@ -78,4 +84,109 @@ impl Target {
     pub fn pool(&mut self, name: &str) -> Option<&mut Pool> {
         self.pools.iter_mut().find(|pool| pool.name == name)
     }
+
+    /// The whole file, with the name of its source in the first line.
+    pub fn to_toml(&self, source: &str) -> String {
+        let mut out =
+            format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n");
+        self.root.write_tables(&mut out);
+        self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
+        self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));
+        self.pools.iter().for_each(|pool| pool.keys().write(&pool.name, &pool.comments, &mut out));
+        out
+    }
+}
+
+impl Listener {
+    fn keys(&self) -> Draft<plan::Listener> {
+        let mut keys = Draft::one(key!("bind"), self.bind.clone());
+        if self.is_tcp || self.is_udp {
+            keys.put(key!("mode"), if self.is_udp { "udp" } else { "tcp" });
+        }
+        if let Some(pool) = &self.pool {
+            keys.put(key!("pool"), pool.as_str());
+        }
+        keys.merge(&self.set);
+        keys
+    }
+}
+
+impl Route {
+    fn keys(&self) -> RouteKeys {
+        let mut keys = Draft::one(key!("name"), self.name.as_str());
+        let matching = self.matching.table();
+        if !matching.is_empty() {
+            keys.put(key!("match"), matching);
+        }
+        match &self.action {
+            Action::Pool(pool) => keys.put(key!("pool"), pool.as_str()),
+            Action::Split(split) => keys.put(key!("split"), split.clone()),
+            Action::Redirect(to) => keys.put(key!("redirect"), to.clone()),
+            Action::Respond(response) => match (response.get(key!("status")), response.entries().iter().len()) {
+                (Some(status), 1) => keys.put(key!("respond"), status.clone()),
+                _ => keys.put(key!("respond"), response.clone()),
+            },
+        };
+        keys.merge(&self.set);
+        keys
+    }
+}
+
+impl Action {
+    /// A response of this status alone.
+    pub fn respond(status: u64) -> Action {
+        Action::Respond(Draft::one(key!("status"), status))
+    }
+}
+
+impl Pool {
+    fn keys(&self) -> PoolKeys {
+        let mut keys = Draft::default();
+        if !self.endpoints.is_empty() {
+            let each: Vec<Value> = self.endpoints.iter().map(Endpoint::value).collect();
+            keys.put(key!("endpoints"), each);
+        }
+        keys.merge(&self.set);
+        keys
+    }
+}
+
+impl Endpoint {
+    fn value(&self) -> Value {
+        if self.set.is_empty() {
+            return self.addr.as_str().into();
+        }
+        let mut keys = Draft::one(key!("addr"), self.addr.as_str());
+        keys.merge(&self.set);
+        keys.into()
+    }
+}
+
+/// Keys of the changes to fields of a route.
+#[derive(Clone, Copy)]
+pub(crate) struct FieldKeys {
+    pub table: &'static str,
+    pub remove: KeyOf<plan::Route>,
+    pub set: KeyOf<plan::Route>,
+    pub add: KeyOf<plan::Route>,
+}
+
+impl FieldKeys {
+    pub const REQUEST: FieldKeys = FieldKeys {
+        table: "request_headers",
+        remove: key!("request_headers.remove"),
+        set: key!("request_headers.set"),
+        add: key!("request_headers.add"),
+    };
+    pub const RESPONSE: FieldKeys = FieldKeys {
+        table: "response_headers",
+        remove: key!("response_headers.remove"),
+        set: key!("response_headers.set"),
+        add: key!("response_headers.add"),
+    };
+}
+
+/// Value of `balance` for an algorithm that hashes a part of requests.
+pub(crate) fn hashed(key: impl Into<Value>) -> Value {
+    Entries::one("maglev", Entries::one("key", key)).into()
 }

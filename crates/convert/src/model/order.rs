@@ -152,7 +152,7 @@ fn rest(m: &Match) -> (bool, usize, usize, usize, bool, bool, usize, bool) {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
-    use crate::model::{Action, Table};
+    use crate::model::{Action, Draft};
 
     fn routes(conds: &[Vec<Cond>]) -> Vec<Route> {
         let mut ledger = Ledger::default();
@@ -162,7 +162,7 @@ mod tests {
             comments: Vec::new(),
             matching: Match::of(conds.clone()),
             action: Action::Pool(n.to_string()),
-            set: Table::default(),
+            set: Draft::default(),
             line: ledger.open(&file, n + 1, "x"),
         });
         each.collect()

@@ -3,7 +3,8 @@
 use super::lexer::Directive;
 use super::time::milliseconds;
 use super::world::{World, group, single};
-use crate::model::{Table, Value, duration, parse_size, size};
+use crate::model::{Draft, Entries, RouteKeys, Value, duration, parse_size, size};
+use evenkeel_config::plan::Cache;
 
 /// Time without a request after which NGINX drops a response, unless `inactive` says otherwise.
 const INACTIVE_MS: u64 = 600_000;
@@ -48,7 +49,7 @@ pub(super) const NAMES: &[&str] = &[
 ];
 
 /// Adds `cache` for a location whose levels these are, if it has one.
-pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "proxy_cache") else { return };
     if directive.word(1) == "off" {
         return world.ledger.carried(directive.line);
@@ -81,7 +82,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
     for (name, reason) in LOSSLESS {
         group(levels, name).into_iter().for_each(|directive| world.ledger.dropped(directive.line, *reason));
     }
-    if ["basic_auth", "forward_auth", "jwt"].iter().any(|filter| set.get(filter).is_some()) {
+    if [key!("basic_auth"), key!("forward_auth"), key!("jwt")].into_iter().any(|key| set.has(key)) {
         world.ledger.changes(
             directive.line,
             "of a route that asks who clients are, only responses with public, s-maxage or must-revalidate are stored",
@@ -89,12 +90,12 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
         );
     }
     world.ledger.carried(directive.line);
-    set.put("cache", if cache.is_empty() { Value::Bool(true) } else { cache.into() });
+    set.put(key!("cache"), if cache.is_empty() { Value::Bool(true) } else { cache.into() });
 }
 
 /// Parts of the key beside scheme, host, path and query.
-fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Table, (crate::ledger::Line, String)> {
-    let mut cache = Table::default();
+fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Draft<Cache>, (crate::ledger::Line, String)> {
+    let mut cache = Draft::default();
     let Some(directive) = single(levels, "proxy_cache_key") else { return Ok(cache) };
     let text = directive.from(1).join(" ");
     let mut has_query = false;
@@ -123,7 +124,7 @@ fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Table, (crate::
     }
     headers.dedup();
     if !has_query {
-        cache.put("query", "none");
+        cache.put(key!("query"), "none");
         world.ledger.changes(
             directive.line,
             "its key has no query, so the endpoint gets none either: it could not answer for all queries",
@@ -131,7 +132,7 @@ fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Table, (crate::
         );
     }
     if !headers.is_empty() {
-        cache.put("headers", Value::List(headers));
+        cache.put(key!("headers"), Value::List(headers));
     }
     world.ledger.carried(directive.line);
     Ok(cache)
@@ -188,7 +189,7 @@ fn zone(directive: &Directive, world: &mut World<'_>) -> u64 {
     // All zones share the memory, so the largest counts.
     if let Some(taken) = taken.filter(|taken| *taken > world.cache_memory) {
         world.cache_memory = taken;
-        world.target.root.put("cache.memory", size(taken));
+        world.target.root.put(key!("cache.memory"), size(taken));
     }
     let reason = "responses are kept in memory, which all routes share, and not on disk: a restart loses them";
     world.ledger.changes(path.line, reason, "[cache] memory, and object_max for large files");
@@ -196,8 +197,8 @@ fn zone(directive: &Directive, world: &mut World<'_>) -> u64 {
 }
 
 /// `proxy_cache_valid`: lifetimes of responses that state none.
-fn times(levels: &[&[Directive]], cache: &mut Table, world: &mut World<'_>) {
-    let mut ttl = Table::default();
+fn times(levels: &[&[Directive]], cache: &mut Draft<Cache>, world: &mut World<'_>) {
+    let mut ttl = Entries::default();
     for directive in group(levels, "proxy_cache_valid") {
         let words = directive.from(1);
         let Some((time, codes)) = words.split_last() else { continue };
@@ -211,29 +212,29 @@ fn times(levels: &[&[Directive]], cache: &mut Table, world: &mut World<'_>) {
             let statuses = if code == "any" { "200..=599" } else { code };
             // The first line of a status counts, as in NGINX.
             if ttl.get(statuses).is_none() {
-                ttl = ttl.with(statuses, time.as_str());
+                ttl.set(statuses, time.as_str());
             }
         }
         world.ledger.carried(directive.line);
     }
     if !ttl.is_empty() {
-        cache.put("ttl", ttl);
+        cache.put(key!("ttl"), ttl);
     }
 }
 
 /// `proxy_cache_use_stale`: times in which a stale response is served. NGINX has none but that of the zone.
-fn stale(levels: &[&[Directive]], inactive: u64, cache: &mut Table, world: &mut World<'_>) {
+fn stale(levels: &[&[Directive]], inactive: u64, cache: &mut Draft<Cache>, world: &mut World<'_>) {
     let Some(directive) = single(levels, "proxy_cache_use_stale") else { return };
     let words: Vec<&str> = directive.from(1).iter().map(String::as_str).collect();
     world.ledger.carried(directive.line);
     if words.contains(&"updating") {
-        cache.put("stale_while_revalidate", duration(inactive));
+        cache.put(key!("stale_while_revalidate"), duration(inactive));
     }
     let statuses = ["http_500", "http_502", "http_503", "http_504"];
     let on_error =
         words.iter().any(|word| ["error", "timeout", "invalid_header"].contains(word) || statuses.contains(word));
     if on_error {
-        cache.put("stale_if_error", duration(inactive));
+        cache.put(key!("stale_if_error"), duration(inactive));
         if !statuses.iter().all(|status| words.contains(status)) {
             world.ledger.changes(
                 directive.line,
@@ -249,14 +250,14 @@ fn stale(levels: &[&[Directive]], inactive: u64, cache: &mut Table, world: &mut 
 }
 
 /// `proxy_cache_lock`: the wait for the response that another request fetches.
-fn lock(levels: &[&[Directive]], cache_line: &Directive, cache: &mut Table, world: &mut World<'_>) {
+fn lock(levels: &[&[Directive]], cache_line: &Directive, cache: &mut Draft<Cache>, world: &mut World<'_>) {
     let lock = single(levels, "proxy_cache_lock");
     let is_on = lock.is_some_and(|lock| lock.word(1) == "on");
     lock.into_iter().for_each(|lock| world.ledger.carried(lock.line));
     if let Some(timeout) = single(levels, "proxy_cache_lock_timeout") {
         match milliseconds(timeout.word(1)).filter(|ms| *ms > 0) {
             Some(ms) if is_on => {
-                cache.put("collapse", duration(ms.min(86_400_000)));
+                cache.put(key!("collapse"), duration(ms.min(86_400_000)));
                 world.ledger.carried(timeout.line);
             }
             _ => world.ledger.dropped(timeout.line, "there is no lock that it could be for"),
@@ -272,13 +273,13 @@ fn lock(levels: &[&[Directive]], cache_line: &Directive, cache: &mut Table, worl
 }
 
 /// `proxy_ignore_headers`: fields of responses that do not decide.
-fn ignored(levels: &[&[Directive]], cache: &mut Table, world: &mut World<'_>) {
+fn ignored(levels: &[&[Directive]], cache: &mut Draft<Cache>, world: &mut World<'_>) {
     for directive in group(levels, "proxy_ignore_headers") {
         world.ledger.carried(directive.line);
         for word in directive.from(1) {
             match word.to_ascii_lowercase().as_str() {
                 "set-cookie" => {
-                    cache.put("set_cookie", "strip");
+                    cache.put(key!("set_cookie"), "strip");
                     world.ledger.changes(
                         directive.line,
                         "responses that set cookies are stored without them; NGINX sends the stored cookies to all clients",
@@ -298,12 +299,12 @@ fn ignored(levels: &[&[Directive]], cache: &mut Table, world: &mut World<'_>) {
 }
 
 /// Makes the lifetime of status 200 the least one, as responses that state a shorter one are to have it too.
-fn of_times(directive: &Directive, cache: &mut Table, world: &mut World<'_>) {
-    let time = match cache.get("ttl") {
+fn of_times(directive: &Directive, cache: &mut Draft<Cache>, world: &mut World<'_>) {
+    let time = match cache.get(key!("ttl")) {
         Some(Value::Table(ttl)) => ttl.get("200").or_else(|| ttl.get("200..=599")).cloned(),
         _ => None,
     };
-    time.into_iter().for_each(|time| drop(cache.put("min_ttl", time)));
+    time.into_iter().for_each(|time| drop(cache.put(key!("min_ttl"), time)));
     world.ledger.changes(
         directive.line,
         "no-store, private and no-cache of responses are always obeyed; of lifetimes, `min_ttl` is the least",

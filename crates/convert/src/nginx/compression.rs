@@ -3,7 +3,7 @@
 use super::lexer::Directive;
 use super::world::{World, single};
 use crate::compression::{self, types};
-use crate::model::{Table, parse_size, size};
+use crate::model::{Draft, Entries, RouteKeys, parse_size, size};
 
 /// Coding, the directives that are its switch, types, shortest length and level, and its highest level here.
 const CODINGS: [(&str, [&str; 4], u64); 3] = [
@@ -19,9 +19,9 @@ const GZIP_MIN: u64 = 2;
 const MIN_LENGTH: u64 = 20;
 
 /// Reads the directives of all codings that are on.
-pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let is_on = |name: &str| single(levels, name).is_some_and(|switch| switch.word(1) == "on");
-    let (mut algorithms, mut all_types, mut level) = (Vec::new(), vec!["text/html".to_string()], Table::default());
+    let (mut algorithms, mut all_types, mut level) = (Vec::new(), vec!["text/html".to_string()], Entries::default());
     let mut min_length = None;
     for (coding, [switch, of_types, shortest, of_level], level_max) in CODINGS {
         let on = is_on(switch);
@@ -48,7 +48,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
         }
         if let Some(number) = single(levels, of_level).and_then(|directive| directive.word(1).parse::<u64>().ok()) {
             let least = if coding == "gzip" { GZIP_MIN } else { 1 };
-            level.put(coding, number.clamp(least, level_max));
+            level.set(coding, number.clamp(least, level_max));
         }
     }
     for name in ["gzip_vary", "gzip_proxied"] {
@@ -66,14 +66,14 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut Table, world: &mut World<'
     if algorithms.is_empty() {
         return;
     }
-    let mut compress = Table::default();
-    compress.put("algorithms", algorithms);
+    let mut compress = Draft::default();
+    compress.put(key!("algorithms"), algorithms);
     all_types.sort();
     all_types.dedup();
-    compress.put("types", all_types);
-    compress.put("min_length", size(min_length.unwrap_or(MIN_LENGTH)));
+    compress.put(key!("types"), all_types);
+    compress.put(key!("min_length"), size(min_length.unwrap_or(MIN_LENGTH)));
     if !level.is_empty() {
-        compress.put("level", level);
+        compress.put(key!("level"), level);
     }
     compression::put(compress, set);
 }

@@ -6,9 +6,11 @@ use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{Forward, World, group, single};
 use super::{compression, services};
-use crate::limits::timeout;
-use crate::model::{Table, Value, parse_size, size};
+use crate::limits::put_time;
+use crate::model::{Draft, RouteKeys, Value, parse_size, size};
 use crate::protection::closed_by;
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{self, Access, BasicAuth, Limit};
 
 /// Statuses on which `add_header` works without `always`.
 const WITHOUT_ALWAYS: &str = "without `always`, NGINX adds it to 200, 201, 204, 206, 301, 302, 303, 304, 307 and 308 only; here to every response";
@@ -34,8 +36,8 @@ pub(super) fn read(
     forward: Option<&Forward>,
     constants: &Constants,
     world: &mut World<'_>,
-) -> Table {
-    let mut set = Table::default();
+) -> RouteKeys {
+    let mut set = Draft::default();
     replaced(levels, "proxy_set_header", world);
     replaced(levels, "add_header", world);
     if let Some(forward) = forward {
@@ -43,7 +45,7 @@ pub(super) fn read(
         timeouts(levels, &mut set, world);
         retries(levels, &mut set, world);
         for directive in group(levels, "proxy_hide_header") {
-            set.push("response_headers.remove", directive.word(1));
+            set.push(key!("response_headers.remove"), directive.word(1));
             world.ledger.carried(directive.line);
         }
     }
@@ -85,7 +87,7 @@ fn request_fields(
     levels: &[&[Directive]],
     forward: &Forward,
     constants: &Constants,
-    set: &mut Table,
+    set: &mut RouteKeys,
     world: &mut World<'_>,
 ) {
     let lines: Vec<&Directive> =
@@ -96,7 +98,7 @@ fn request_fields(
         request_field(line, forward, constants, set, world);
     }
     if !has_host {
-        set.put("send_host", forward.host.as_str());
+        set.put(key!("send_host"), forward.host.as_str());
     }
 }
 
@@ -104,7 +106,7 @@ fn request_field(
     directive: &Directive,
     forward: &Forward,
     constants: &Constants,
-    set: &mut Table,
+    set: &mut RouteKeys,
     world: &mut World<'_>,
 ) {
     let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
@@ -117,7 +119,7 @@ fn request_field(
                 .dropped(line, "Host passes as it came: with the port and in the case that the client wrote");
         }
         ("host", "$proxy_host") => {
-            set.put("send_host", forward.host.as_str());
+            set.put(key!("send_host"), forward.host.as_str());
             return world.ledger.carried(line);
         }
         ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {
@@ -142,23 +144,23 @@ fn request_field(
             return world.ledger.changes(line, format!("{name} steers the message, and cannot be set"), "leave it out");
         }
         ("accept-encoding", "") => {
-            set.push("request_headers.remove", name);
+            set.push(key!("request_headers.remove"), name);
             return world.ledger.carried(line);
         }
         (_, "") => {
-            set.push("request_headers.remove", name);
+            set.push(key!("request_headers.remove"), name);
             return world.ledger.carried(line);
         }
         _ => {}
     }
     match variable::read(value, constants) {
         Ok((text, false)) if lower == "host" => {
-            set.put("send_host", text);
+            set.put(key!("send_host"), text);
             world.ledger.carried(line);
         }
         Ok((text, has_query)) => {
             let text = if has_query { text.replace("{path}", "{path}?{query}") } else { text };
-            set.table("request_headers").table("set").set(name, text.into());
+            set.insert(key!("request_headers.set"), name, text);
             world.ledger.carried(line);
         }
         Err(reason) => {
@@ -168,7 +170,12 @@ fn request_field(
 }
 
 /// Sets the fields that `add_header` adds to responses.
-pub(super) fn response_fields(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+pub(super) fn response_fields(
+    levels: &[&[Directive]],
+    constants: &Constants,
+    set: &mut RouteKeys,
+    world: &mut World<'_>,
+) {
     for directive in group(levels, "add_header") {
         let (name, value, line) = (directive.word(1), directive.word(2), directive.line);
         if value == "$upstream_cache_status" {
@@ -178,7 +185,7 @@ pub(super) fn response_fields(levels: &[&[Directive]], constants: &Constants, se
         }
         match variable::read(value, constants) {
             Ok((text, false)) => {
-                set.table("response_headers").table("add").set(name, text.into());
+                set.insert(key!("response_headers.add"), name, text);
                 match directive.word(3) == "always" {
                     true => world.ledger.carried(line),
                     false => {
@@ -202,46 +209,40 @@ pub(super) fn response_fields(levels: &[&[Directive]], constants: &Constants, se
     }
 }
 
-fn timeouts(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
-    let keys: [(&str, &[&str]); 4] = [
-        ("proxy_connect_timeout", &["connect"]),
-        ("grpc_connect_timeout", &["connect"]),
-        ("proxy_read_timeout", &["response", "idle"]),
-        ("grpc_read_timeout", &["response", "idle"]),
+fn timeouts(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
+    let keys: [(&str, &[KeyOf<plan::Route>]); 4] = [
+        ("proxy_connect_timeout", &[key!("timeouts.connect")]),
+        ("grpc_connect_timeout", &[key!("timeouts.connect")]),
+        ("proxy_read_timeout", &[key!("timeouts.response"), key!("timeouts.idle")]),
+        ("grpc_read_timeout", &[key!("timeouts.response"), key!("timeouts.idle")]),
     ];
     for (name, keys) in keys {
         let Some(directive) = single(levels, name) else { continue };
         let Some(ms) = milliseconds(directive.word(1)) else {
-            world.ledger.changes(directive.line, "its value was not understood", format!("set timeouts.{}", keys[0]));
+            world.ledger.changes(directive.line, "its value was not understood", format!("set {}", keys[0]));
             continue;
         };
         world.ledger.carried(directive.line);
         for key in keys {
-            let (value, note) = timeout(key, ms);
-            set.put(&format!("timeouts.{key}"), value);
-            if let Some(note) = note {
-                world.ledger.changes(
-                    directive.line,
-                    format!("timeouts.{key}: {note}"),
-                    "nothing, unless the limit is reached",
-                );
+            if let Some(note) = put_time(set, *key, ms) {
+                world.ledger.changes(directive.line, format!("{key}: {note}"), "nothing, unless the limit is reached");
             }
         }
     }
 }
 
-fn retries(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn retries(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     for name in ["proxy_next_upstream", "grpc_next_upstream"] {
         let Some(directive) = single(levels, name) else { continue };
         world.ledger.carried(directive.line);
         let mut on: Vec<Value> = Vec::new();
         for word in directive.from(1) {
             match word.as_str() {
-                "off" => drop(set.put("retry.attempts", 0)),
+                "off" => drop(set.put(key!("retry.attempts"), 0)),
                 "error" => on.extend(["connect".into(), "reset".into()]),
                 "timeout" => on.push("timeout".into()),
                 "invalid_header" => on.push("reset".into()),
-                "non_idempotent" => drop(set.put("retry.non_idempotent", true)),
+                "non_idempotent" => drop(set.put(key!("retry.non_idempotent"), true)),
                 status => match status.strip_prefix("http_").and_then(|n| n.parse::<u64>().ok()) {
                     Some(status) => on.push(status.into()),
                     None => world.ledger.changes(
@@ -258,19 +259,19 @@ fn retries(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
                 unique.push(value)
             }
         });
-        if unique.contains(&"timeout".into()) && set.table("retry").get("try_timeout").is_none() {
+        if unique.contains(&"timeout".into()) && !set.has(key!("retry.try_timeout")) {
             // Without a time for each try, no try times out.
             let ms = single(levels, "proxy_read_timeout").and_then(|d| milliseconds(d.word(1))).unwrap_or(60_000);
-            set.put("retry.try_timeout", timeout("queue", ms).0);
+            put_time(set, key!("retry.try_timeout"), ms);
         }
         if !unique.is_empty() {
-            set.put("retry.on", Value::List(unique));
+            set.put(key!("retry.on"), Value::List(unique));
         }
     }
     if let Some(directive) = single(levels, "proxy_next_upstream_tries") {
         world.ledger.carried(directive.line);
         match directive.word(1).parse::<u64>() {
-            Ok(tries) if tries > 0 => drop(set.put("retry.attempts", (tries - 1).min(10))),
+            Ok(tries) if tries > 0 => drop(set.put(key!("retry.attempts"), (tries - 1).min(10))),
             _ => world.ledger.changes(
                 directive.line,
                 "the number of tries has a bound",
@@ -287,24 +288,24 @@ fn retries(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
     }
 }
 
-fn body_max(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn body_max(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "client_max_body_size") else { return };
     match parse_size(directive.word(1)) {
         Some(0) => world.ledger.dropped(directive.line, "bodies have no limit unless body_max is set"),
         Some(bytes) => {
-            set.put("body_max", size(bytes));
+            set.put(key!("body_max"), size(bytes));
             world.ledger.carried(directive.line);
         }
         None => world.ledger.changes(directive.line, "its value was not understood", "set body_max of the [[route]]"),
     }
 }
 
-fn bandwidth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn bandwidth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "limit_rate") else { return };
     match parse_size(directive.word(1)) {
         Some(0) => world.ledger.carried(directive.line),
         Some(bytes) => {
-            set.put("bandwidth", size(bytes.max(1024)));
+            set.put(key!("bandwidth"), size(bytes.max(1024)));
             world.ledger.changes(
                 directive.line,
                 "the rate is that of a connection with all its streams; NGINX has it for each request",
@@ -319,12 +320,12 @@ fn bandwidth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
     }
 }
 
-fn access(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn access(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let is_rule = |d: &&Directive| matches!(d.name(), "allow" | "deny");
     let rules =
         levels.iter().rev().map(|level| level.iter().filter(is_rule).collect::<Vec<_>>()).find(|r| !r.is_empty());
     let Some(rules) = rules else { return };
-    let mut access = Table::default();
+    let mut access: Draft<Access> = Draft::default();
     let mut closed = false;
     for rule in &rules {
         world.ledger.carried(rule.line);
@@ -332,47 +333,48 @@ fn access(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
             (_, _) if closed => world.ledger.dropped(rule.line, "NGINX never reaches it, behind a rule for all"),
             ("deny", "all") => {
                 closed = true;
-                if access.get("allow").is_none() {
-                    access.push("deny", "0.0.0.0/0");
-                    access.push("deny", "::/0");
+                if !access.has(key!("allow")) {
+                    access.push(key!("deny"), "0.0.0.0/0");
+                    access.push(key!("deny"), "::/0");
                 }
             }
             ("allow", "all") => {
                 closed = true;
-                access.entries.retain(|(key, _)| key != "allow");
+                access.remove(key!("allow"));
             }
             (_, "unix:") => world.ledger.dropped(rule.line, "clients do not connect by Unix sockets"),
-            (verb, network) => access.push(verb, network),
+            ("allow", network) => access.push(key!("allow"), network),
+            (_, network) => access.push(key!("deny"), network),
         }
     }
-    if !closed && access.get("allow").is_some() {
+    if !closed && access.has(key!("allow")) {
         // Without `deny all`, the rest is allowed, and lists of what is allowed say nothing but exceptions.
-        if access.get("deny").is_none() {
-            access.entries.clear();
+        if !access.has(key!("deny")) {
+            access = Draft::default();
         } else {
-            access.push("allow", "0.0.0.0/0");
-            access.push("allow", "::/0");
+            access.push(key!("allow"), "0.0.0.0/0");
+            access.push(key!("allow"), "::/0");
         }
     }
-    if access.get("allow").is_some() && access.get("deny").is_some() {
+    if access.has(key!("allow")) && access.has(key!("deny")) {
         let reason = "NGINX takes the first network that fits, and here the longest decides";
         world.ledger.changes(rules[0].line, reason, "compare the networks that overlap");
     }
     if !access.is_empty() {
-        set.put("access", access);
+        set.put(key!("access"), access);
     }
 }
 
-fn basic_auth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn basic_auth(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "auth_basic") else { return };
     if directive.word(1) == "off" {
         return world.ledger.carried(directive.line);
     }
     match single(levels, "auth_basic_user_file") {
         Some(file) => {
-            let auth = Table::one("file", file.word(1)).with("realm", directive.word(1));
+            let auth: Draft<BasicAuth> = Draft::one(key!("file"), file.word(1)).with(key!("realm"), directive.word(1));
             // NGINX forwards the credentials too.
-            set.put("basic_auth", auth.with("keep", true));
+            set.put(key!("basic_auth"), auth.with(key!("keep"), true));
             world.ledger.carried(directive.line);
             world.ledger.changes(
                 file.line,
@@ -388,7 +390,7 @@ fn basic_auth(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
     }
 }
 
-fn limits(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
+fn limits(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let mut limits: Vec<Value> = Vec::new();
     for directive in group(levels, "limit_req") {
         let parameter =
@@ -404,11 +406,11 @@ fn limits(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
             continue;
         };
         let (number, unit) = zone.rate.split_once("r/").unwrap_or((&zone.rate, "s"));
-        let mut limit = Table::one("requests", format!("{number}/{unit}"));
+        let mut limit: Draft<Limit> = Draft::one(key!("requests"), format!("{number}/{unit}"));
         let burst = parameter("burst").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
         // The request that is due counts, too.
-        limit.put("burst", burst + 1);
-        limit.put("key", key);
+        limit.put(key!("burst"), burst + 1);
+        limit.put(key!("key"), key);
         limits.push(limit.into());
         world.ledger.carried(zone.line);
         world.ledger.carried(directive.line);
@@ -427,7 +429,7 @@ fn limits(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
         let most = directive.word(2).parse::<u64>().ok();
         match zone.and_then(|zone| Some((zone.clone(), key_of(&zone.key)?, most?))) {
             Some((zone, key, most)) => {
-                limits.push(Table::one("in_flight", most).with("key", key).into());
+                limits.push(Draft::<Limit>::one(key!("in_flight"), most).with(key!("key"), key).into());
                 world.ledger.carried(zone.line);
                 world.ledger.carried(directive.line);
                 status(levels, "limit_conn_status", directive, world);
@@ -443,7 +445,7 @@ fn limits(levels: &[&[Directive]], set: &mut Table, world: &mut World<'_>) {
         }
     }
     if !limits.is_empty() {
-        set.put("limits", Value::List(limits));
+        set.put(key!("limits"), Value::List(limits));
     }
 }
 

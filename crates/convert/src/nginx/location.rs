@@ -6,7 +6,7 @@ use super::variable::{self, Constants};
 use super::world::{World, single};
 use crate::expression;
 use crate::ledger::Line;
-use crate::model::{Action, Cond, Key, Match, Route, Table, Test, Value};
+use crate::model::{Action, Cond, Draft, Key, Match, Route, RouteKeys, Test};
 use crate::rewriting::{put_url, stripped};
 use std::collections::BTreeMap;
 
@@ -176,11 +176,11 @@ impl<'d> Routes<'_, 'd> {
             {
                 let bare = path.trim_end_matches('/').to_string();
                 if !self.exact.contains(&bare) {
-                    let to = Table::one("status", 301).with("path", path.as_str());
+                    let to = Draft::one(key!("status"), 301).with(key!("path"), path.as_str());
                     let matching = Match::of([Cond::one_of(Key::Path, [bare.as_str()])]);
-                    let mut set = Table::default();
+                    let mut set = Draft::default();
                     filters::response_fields(&location.levels, self.constants, &mut set, self.world);
-                    self.push(matching, Action::Redirect(to.into()), set, line);
+                    self.push(matching, Action::Redirect(to), set, line);
                     self.exact.push(bare.clone());
                 }
                 Some(Test::Below(bare))
@@ -200,7 +200,7 @@ impl<'d> Routes<'_, 'd> {
         location: Option<&Location<'d>>,
         line: Line,
     ) {
-        let mut set = Table::default();
+        let mut set = Draft::default();
         for directive in own {
             let ended = match directive.name() {
                 "return" => self.returns(directive, levels, matching),
@@ -233,7 +233,7 @@ impl<'d> Routes<'_, 'd> {
         }
     }
 
-    pub fn push(&mut self, matching: Match, action: Action, set: Table, line: Line) {
+    pub fn push(&mut self, matching: Match, action: Action, set: RouteKeys, line: Line) {
         let kind = match &action {
             Action::Pool(pool) => pool.clone(),
             Action::Split(_) => "split".to_string(),
@@ -277,21 +277,21 @@ impl<'d> Routes<'_, 'd> {
             true => String::new(),
             false => variable::constant(text, self.constants).ok_or("its text has a variable")?,
         };
-        Ok(Action::Respond(match text.is_empty() {
-            true => status.into(),
-            false => Table::one("status", status).with("body", text).into(),
-        }))
+        Ok(match text.is_empty() {
+            true => Action::respond(status),
+            false => Action::Respond(Draft::one(key!("status"), status).with(key!("body"), text)),
+        })
     }
 
     fn redirect(&self, to: &str, status: u64) -> Result<Action, String> {
-        let mut table = Table::one("status", status);
+        let mut table = Draft::one(key!("status"), status);
         let (url, has_query) = variable::read(to.strip_suffix('?').unwrap_or(to), self.constants)?;
         // A scheme or host that the request has anyway is left out.
         put_url(&mut table, &url)?;
         if !has_query {
-            table.put("keep_query", false);
+            table.put(key!("keep_query"), false);
         }
-        Ok(Action::Redirect(table.into()))
+        Ok(Action::Redirect(table))
     }
 
     fn condition(&mut self, directive: &'d Directive, levels: &[&'d [Directive]], matching: &Match) -> Ended {
@@ -348,7 +348,7 @@ impl<'d> Routes<'_, 'd> {
         levels: &[&[Directive]],
         matching: &Match,
         location: Option<&Location<'d>>,
-        set: &mut Table,
+        set: &mut RouteKeys,
     ) -> Ended {
         let (regex, to, flag) = (directive.word(1), directive.word(2), directive.word(3));
         let line = directive.line;
@@ -359,7 +359,7 @@ impl<'d> Routes<'_, 'd> {
             });
             match fits {
                 Some(_) => {
-                    set.put("strip_prefix", true);
+                    set.put(key!("strip_prefix"), true);
                     self.world.ledger.carried(line);
                 }
                 None => {
@@ -380,12 +380,12 @@ impl<'d> Routes<'_, 'd> {
         };
         let action = self.redirect(&to, status).map(|action| match action {
             // NGINX appends the query unless the target ends in `?`.
-            Action::Redirect(Value::Table(mut table)) => {
+            Action::Redirect(mut table) => {
                 match to.ends_with('?') {
-                    true => drop(table.put("keep_query", false)),
-                    false => table.entries.retain(|(key, _)| key != "keep_query"),
+                    true => drop(table.put(key!("keep_query"), false)),
+                    false => drop(table.remove(key!("keep_query"))),
                 }
-                Action::Redirect(table.into())
+                Action::Redirect(table)
             }
             action => action,
         });
@@ -416,7 +416,7 @@ impl<'d> Routes<'_, 'd> {
         levels: &[&'d [Directive]],
         matching: &Match,
         location: &Location<'d>,
-        set: Table,
+        set: RouteKeys,
         line: Line,
     ) {
         if let Some(pass) = own.iter().rev().find(|d| matches!(d.name(), "proxy_pass" | "grpc_pass")) {
@@ -450,9 +450,9 @@ impl<'d> Routes<'_, 'd> {
             own.iter().any(|d| d.name() == "deny" && d.word(1) == "all") && !own.iter().any(|d| d.name() == "allow");
         if denies {
             own.iter().filter(|d| d.name() == "deny").for_each(|d| self.world.ledger.carried(d.line));
-            let mut set = Table::default();
+            let mut set = Draft::default();
             filters::response_fields(levels, self.constants, &mut set, self.world);
-            return self.push(matching.clone(), Action::Respond(403.into()), set, line);
+            return self.push(matching.clone(), Action::respond(403), set, line);
         }
         if nested && matching.conds.is_empty() {
             return;
@@ -461,8 +461,8 @@ impl<'d> Routes<'_, 'd> {
             name: format!("{}-files", self.name),
             comments: vec![format!("{}: nothing here does what this location did.", self.world.ledger.place(line))],
             matching: matching.clone(),
-            action: Action::Respond(404.into()),
-            set: Table::default(),
+            action: Action::respond(404),
+            set: Draft::default(),
             line,
         };
         route.set = filters::read(levels, None, self.constants, self.world);

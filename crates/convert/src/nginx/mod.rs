@@ -109,7 +109,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     body_default(&all, http, &mut world);
     if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
         // NGINX waits this long for a response, unless a line says otherwise.
-        world.target.root.put("defaults.timeouts.response", "60s");
+        world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
     leftovers(&all, &mut world);
     world.target
@@ -229,8 +229,8 @@ fn access_log(line: &Directive, path: &str, world: &mut World<'_>) {
         }
         path => path.to_string(),
     };
-    world.target.root.put("telemetry.access_log.path", path);
-    world.target.root.put("telemetry.access_log.format", "combined");
+    world.target.root.put(key!("telemetry.access_log.path"), path);
+    world.target.root.put(key!("telemetry.access_log.format"), "combined");
     world.ledger.carried(line.line);
 }
 
@@ -251,7 +251,7 @@ fn resolver(line: &Directive, world: &mut World<'_>) {
         };
         match address.ip() == IpAddr::from([127, 0, 0, 11]) {
             true => world.ledger.dropped(line.line, "Docker's name server is in /etc/resolv.conf"),
-            false => world.target.root.push("resolver.nameservers", address.to_string()),
+            false => world.target.root.push(key!("resolver.nameservers"), address.to_string()),
         }
     }
 }
@@ -264,7 +264,7 @@ fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'
         .target
         .routes
         .iter()
-        .any(|route| matches!(route.action, crate::model::Action::Pool(_)) && route.set.get("body_max").is_none());
+        .any(|route| matches!(route.action, crate::model::Action::Pool(_)) && !route.set.has(key!("body_max")));
     let place = http.or_else(|| all.iter().find(|d| d.name() == "server")).map(|d| d.line);
     if let (true, Some(line), true) = (lines.is_empty(), place, forwards) {
         let reason = "without client_max_body_size, NGINX answers 413 to bodies above 1 MiB; here they have no limit";

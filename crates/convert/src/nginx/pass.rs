@@ -6,7 +6,8 @@ use super::location::{Location, Routes};
 use super::variable;
 use super::world::{Forward, group, single, split_uri};
 use crate::ledger::Line;
-use crate::model::{Action, Cond, Key, Match, Table, Test};
+use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
+use evenkeel_config::plan::Rewrite;
 
 impl<'d> Routes<'_, 'd> {
     pub fn pass(
@@ -15,7 +16,7 @@ impl<'d> Routes<'_, 'd> {
         levels: &[&'d [Directive]],
         matching: &Match,
         location: &Location<'d>,
-        mut set: Table,
+        mut set: RouteKeys,
     ) {
         let line = pass.line;
         let (scheme, rest) = pass.word(1).split_once("://").unwrap_or(("http", pass.word(1)));
@@ -43,11 +44,11 @@ impl<'d> Routes<'_, 'd> {
         forward: &Forward,
         levels: &[&'d [Directive]],
         matching: Match,
-        mut set: Table,
+        mut set: RouteKeys,
         line: Line,
     ) {
         let found = filters::read(levels, Some(forward), self.constants, self.world);
-        let sends_own = found.get("send_host") == Some(&forward.host.as_str().into());
+        let sends_own = found.text(key!("send_host")) == Some(forward.host.as_str());
         set.merge(&found);
         self.proxy_tls(&forward.pool, levels);
         self.push(matching, Action::Pool(forward.pool.clone()), set, line);
@@ -66,12 +67,12 @@ impl<'d> Routes<'_, 'd> {
     fn proxy_tls(&mut self, pool: &str, levels: &[&[Directive]]) {
         let find = |name: &str| single(levels, name);
         let rows = [
-            ("proxy_ssl_name", "tls.server_name"),
-            ("proxy_ssl_trusted_certificate", "tls.ca"),
-            ("proxy_ssl_certificate", "tls.cert"),
-            ("proxy_ssl_certificate_key", "tls.key"),
+            ("proxy_ssl_name", key!("tls.server_name")),
+            ("proxy_ssl_trusted_certificate", key!("tls.ca")),
+            ("proxy_ssl_certificate", key!("tls.cert")),
+            ("proxy_ssl_certificate_key", key!("tls.key")),
         ];
-        let is_tls = self.world.target.pool(pool).is_some_and(|pool| pool.set.get("tls").is_some());
+        let is_tls = self.world.target.pool(pool).is_some_and(|pool| pool.set.has(key!("tls")));
         for (name, key) in rows {
             let Some(directive) = find(name) else { continue };
             match variable::constant(directive.word(1), self.constants).filter(|_| is_tls) {
@@ -90,7 +91,7 @@ impl<'d> Routes<'_, 'd> {
         if let Some(directive) = find("proxy_ssl_verify") {
             self.world.ledger.carried(directive.line);
             if directive.word(1) == "on" && is_tls {
-                self.world.target.pool(pool).into_iter().for_each(|pool| drop(pool.set.put("tls.verify", true)));
+                self.world.target.pool(pool).into_iter().for_each(|pool| drop(pool.set.put(key!("tls.verify"), true)));
             }
         }
         if let Some(directive) = find("proxy_ssl_server_name") {
@@ -105,7 +106,7 @@ impl<'d> Routes<'_, 'd> {
         pass: &Directive,
         matching: &Match,
         location: &Location<'_>,
-        set: &mut Table,
+        set: &mut RouteKeys,
     ) -> Match {
         let line = pass.line;
         let is_named = location.pattern.starts_with('@');
@@ -138,7 +139,7 @@ impl<'d> Routes<'_, 'd> {
             self.world.ledger.changes(line, redirects, todo);
         }
         match location.modifier {
-            "=" => drop(set.put("rewrite", Table::one("path", uri))),
+            "=" => drop(set.put(key!("rewrite"), Draft::<Rewrite>::one(key!("path"), uri))),
             "~" | "~*" => self.world.ledger.changes(
                 line,
                 "the path cannot be replaced where the location is an expression",
@@ -154,11 +155,11 @@ impl<'d> Routes<'_, 'd> {
                     self.world.ledger.changes(line, reason, "compare a request through both");
                 }
                 match to.is_empty() {
-                    true => drop(set.put("strip_prefix", true)),
-                    false => drop(set.put("rewrite", Table::one("prefix", to))),
+                    true => drop(set.put(key!("strip_prefix"), true)),
+                    false => drop(set.put(key!("rewrite"), Draft::<Rewrite>::one(key!("prefix"), to))),
                 }
                 if bare.is_empty() && to.is_empty() {
-                    set.entries.retain(|(key, _)| key != "strip_prefix");
+                    set.remove(key!("strip_prefix"));
                     return matching.clone();
                 }
                 // A prefix that is replaced is one by segment.
@@ -182,7 +183,7 @@ impl<'d> Routes<'_, 'd> {
         levels: &[&'d [Directive]],
         matching: &Match,
         location: &Location<'d>,
-        set: &Table,
+        set: &RouteKeys,
     ) {
         self.world.ledger.carried(map.line);
         self.world.ledger.carried(pass.line);
@@ -225,7 +226,7 @@ impl<'d> Routes<'_, 'd> {
         levels: &[&'d [Directive]],
         matching: Match,
         location: &Location<'d>,
-        set: &Table,
+        set: &RouteKeys,
     ) {
         let (scheme, authority) = value.split_once("://").unwrap_or((scheme, value));
         match self.world.forward(scheme, authority, self.constants, line.line) {

@@ -8,7 +8,9 @@ use super::variable::{self, Constants};
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Test, Value, name_of};
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Test, Value, name_of};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::{self, Certificate, ErrorPage};
 use std::collections::BTreeMap;
 
 /// A server with its addresses and hosts.
@@ -38,9 +40,9 @@ pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
         all.push(routes);
     }
     for (index, (_, listener)) in listeners.iter_mut().enumerate() {
-        let is_plain = listener.set.get("tls").is_none();
+        let is_plain = !listener.set.has(key!("tls"));
         if redirected.get(&index) == Some(&true) && is_plain {
-            listener.set.put("redirect_https", true);
+            listener.set.put(key!("redirect_https"), true);
         }
     }
     for (server, routes) in servers.iter().zip(all) {
@@ -52,14 +54,14 @@ pub(super) fn translate<'d>(http: &'d [Directive], world: &mut World<'d>) {
 /// True if the only route redirects every request to the same URL over HTTPS.
 fn is_to_https(routes: &[Route]) -> bool {
     let [route] = routes else { return false };
-    let Action::Redirect(Value::Table(to)) = &route.action else { return false };
-    let plain = |(key, value): &(String, Value)| match key.as_str() {
+    let Action::Redirect(to) = &route.action else { return false };
+    let plain = |(key, value): (&str, &Value)| match key {
         "scheme" => *value == "https".into(),
         "keep_query" => *value == true.into(),
         "status" => true,
         _ => false,
     };
-    route.matching.conds.is_empty() && to.get("scheme").is_some() && to.entries.iter().all(plain)
+    route.matching.conds.is_empty() && to.has(key!("scheme")) && to.entries().iter().all(plain)
 }
 
 /// Puts the routes of a server into its listeners and hosts.
@@ -74,7 +76,7 @@ fn place(
     let own: Vec<&((String, bool), Listener)> =
         listeners.iter().filter(|(key, _)| server.listens.iter().any(|l| l.key() == *key)).collect();
     let (redirecting, serving): (Vec<_>, Vec<_>) =
-        own.into_iter().partition(|(_, listener)| listener.set.get("redirect_https").is_some());
+        own.into_iter().partition(|(_, listener)| listener.set.has(key!("redirect_https")));
     if !redirecting.is_empty() && serving.is_empty() {
         let reason = "the redirect is answered by 308, with which clients repeat a POST as a POST, and for every host";
         return world.ledger.changes(routes[0].line, reason, "nothing, unless clients older than 2014 matter");
@@ -248,7 +250,7 @@ impl<'d> Server<'d> {
         let mut routes = routes.routes;
         if !pages.0.is_empty() {
             for route in routes.iter_mut().filter(|route| matches!(route.action, Action::Pool(_))) {
-                route.set.put("error_pages", Value::List(pages.0.clone()));
+                route.set.put(key!("error_pages"), Value::List(pages.0.clone()));
             }
         }
         for named in locations.named.values() {
@@ -292,7 +294,7 @@ fn error_pages(locations: &Locations<'_>, levels: &[&[Directive]], world: &mut W
             (Some(location), Some(root)) if is_plain && !own.is_empty() => {
                 let file = format!("{}{target}", root.word(1).trim_end_matches('/'));
                 let statuses = Value::List(own.into_iter().map(Value::Int).collect());
-                pages.push(Table::one("status", statuses).with("file", file).into());
+                pages.push(Draft::<ErrorPage>::one(key!("status"), statuses).with(key!("file"), file).into());
                 used.push(location.directive.line);
                 world.ledger.carried(directive.line);
                 world.ledger.carried(location.directive.line);
@@ -333,7 +335,7 @@ fn listeners(http: &[Directive], servers: &[Server<'_>], world: &mut World<'_>) 
             let is_default = default_of(&key, servers) == Some(server.directive.line);
             let listener = &mut listeners[at].1;
             if listen.is_h2c {
-                listener.set.put("h2c", true);
+                listener.set.put(key!("h2c"), true);
             }
             client_times(&levels, listener, world);
             proxies_in_front(&levels, listen, listener, world);
@@ -365,44 +367,40 @@ fn listener_name(key: &(String, bool), others: &[((String, bool), Listener)]) ->
 
 fn client_times(levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
     for (name, key) in [
-        ("keepalive_timeout", "client_idle"),
-        ("client_header_timeout", "client_header"),
-        ("client_body_timeout", "client_body"),
+        ("keepalive_timeout", key!("timeouts.client_idle")),
+        ("client_header_timeout", key!("timeouts.client_header")),
+        ("client_body_timeout", key!("timeouts.client_body")),
     ] {
         let Some(directive) = single(levels, name) else { continue };
         match milliseconds(directive.word(1)) {
-            Some(0) if key == "client_idle" => {
-                listener.set.put("limits.requests_per_connection", 1);
+            Some(0) if name == "keepalive_timeout" => {
+                listener.set.put(key!("limits.requests_per_connection"), 1);
                 world.ledger.carried(directive.line);
             }
             Some(ms) => {
                 let (value, note) = timeout(key, ms);
-                let before = listener.set.table("timeouts").get(key).cloned();
+                let before = listener.set.get(key).cloned();
                 match before.is_some_and(|before| before != value) {
                     true => world.ledger.changes(
                         directive.line,
                         "times of clients are those of a listener: the first server's counts",
                         "set timeouts of the listener",
                     ),
-                    false => drop(listener.set.put(&format!("timeouts.{key}"), value)),
+                    false => drop(listener.set.put(key, value)),
                 }
                 world.ledger.carried(directive.line);
                 if let Some(note) = note {
                     world.ledger.changes(directive.line, note, "nothing, unless the limit is reached");
                 }
             }
-            None => world.ledger.changes(directive.line, "its value was not understood", format!("set timeouts.{key}")),
+            None => world.ledger.changes(directive.line, "its value was not understood", format!("set {key}")),
         }
-    }
-    if let Some(Value::Table(timeouts)) = listener.set.get("timeouts")
-        && timeouts.is_empty()
-    {
-        listener.set.entries.retain(|(key, _)| key != "timeouts");
     }
 }
 
 fn proxies_in_front(levels: &[&[Directive]], listen: &Listen, listener: &mut Listener, world: &mut World<'_>) {
-    let key = if listen.takes_proxy { "accept_proxy_protocol" } else { "trusted_proxies" };
+    let key: KeyOf<plan::Listener> =
+        if listen.takes_proxy { key!("accept_proxy_protocol") } else { key!("trusted_proxies") };
     let networks = group(levels, "set_real_ip_from");
     for directive in &networks {
         match directive.word(1) {
@@ -447,26 +445,30 @@ fn tls(levels: &[&[Directive]], is_default: bool, listener: &mut Listener, world
             );
             continue;
         }
-        let entry: Value = Table::one("cert", certificate.word(1)).with("key", key.word(1)).into();
-        match listener.set.table("tls").entries.iter_mut().find(|(key, _)| key == "certificates") {
+        let entry: Value =
+            Draft::<Certificate>::one(key!("cert"), certificate.word(1)).with(key!("key"), key.word(1)).into();
+        match listener.set.get(key!("tls.certificates")) {
             // The first of the list is used where no name fits.
-            Some((_, Value::List(list))) if is_default && !list.contains(&entry) => list.insert(0, entry),
-            _ => listener.set.push("tls.certificates", entry),
+            Some(Value::List(list)) if is_default && !list.contains(&entry) => {
+                let all: Vec<Value> = std::iter::once(entry).chain(list.iter().cloned()).collect();
+                listener.set.put(key!("tls.certificates"), all);
+            }
+            _ => listener.set.push(key!("tls.certificates"), entry),
         }
     }
-    if listener.set.table("tls").get("certificates").is_none() {
-        listener.set.put("tls.self_signed", true);
+    if !listener.set.has(key!("tls.certificates")) {
+        listener.set.put(key!("tls.self_signed"), true);
         if let Some(directive) = levels[1].iter().find(|d| d.name() == "listen") {
             let todo = "write tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }";
             world.ledger.changes(directive.line, "no certificate was carried over: a self-signed one is used", todo);
         }
     } else {
-        listener.set.table("tls").entries.retain(|(key, _)| key != "self_signed");
+        listener.set.remove(key!("tls.self_signed"));
     }
     if let Some(directive) = single(levels, "ssl_protocols") {
         let has = |version: &str| directive.from(1).iter().any(|word| word == version);
         match (has("TLSv1.2"), has("TLSv1.3")) {
-            (false, true) => drop(listener.set.put("tls.min_version", "1.3")),
+            (false, true) => drop(listener.set.put(key!("tls.min_version"), "1.3")),
             _ if has("TLSv1") || has("TLSv1.1") => world.ledger.changes(
                 directive.line,
                 "TLS 1.2 is the oldest version that is accepted",
@@ -493,10 +495,10 @@ fn client_certificates(levels: &[&[Directive]], listener: &mut Listener, world: 
     if let Some(directive) = verify {
         world.ledger.carried(directive.line);
     }
-    listener.set.put("tls.client_auth.mode", mode);
-    listener.set.put("tls.client_auth.ca", authority.word(1));
+    listener.set.put(key!("tls.client_auth.mode"), mode);
+    listener.set.put(key!("tls.client_auth.ca"), authority.word(1));
     if let Some(list) = single(levels, "ssl_crl") {
-        listener.set.put("tls.client_auth.crl", list.word(1));
+        listener.set.put(key!("tls.client_auth.crl"), list.word(1));
         world.ledger.carried(list.line);
     }
 }

@@ -4,14 +4,15 @@ use super::lexer::Directive;
 use super::variable::Constants;
 use super::world::{World, group, single, split_uri};
 use crate::ledger::Line;
-use crate::model::{Table, Value};
+use crate::model::{Draft, RouteKeys, Value};
 use crate::protection::{close, closed_by};
+use evenkeel_config::plan::{ForwardAuth, Mirror};
 
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
 /// Adds `forward_auth` and `mirror` for a location whose levels these are.
-pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
             "off" => world.ledger.carried(directive.line),
@@ -47,7 +48,7 @@ fn auth_request(
     directive: &Directive,
     levels: &[&[Directive]],
     constants: &Constants,
-    set: &mut Table,
+    set: &mut RouteKeys,
     world: &mut World<'_>,
 ) {
     let Some((pass, pool, uri)) = service(directive, constants, world) else {
@@ -58,12 +59,12 @@ fn auth_request(
     if path.contains('$') {
         return closed_by(directive.line, "the path of the service has a variable", set, world.ledger);
     }
-    let mut auth = Table::one("pool", pool).with("path", path);
+    let mut auth: Draft<ForwardAuth> = Draft::one(key!("pool"), pool).with(key!("path"), path);
     let copied = copied(levels, world);
     if !copied.is_empty() {
-        auth = auth.with("copy_headers", Value::List(copied));
+        auth = auth.with(key!("copy_headers"), Value::List(copied));
     }
-    set.put("forward_auth", auth);
+    set.put(key!("forward_auth"), auth);
     world.ledger.carried(pass);
     if let Some(field) = decisive(world.services.get(directive.word(1)).copied()) {
         // Without the field, the service might decide about another request than the one at hand.
@@ -119,11 +120,11 @@ fn copied(levels: &[&[Directive]], world: &mut World<'_>) -> Vec<Value> {
     names
 }
 
-fn mirror(directive: &Directive, constants: &Constants, set: &mut Table, world: &mut World<'_>) {
+fn mirror(directive: &Directive, constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
     let todo = "mirror = { pool = \"shadow\" } in the [[route]]";
     match service(directive, constants, world) {
         Some((pass, pool, "$request_uri")) => {
-            set.put("mirror", Table::one("pool", pool));
+            set.put(key!("mirror"), Draft::<Mirror>::one(key!("pool"), pool));
             world.ledger.carried(pass);
             world.ledger.carried(directive.line);
         }

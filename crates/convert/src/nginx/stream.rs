@@ -5,8 +5,9 @@ use super::listen::address;
 use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{World, group, single};
-use crate::limits::timeout;
-use crate::model::{Action, Cond, Key, Listener, Match, Route, Table};
+use crate::limits::put_time;
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route};
+use evenkeel_config::plan::Certificate;
 
 /// Translates the servers of a `stream` block.
 pub(super) fn translate<'d>(stream: &'d [Directive], world: &mut World<'d>) {
@@ -86,7 +87,10 @@ fn certificates(levels: &[&[Directive]], listener: &mut Listener, world: &mut Wo
     for (certificate, key) in group(levels, "ssl_certificate").iter().zip(group(levels, "ssl_certificate_key")) {
         world.ledger.carried(certificate.line);
         world.ledger.carried(key.line);
-        listener.set.push("tls.certificates", Table::one("cert", certificate.word(1)).with("key", key.word(1)));
+        listener.set.push(
+            key!("tls.certificates"),
+            Draft::<Certificate>::one(key!("cert"), certificate.word(1)).with(key!("key"), key.word(1)),
+        );
     }
     if let Some(directive) = single(levels, "ssl_protocols") {
         world.ledger.dropped(directive.line, "TLS 1.2 is the oldest version that is accepted");
@@ -132,46 +136,42 @@ fn by_name(map: &Directive, pass: &Directive, listener: &mut Listener, levels: &
             comments: Vec::new(),
             matching,
             action,
-            set: Table::default(),
+            set: Draft::default(),
             line: line.line,
         });
     }
 }
 
 fn settings(pool: &str, levels: &[&[Directive]], listener: &mut Listener, world: &mut World<'_>) {
-    let mut set = Table::default();
-    for (name, key) in [("proxy_connect_timeout", "connect"), ("proxy_timeout", "idle")] {
+    let mut set = Draft::default();
+    for (name, key) in [("proxy_connect_timeout", key!("timeouts.connect")), ("proxy_timeout", key!("timeouts.idle"))] {
         let Some(directive) = single(levels, name) else { continue };
         let Some(ms) = milliseconds(directive.word(1)) else {
-            world.ledger.changes(
-                directive.line,
-                "its value was not understood",
-                format!("set timeouts.{key} of the pool"),
-            );
+            world.ledger.changes(directive.line, "its value was not understood", format!("set {key} of the pool"));
             continue;
         };
         world.ledger.carried(directive.line);
-        match listener.is_udp && key == "idle" {
-            true => drop(listener.set.put("udp.idle", timeout("connection", ms).0)),
-            false => drop(set.put(&format!("timeouts.{key}"), timeout(key, ms).0)),
+        match listener.is_udp && name == "proxy_timeout" {
+            true => drop(put_time(&mut listener.set, key!("udp.idle"), ms)),
+            false => drop(put_time(&mut set, key, ms)),
         }
     }
     if let Some(directive) = single(levels, "proxy_responses") {
         world.ledger.carried(directive.line);
         if let Ok(answers) = directive.word(1).parse::<u64>() {
-            listener.set.put("udp.answers", answers);
+            listener.set.put(key!("udp.answers"), answers);
         }
     }
     if let Some(directive) = single(levels, "proxy_protocol") {
         world.ledger.carried(directive.line);
         if directive.word(1) == "on" {
-            set.put("proxy_protocol", "v1");
+            set.put(key!("proxy_protocol"), "v1");
         }
     }
     if let Some(directive) = single(levels, "proxy_ssl") {
         world.ledger.carried(directive.line);
         if directive.word(1) == "on" {
-            set.put("tls", Table::one("verify", false));
+            set.put(key!("tls.verify"), false);
             world.ledger.changes(
                 directive.line,
                 "certificates of endpoints are not verified, as in NGINX by default",

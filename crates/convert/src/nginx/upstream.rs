@@ -4,7 +4,8 @@ use super::lexer::Directive;
 use super::time::milliseconds;
 use super::variable::field_of;
 use crate::ledger::Ledger;
-use crate::model::{Endpoint, Pool, Table, Value, duration, name_of};
+use crate::limits::put_time;
+use crate::model::{Draft, Endpoint, Pool, PoolKeys, Value, duration, hashed, name_of};
 
 /// Reads an `upstream` block.
 pub(super) fn read(upstream: &Directive, port: u16, ledger: &mut Ledger) -> Pool {
@@ -17,17 +18,17 @@ pub(super) fn read(upstream: &Directive, port: u16, ledger: &mut Ledger) -> Pool
             "least_conn" => balance(directive, "leastconn".into(), &mut pool, ledger),
             "least_time" => balance(directive, "peak_ewma".into(), &mut pool, ledger),
             "random" => balance(directive, "random".into(), &mut pool, ledger),
-            "ip_hash" => balance(directive, maglev("client-ip".into()), &mut pool, ledger),
+            "ip_hash" => balance(directive, hashed("client-ip"), &mut pool, ledger),
             "hash" => hash(directive, &mut pool, ledger),
             "keepalive" => {
                 ledger.carried(line);
                 if let Ok(most) = directive.word(1).parse::<u64>() {
-                    pool.set.put("limits.idle_per_endpoint", most.min(65_535));
+                    pool.set.put(key!("limits.idle_per_endpoint"), most.min(65_535));
                 }
             }
             "keepalive_timeout" => match milliseconds(directive.word(1)) {
                 Some(ms) => {
-                    pool.set.put("timeouts.upstream_idle", crate::limits::timeout("upstream_idle", ms).0);
+                    put_time(&mut pool.set, key!("timeouts.upstream_idle"), ms);
                     ledger.carried(line);
                 }
                 None => ledger.changes(line, "its value was not understood", "set timeouts.upstream_idle"),
@@ -40,18 +41,14 @@ pub(super) fn read(upstream: &Directive, port: u16, ledger: &mut Ledger) -> Pool
             _ => {}
         }
     }
-    if pool.set.get("balance").is_none() && pool.endpoints.len() > 1 {
-        pool.set.put("balance", "round_robin");
+    if !pool.set.has(key!("balance")) && pool.endpoints.len() > 1 {
+        pool.set.put(key!("balance"), "round_robin");
     }
     pool
 }
 
-fn maglev(key: String) -> Value {
-    Table::one("maglev", Table::one("key", key)).into()
-}
-
 fn balance(directive: &Directive, value: Value, pool: &mut Pool, ledger: &mut Ledger) {
-    pool.set.put("balance", value);
+    pool.set.put(key!("balance"), value);
     ledger.carried(directive.line);
 }
 
@@ -72,37 +69,37 @@ fn hash(directive: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     if directive.word(1) == "$request_uri" {
         ledger.changes(directive.line, "the path is hashed without its query", "nothing, unless the query matters");
     }
-    balance(directive, maglev(key), pool, ledger);
+    balance(directive, hashed(key), pool, ledger);
 }
 
 fn server(directive: &Directive, port: u16, pool: &mut Pool, ledger: &mut Ledger) {
     ledger.carried(directive.line);
     let line = directive.line;
     let mut endpoint = endpoint(directive.word(1), port);
-    let mut outlier = Table::default();
+    let (mut outlier, mut is_off) = (PoolKeys::default(), false);
     for word in directive.from(2) {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         let number = value.parse::<u64>().ok();
         match (name, number) {
             ("weight", Some(1)) => {}
-            ("weight", Some(weight)) => drop(endpoint.set.put("weight", weight)),
-            ("backup", _) => drop(endpoint.set.put("backup", true)),
-            ("down", _) => drop(endpoint.set.put("drain", true)),
+            ("weight", Some(weight)) => drop(endpoint.set.put(key!("weight"), weight)),
+            ("backup", _) => drop(endpoint.set.put(key!("backup"), true)),
+            ("down", _) => drop(endpoint.set.put(key!("drain"), true)),
             ("max_conns", Some(0)) => {}
-            ("max_conns", Some(most)) => drop(pool.set.put("limits.requests_per_endpoint", most)),
-            ("max_fails", Some(0)) => drop(outlier.put("off", true)),
-            ("max_fails", Some(most)) => drop(outlier.put("consecutive_gateway", most)),
+            ("max_conns", Some(most)) => drop(pool.set.put(key!("limits.requests_per_endpoint"), most)),
+            ("max_fails", Some(0)) => is_off = true,
+            ("max_fails", Some(most)) => drop(outlier.put(key!("outlier.consecutive_gateway"), most)),
             ("fail_timeout", _) => match milliseconds(value) {
                 // Without a time nothing is ever out.
-                Some(0) => drop(outlier.put("off", true)),
-                Some(ms) => drop(outlier.put("eject", duration(ms.clamp(100, 86_400_000)))),
+                Some(0) => is_off = true,
+                Some(ms) => drop(outlier.put(key!("outlier.eject"), duration(ms.clamp(100, 86_400_000)))),
                 None => ledger.changes(line, "fail_timeout was not understood", "set outlier.eject"),
             },
             ("slow_start", _) => match milliseconds(value) {
-                Some(ms) => drop(pool.set.put("slow_start", duration(ms.max(100)))),
+                Some(ms) => drop(pool.set.put(key!("slow_start"), duration(ms.max(100)))),
                 None => ledger.changes(line, "slow_start was not understood", "set slow_start"),
             },
-            ("resolve", _) => drop(endpoint.set.put("resolve", "all")),
+            ("resolve", _) => drop(endpoint.set.put(key!("resolve"), "all")),
             ("service", _) => ledger.changes(
                 line,
                 "records of SRV are found by discovery",
@@ -116,39 +113,34 @@ fn server(directive: &Directive, port: u16, pool: &mut Pool, ledger: &mut Ledger
             ),
         }
     }
-    eject(outlier, directive, pool, ledger);
+    eject(outlier, is_off, directive, pool, ledger);
     pool.endpoints.push(endpoint);
 }
 
 /// Sets the ejection of a pool, from the parameters of one of its servers.
-fn eject(mut outlier: Table, directive: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
-    if outlier.is_empty() {
-        return;
+fn eject(mut outlier: PoolKeys, is_off: bool, directive: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
+    // The longest ejection is never shorter than the first.
+    let long = outlier.text(key!("outlier.eject")).filter(|eject| milliseconds(eject).is_some_and(|ms| ms > 300_000));
+    if let Some(eject) = long.map(str::to_owned) {
+        outlier.put(key!("outlier.eject_max"), eject);
     }
-    let value: Value = match outlier.get("off") {
-        Some(_) => "off".into(),
-        None => {
-            if let Some(Value::Text(eject)) = outlier.get("eject") {
-                // The longest ejection is never shorter than the first.
-                let is_long = milliseconds(eject).is_some_and(|ms| ms > 300_000);
-                if is_long {
-                    let eject = eject.clone();
-                    outlier.put("eject_max", eject);
-                }
-            }
-            outlier.into()
-        }
+    let value = match is_off {
+        true => "off".into(),
+        false => match outlier.remove(key!("outlier")) {
+            Some(value) => value,
+            None => return,
+        },
     };
-    let before = pool.set.get("outlier").cloned();
+    let before = pool.set.get(key!("outlier")).cloned();
     match before.is_some_and(|before| before != value) {
         true => ledger.changes(
             directive.line,
             "ejection is set for the pool: the first server's numbers count",
             "set outlier of the pool",
         ),
-        false => drop(pool.set.put("outlier", value)),
+        false => drop(pool.set.put(key!("outlier"), value)),
     }
-    if pool.set.get("outlier") != Some(&"off".into()) {
+    if pool.set.text(key!("outlier")) != Some("off") {
         let reason =
             "max_fails counts failures within fail_timeout for each worker; here they count in a row, over all workers";
         ledger.dropped(directive.line, reason);
@@ -157,7 +149,7 @@ fn eject(mut outlier: Table, directive: &Directive, pool: &mut Pool, ledger: &mu
 
 /// An endpoint by the text of an address. A name of several addresses is as many servers in NGINX.
 pub(super) fn endpoint(address: &str, port: u16) -> Endpoint {
-    let mut set = Table::default();
+    let mut set = Draft::default();
     if let Some(path) = address.strip_prefix("unix:") {
         return Endpoint { addr: format!("unix:{}", path.trim_end_matches(':')), set };
     }
@@ -169,7 +161,7 @@ pub(super) fn endpoint(address: &str, port: u16) -> Endpoint {
         && host != "localhost"
         && !host.contains("${");
     if is_name {
-        set.put("resolve", "all");
+        set.put(key!("resolve"), "all");
     }
     Endpoint { addr, set }
 }

@@ -101,12 +101,12 @@ impl<'d> World<'d> {
             pool.name.clone_from(&name);
             if is_tls {
                 // NGINX verifies no certificate unless proxy_ssl_verify is on.
-                pool.set.put("tls.verify", false);
+                pool.set.put(key!("tls.verify"), false);
                 let todo = "leave verify = false out of the pool if the endpoints have valid certificates";
                 self.ledger.changes(line, "certificates of endpoints are not verified, as in NGINX by default", todo);
             }
             if is_h2 {
-                pool.set.put("protocol", "h2");
+                pool.set.put(key!("protocol"), "h2");
             }
             if pool.endpoints.is_empty() {
                 self.ledger.changes(

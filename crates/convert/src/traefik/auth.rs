@@ -4,9 +4,10 @@
 use super::effect::{Effect, add, close};
 use super::service;
 use crate::ledger::Ledger;
-use crate::model::{Pool, Table, Target, name_of};
+use crate::model::{Draft, Pool, Target, name_of};
 use crate::protection::user;
 use crate::tree::Node;
+use evenkeel_config::plan::{BasicAuth, ForwardAuth, PoolTls};
 
 /// Settings of `forwardAuth` that change what the service sees or what endpoints get.
 const DECISIVE: [&str; 2] = ["authResponseHeadersRegex", "forwardBody"];
@@ -35,15 +36,15 @@ pub(super) fn passwords(name: &str, node: &Node, effect: &mut Effect, ledger: &m
         }
     }
     let keeps = node.take("removeHeader", ledger) != Some("true");
-    let mut auth = Table::one("file", file);
+    let mut auth: Draft<BasicAuth> = Draft::one(key!("file"), file);
     if keeps {
-        auth.put("keep", true);
+        auth.put(key!("keep"), true);
     }
-    auth.put("realm", node.take("realm", ledger).filter(|realm| realm.is_ascii()).unwrap_or("traefik"));
+    auth.put(key!("realm"), node.take("realm", ledger).filter(|realm| realm.is_ascii()).unwrap_or("traefik"));
     if let Some(field) = node.take("headerField", ledger) {
-        effect.set.table("request_headers").table("set").set(field, "{user}".into());
+        effect.set.insert(key!("request_headers.set"), field, "{user}");
     }
-    add(Table::one("basic_auth", auth), node, effect, ledger);
+    add(Draft::one(key!("basic_auth"), auth), node, effect, ledger);
     node.lost("passwords have no such setting", "see basic_auth of the [[route]]", ledger);
 }
 
@@ -73,20 +74,22 @@ pub(super) fn service(name: &str, node: &Node, effect: &mut Effect, target: &mut
         tls(node, &mut pool, ledger);
     }
     // Without a path, Traefik asks for `/`.
-    let mut auth = Table::one("pool", pool_of(pool, target)).with("path", if path.is_empty() { "/" } else { path });
-    for (key, list) in [("authResponseHeaders", "copy_headers"), ("authRequestHeaders", "request_headers")] {
+    let mut auth: Draft<ForwardAuth> =
+        Draft::one(key!("pool"), pool_of(pool, target)).with(key!("path"), if path.is_empty() { "/" } else { path });
+    for (key, list) in [("authResponseHeaders", key!("copy_headers")), ("authRequestHeaders", key!("request_headers"))]
+    {
         let names = node.texts(key, ledger);
         // Clients keep cookies, and endpoints have no use for them.
-        let is_cookie = |name: &String| list == "copy_headers" && name.eq_ignore_ascii_case("set-cookie");
+        let is_cookie = |name: &String| key == "authResponseHeaders" && name.eq_ignore_ascii_case("set-cookie");
         let (cookies, names): (Vec<String>, Vec<String>) = names.into_iter().partition(is_cookie);
         if !cookies.is_empty() {
-            auth.put("client_headers", cookies);
+            auth.put(key!("client_headers"), cookies);
         }
         if !names.is_empty() {
             auth.put(list, names);
         }
     }
-    if auth.get("request_headers").is_none() {
+    if !auth.has(key!("request_headers")) {
         ledger.changes(
             node.line,
             "Traefik sends every field to the service; here it gets Cookie, Authorization and X-Forwarded-*",
@@ -97,17 +100,17 @@ pub(super) fn service(name: &str, node: &Node, effect: &mut Effect, target: &mut
         let reason = "X-Forwarded-* of clients never reach the service";
         ledger.changes(node.line, reason, "trusted_proxies of the listener, if a proxy in front sends them");
     }
-    add(Table::one("forward_auth", auth), node, effect, ledger);
+    add(Draft::one(key!("forward_auth"), auth), node, effect, ledger);
     node.lost("there is no such setting of the service", "see forward_auth of the [[route]]", ledger);
 }
 
 fn tls(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     let Some(tls) = node.get("tls") else { return };
     if let Some(ca) = tls.take("ca", ledger) {
-        pool.set.put("tls", Table::one("ca", ca));
+        pool.set.put(key!("tls"), Draft::<PoolTls>::one(key!("ca"), ca));
     }
     if tls.take("insecureSkipVerify", ledger) == Some("true") {
-        pool.set.put("tls", Table::one("verify", false));
+        pool.set.put(key!("tls"), Draft::<PoolTls>::one(key!("verify"), false));
     }
 }
 

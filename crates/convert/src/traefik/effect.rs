@@ -1,7 +1,7 @@
 //! Changes that middlewares make to the routes of a router. See [`Effect`].
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Table};
+use crate::model::{Action, RouteKeys};
 use crate::protection::{close as close_routes, would_replace};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
@@ -9,7 +9,7 @@ use crate::tree::Node;
 /// Changes that the middlewares of a router make to its routes.
 #[derive(Default)]
 pub(super) struct Effect {
-    pub set: Table,
+    pub set: RouteKeys,
     pub action: Option<Action>,
     /// Prefixes that are taken away.
     pub strip: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut
 }
 
 /// Adds the keys of a middleware, unless another middleware has set the same kind of protection.
-pub(super) fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+pub(super) fn add(more: RouteKeys, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     match would_replace(&effect.set, &more) {
         true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
         false => effect.set.merge(&more),
@@ -35,8 +35,8 @@ pub(super) fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Le
 /// Closes a route whose password or permission is not carried over.
 pub(super) fn settle(effect: &mut Effect) {
     if effect.is_closed {
-        for key in ["basic_auth", "forward_auth"] {
-            effect.set.entries.retain(|(own, _)| own != key);
+        for key in [key!("basic_auth"), key!("forward_auth")] {
+            effect.set.remove(key);
         }
         close_routes(&mut effect.set);
     }

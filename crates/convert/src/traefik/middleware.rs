@@ -4,8 +4,9 @@ use super::auth;
 use super::effect::{Effect, close};
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Key, Match, Table, Target, Test, braced, parse_size, size};
+use crate::model::{Action, Cond, Draft, FieldKeys, Key, Match, Target, Test, braced, parse_size, size};
 use crate::tree::Node;
+use evenkeel_config::plan::{Cors, Limit};
 
 /// Deepest nesting of chains.
 const DEPTH: usize = 8;
@@ -52,20 +53,20 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
         }
         "addprefix" => {
             if let Some(prefix) = node.take("prefix", ledger) {
-                effect.set.put("rewrite.path", format!("{}{{path}}", braced(prefix.trim_end_matches('/'))));
+                effect.set.put(key!("rewrite.path"), format!("{}{{path}}", braced(prefix.trim_end_matches('/'))));
             }
         }
         "replacepath" => {
             if let Some(path) = node.take("path", ledger) {
-                effect.set.put("rewrite.path", braced(path));
+                effect.set.put(key!("rewrite.path"), braced(path));
             }
         }
         "redirectscheme" => {
             let permanent = node.take("permanent", ledger) == Some("true");
-            let mut to = Table::one("status", if permanent { 301 } else { 302 });
-            to.put("scheme", node.take("scheme", ledger).unwrap_or("https"));
+            let mut to = Draft::one(key!("status"), if permanent { 301 } else { 302 });
+            to.put(key!("scheme"), node.take("scheme", ledger).unwrap_or("https"));
             if let Some(port) = node.take("port", ledger).and_then(|port| port.parse::<u64>().ok()) {
-                to.put("port", port);
+                to.put(key!("port"), port);
             }
             let reason = "Traefik answers other methods than GET by 307 or 308; here every request gets this status";
             ledger.changes(
@@ -73,13 +74,16 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
                 reason,
                 "nothing, unless clients send a POST there: status = 308 keeps its method",
             );
-            effect.action = Some(Action::Redirect(to.into()));
+            effect.action = Some(Action::Redirect(to));
         }
         "headers" => headers(node, effect, ledger),
         "ratelimit" => rate_limit(node, effect, ledger),
         "inflightreq" => {
             if let Some(amount) = node.take("amount", ledger).and_then(|amount| amount.parse::<u64>().ok()) {
-                effect.set.push("limits", Table::one("in_flight", amount.max(1)).with("key", "client"));
+                effect.set.push(
+                    key!("limits"),
+                    Draft::<Limit>::one(key!("in_flight"), amount.max(1)).with(key!("key"), "client"),
+                );
             }
             node.lost(
                 "requests are counted by the client's address",
@@ -88,21 +92,21 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
             );
         }
         "ipallowlist" | "ipwhitelist" => {
-            effect.set.put("access.allow", node.texts("sourceRange", ledger));
+            effect.set.put(key!("access.allow"), node.texts("sourceRange", ledger));
             if let Some(status) = node.take("rejectStatusCode", ledger).and_then(|status| status.parse::<u64>().ok()) {
-                effect.set.put("access.status", status);
+                effect.set.put(key!("access.status"), status);
             }
             node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
         }
         "buffering" => {
             if let Some(bytes) = node.take("maxRequestBodyBytes", ledger).and_then(parse_size) {
-                effect.set.put("body_max", size(bytes));
+                effect.set.put(key!("body_max"), size(bytes));
             }
             node.dropped("bodies are not buffered: they pass as they come", ledger);
         }
         "retry" => {
             if let Some(attempts) = node.take("attempts", ledger).and_then(|attempts| attempts.parse::<u64>().ok()) {
-                effect.set.put("retry.attempts", attempts.saturating_sub(1).min(10));
+                effect.set.put(key!("retry.attempts"), attempts.saturating_sub(1).min(10));
             }
             node.dropped("pauses between tries grow from 25 ms on", ledger);
         }
@@ -138,14 +142,14 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
 
 /// `compress`: by default all types but gRPC, in zstd, br and gzip.
 fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
-    let mut compress = Table::default();
+    let mut compress = Draft::default();
     let encodings = node.texts("encodings", ledger);
     let named = codings(encodings.iter().map(String::as_str));
-    compress.put("algorithms", if named.is_empty() { vec!["gzip", "br", "zstd"] } else { named });
+    compress.put(key!("algorithms"), if named.is_empty() { vec!["gzip", "br", "zstd"] } else { named });
     let included = node.texts("includedContentTypes", ledger);
     let included = types(included.iter().map(String::as_str));
     if !included.is_empty() {
-        compress.put("types", included);
+        compress.put(key!("types"), included);
     } else if node.get("excludedContentTypes").is_none() {
         ledger.changes(
             node.line,
@@ -154,7 +158,7 @@ fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
         );
     }
     if let Some(bytes) = node.take("minResponseBodyBytes", ledger).and_then(|bytes| bytes.parse::<u64>().ok()) {
-        compress.put("min_length", size(bytes));
+        compress.put(key!("min_length"), size(bytes));
     }
     for (key, reason) in [
         ("excludedContentTypes", "types are listed that are compressed: compress = { types = [...] }"),
@@ -181,16 +185,17 @@ const FIELDS: &[(&str, &str, &str)] = &[
 ];
 
 fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
-    for (key, table) in [("customRequestHeaders", "request_headers"), ("customResponseHeaders", "response_headers")] {
+    for (key, fields) in [("customRequestHeaders", FieldKeys::REQUEST), ("customResponseHeaders", FieldKeys::RESPONSE)]
+    {
         for (name, value) in node.get(key).map_or(&[][..], Node::entries) {
             let Some(text) = value.text() else { continue };
             ledger.carried(value.line);
             match text.is_empty() {
-                true => effect.set.table(table).push("remove", name.as_str()),
-                false if name.eq_ignore_ascii_case("host") && table == "request_headers" => {
-                    drop(effect.set.put("send_host", text))
+                true => effect.set.push(fields.remove, name.as_str()),
+                false if name.eq_ignore_ascii_case("host") && fields.table == "request_headers" => {
+                    drop(effect.set.put(key!("send_host"), text))
                 }
-                false => drop(effect.set.table(table).table("set").set(name, braced(text).into())),
+                false => drop(effect.set.insert(fields.set, name, braced(text))),
             }
         }
     }
@@ -198,7 +203,7 @@ fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
         let Some(text) = node.take(key, ledger) else { continue };
         let value = if fixed.is_empty() { braced(text) } else { (*fixed).to_string() };
         if fixed.is_empty() || text == "true" {
-            effect.set.table("response_headers").table("set").set(field, value.into());
+            effect.set.insert(key!("response_headers.set"), field, value);
         }
     }
     if let Some(seconds) = node.take("stsSeconds", ledger).filter(|seconds| *seconds != "0") {
@@ -206,7 +211,7 @@ fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
         let below = on(node.take("stsIncludeSubdomains", ledger), "; includeSubDomains");
         let preload = on(node.take("stsPreload", ledger), "; preload");
         let value = format!("max-age={}{below}{preload}", braced(seconds));
-        effect.set.table("response_headers").table("set").set("Strict-Transport-Security", value.into());
+        effect.set.insert(key!("response_headers.set"), "Strict-Transport-Security", value);
         if node.take("forceSTSHeader", ledger) != Some("true") {
             ledger.changes(
                 node.line,
@@ -217,11 +222,11 @@ fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     }
     let origins = node.texts("accessControlAllowOriginList", ledger);
     if !origins.is_empty() {
-        let mut cors = Table::one("origins", origins);
+        let mut cors: Draft<Cors> = Draft::one(key!("origins"), origins);
         for (key, list) in [
-            ("accessControlAllowMethods", "methods"),
-            ("accessControlAllowHeaders", "headers"),
-            ("accessControlExposeHeaders", "expose"),
+            ("accessControlAllowMethods", key!("methods")),
+            ("accessControlAllowHeaders", key!("headers")),
+            ("accessControlExposeHeaders", key!("expose")),
         ] {
             let values = node.texts(key, ledger);
             if !values.is_empty() {
@@ -229,15 +234,15 @@ fn headers(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
             }
         }
         if node.take("accessControlAllowCredentials", ledger) == Some("true") {
-            cors.put("credentials", true);
+            cors.put(key!("credentials"), true);
         }
         if let Some(age) = node.take("accessControlMaxAge", ledger).and_then(|age| age.parse::<u64>().ok()) {
-            cors.put("max_age", format!("{}s", age.min(86_400)));
+            cors.put(key!("max_age"), format!("{}s", age.min(86_400)));
         }
         if let Some(vary) = node.at("addVaryHeader") {
             vary.dropped("Vary: Origin is added where it is needed", ledger);
         }
-        effect.set.put("cors", cors);
+        effect.set.put(key!("cors"), cors);
     }
     node.lost(
         "this setting of `headers` has no counterpart",
@@ -263,7 +268,10 @@ fn rate_limit(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
         None => "client".to_string(),
     };
     match rate {
-        Some(rate) => effect.set.push("limits", Table::one("requests", rate).with("burst", burst).with("key", key)),
+        Some(rate) => effect.set.push(
+            key!("limits"),
+            Draft::<Limit>::one(key!("requests"), rate).with(key!("burst"), burst).with(key!("key"), key),
+        ),
         None => ledger.changes(node.line, "its rate is not a whole number of requests", "limits of the [[route]]"),
     }
     node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);

@@ -11,9 +11,10 @@ mod rule;
 mod service;
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Target, Test, Value, name_of};
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, name_of};
 use crate::tree::{self, Node};
 use effect::Effect;
+use evenkeel_config::plan::Certificate;
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,7 +150,7 @@ impl Router<'_> {
         self.tls(&matches, &names, entries, ledger);
         let service = self.node.take("service", ledger).unwrap_or_default();
         let (action, mut set) = match &effect.action {
-            Some(action) => (action.clone(), Table::default()),
+            Some(action) => (action.clone(), Draft::default()),
             None if service.ends_with("@internal") => {
                 return ledger.changes(
                     self.line,
@@ -180,7 +181,7 @@ impl Router<'_> {
             }
             let mut set = set.clone();
             if stripped.is_some() {
-                set.put("strip_prefix", true);
+                set.put(key!("strip_prefix"), true);
                 ledger.changes(
                     self.line,
                     "a prefix that is taken away is one by segment: /x takes no /xy",
@@ -247,7 +248,7 @@ fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target: &mut Targ
     let mut files: Vec<Value> = Vec::new();
     for certificate in dynamic.at("tls.certificates").map_or(&[][..], Node::list) {
         if let (Some(cert), Some(key)) = (certificate.take("certFile", ledger), certificate.take("keyFile", ledger)) {
-            files.push(Table::one("cert", cert).with("key", key).into());
+            files.push(Draft::<Certificate>::one(key!("cert"), cert).with(key!("key"), key).into());
         }
         certificate.dropped("certificates are chosen by the names in them", ledger);
     }
@@ -255,20 +256,20 @@ fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target: &mut Targ
         let Some(bind) = entry.bind else { continue };
         let mut listener = Listener { name: name_of(&name), bind: vec![bind], ..Listener::default() };
         if entry.redirects {
-            listener.set.put("redirect_https", true);
+            listener.set.put(key!("redirect_https"), true);
         } else if entry.is_tls {
             let mut certificates = files.clone();
             entry.acme.sort();
             entry.acme.dedup();
             if !entry.acme.is_empty() {
-                certificates.push(Table::one("acme", entry.acme).into());
+                certificates.push(Draft::<Certificate>::one(key!("acme"), entry.acme).into());
             }
             match certificates.is_empty() {
                 true => {
                     listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
-                    listener.set.put("tls.self_signed", true);
+                    listener.set.put(key!("tls.self_signed"), true);
                 }
-                false => drop(listener.set.put("tls.certificates", Value::List(certificates))),
+                false => drop(listener.set.put(key!("tls.certificates"), Value::List(certificates))),
             }
         }
         target.listeners.push(listener);

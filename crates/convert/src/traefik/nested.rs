@@ -1,13 +1,14 @@
 //! Services that consist of others: mirroring and failover.
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Pool, Table, Target, Value, parse_size, size};
+use crate::model::{Action, Draft, Pool, RouteKeys, Target, Value, parse_size, size};
 use crate::tree::Node;
+use evenkeel_config::plan::Mirror;
 
 /// Action for requests of a service, and the filters that come with it.
 pub(super) struct Service {
     pub action: Action,
-    pub set: Table,
+    pub set: RouteKeys,
 }
 
 /// Finds the service of a name.
@@ -22,7 +23,7 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
             mirror.lost("it is not a service with endpoints of its own", "mirror of the [[route]]", ledger);
             continue;
         };
-        if service.set.get("mirror").is_some() {
+        if service.set.has(key!("mirror")) {
             mirror.lost(
                 "only the first mirror is carried over",
                 "mirror of the [[route]], which takes several",
@@ -35,14 +36,14 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
         if percent == 0 {
             continue;
         }
-        let mut set = Table::one("pool", pool);
+        let mut set: Draft<Mirror> = Draft::one(key!("pool"), pool);
         if percent < 100 {
-            set.put("share", share(percent));
+            set.put(key!("share"), share(percent));
         }
         if let Some(bytes) = node.take("maxBodySize", ledger).and_then(parse_size) {
-            set.put("body_max", size(bytes));
+            set.put(key!("body_max"), size(bytes));
         }
-        service.set.put("mirror", set);
+        service.set.put(key!("mirror"), set);
     }
     if node.take("mirrorBody", ledger) == Some("false") {
         let reason = "bodies up to mirror.body_max are copied, and requests with longer ones are not";
@@ -81,7 +82,7 @@ pub(super) fn failover(
         ledger.changes(node.line, reason, "compare the settings of both services");
     }
     for mut endpoint in second.endpoints {
-        endpoint.set.put("backup", true);
+        endpoint.set.put(key!("backup"), true);
         if !pool.endpoints.iter().any(|other| other.addr == endpoint.addr) {
             pool.endpoints.push(endpoint);
         }

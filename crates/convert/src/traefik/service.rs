@@ -4,9 +4,10 @@ use super::nested::{self, Service};
 use super::router::Router;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
-use crate::limits::{SPLIT_MAX, fit_endpoints, fit_weights, timeout};
-use crate::model::{Action, Endpoint, Pool, Table, Target, Value, name_of};
+use crate::limits::{SPLIT_MAX, fit_endpoints, fit_weights, put_time};
+use crate::model::{Action, Draft, Endpoint, Entries, Pool, Target, Value, hashed, name_of};
 use crate::tree::{Kind, Node};
+use evenkeel_config::plan::{HealthCheck, Sticky};
 
 /// Deepest nesting of services in services.
 const DEPTH: usize = 4;
@@ -36,10 +37,10 @@ fn at_depth(
         ledger.changes(router.line, format!("the service \"{name}\" is not in this file"), todo);
         return None;
     };
-    let mut set = Table::default();
+    let mut set = Draft::default();
     if let Some(balancer) = service.get("loadBalancer") {
         if balancer.take("passHostHeader", ledger) == Some("false") {
-            set.put("send_host", "endpoint");
+            set.put(key!("send_host"), "endpoint");
         }
         let name = name_of(bare);
         if target.pool(&name).is_none() {
@@ -70,18 +71,17 @@ fn at_depth(
             }
         }
         fit_weights(&mut shares, SPLIT_MAX, weighted.line, ledger);
-        let mut weights = Table::default();
-        pools.iter().zip(shares).for_each(|(pool, share)| drop(weights.set(pool, share.into())));
-        let mut split = Table::one("weights", weights);
+        let mut split = Draft::default();
+        pools.iter().zip(shares).for_each(|(pool, share)| drop(split.insert(key!("weights"), pool, share)));
         if let Some(name) = weighted.take("sticky.cookie.name", ledger) {
-            split.put("key", format!("cookie:{name}"));
+            split.put(key!("key"), format!("cookie:{name}"));
             weighted.lost(
                 "the cookie is not set here: requests that have it stay with their pool",
                 "have the application set it, or key = \"client-ip\"",
                 ledger,
             );
         }
-        return Some(Service { action: Action::Split(split.into()), set });
+        return Some(Service { action: Action::Split(split), set });
     }
     if let Some(node) = service.get("mirroring") {
         return nested::mirroring(node, ledger, &mut |name, ledger| {
@@ -126,18 +126,18 @@ fn pool(name: &str, balancer: &Node, ledger: &mut Ledger) -> Pool {
     }
     fit_endpoints(&mut pool.endpoints, balancer.line, ledger);
     if pool.endpoints.len() > 1 {
-        pool.set.put("balance", "round_robin");
+        pool.set.put(key!("balance"), "round_robin");
     }
     if let Some(node) = balancer.get("strategy") {
         let balance: Option<Value> = match node.text() {
             Some("wrr") => Some("round_robin".into()),
             Some("p2c") => Some("random".into()),
             Some("leasttime") => Some("peak_ewma".into()),
-            Some("hrw") => Some(Table::one("maglev", Table::one("key", "client-ip")).into()),
+            Some("hrw") => Some(hashed("client-ip")),
             _ => None,
         };
         match balance {
-            Some(balance) => drop((pool.set.put("balance", balance), ledger.carried(node.line))),
+            Some(balance) => drop((pool.set.put(key!("balance"), balance), ledger.carried(node.line))),
             None => node.lost("the strategy has no counterpart", "set balance of the pool", ledger),
         }
     }
@@ -167,8 +167,8 @@ pub(super) fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut L
     let bare = authority.rsplit(']').next().unwrap_or_default();
     let addr = if bare.contains(':') { authority.to_string() } else { format!("{authority}:{port}") };
     match scheme {
-        "https" => drop(pool.set.put("tls", true)),
-        "h2c" => drop(pool.set.put("protocol", "h2")),
+        "https" => drop(pool.set.put(key!("tls"), true)),
+        "h2c" => drop(pool.set.put(key!("protocol"), "h2")),
         _ => {}
     }
     if path.len() > 1 {
@@ -178,11 +178,11 @@ pub(super) fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut L
             "rewrite = { path = \"/x{path}\" } of the [[route]]",
         );
     }
-    let mut endpoint = Endpoint { addr, set: Table::default() };
+    let mut endpoint = Endpoint { addr, set: Draft::default() };
     if let Some(weight) =
         server.take("weight", ledger).and_then(|weight| weight.parse::<u64>().ok()).filter(|n| *n != 1)
     {
-        endpoint.set.put("weight", weight);
+        endpoint.set.put(key!("weight"), weight);
     }
     if !pool.endpoints.iter().any(|other| other.addr == endpoint.addr) {
         pool.endpoints.push(endpoint);
@@ -190,53 +190,53 @@ pub(super) fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut L
 }
 
 fn health(check: &Node, pool: &mut Pool, ledger: &mut Ledger) {
-    let mut health = Table::default();
+    let mut health: Draft<HealthCheck> = Draft::default();
     match check.take("mode", ledger) {
-        Some("grpc") => drop(health.put("grpc", Table::default())),
+        Some("grpc") => drop(health.put(key!("grpc"), Entries::default())),
         _ => {
-            health.put("http.path", check.take("path", ledger).unwrap_or("/"));
+            health.put(key!("http.path"), check.take("path", ledger).unwrap_or("/"));
             if let Some(host) = check.take("hostname", ledger) {
-                health.put("http.host", host);
+                health.put(key!("http.host"), host);
             }
             match check.take("method", ledger) {
                 None | Some("GET") => {}
-                Some(method @ ("HEAD" | "OPTIONS")) => drop(health.put("http.method", method)),
+                Some(method @ ("HEAD" | "OPTIONS")) => drop(health.put(key!("http.method"), method)),
                 Some(_) => ledger.changes(check.line, "checks are sent by GET", "nothing, if the page answers GET"),
             }
             let status = check.take("status", ledger).and_then(|status| status.parse::<u64>().ok());
             match status.filter(|status| (200..600).contains(status)) {
-                Some(status) => drop(health.put("http.expect", vec![status])),
-                None => drop(health.put("http.expect", vec!["2xx", "3xx"])),
+                Some(status) => drop(health.put(key!("http.expect"), vec![status])),
+                None => drop(health.put(key!("http.expect"), vec!["2xx", "3xx"])),
             }
         }
     }
     if let Some(port) =
         check.take("port", ledger).and_then(|port| port.parse::<u64>().ok()).filter(|n| (1..65_536).contains(n))
     {
-        health.put("port", port);
+        health.put(key!("port"), port);
     }
     let interval = check.take("interval", ledger).and_then(milliseconds).filter(|ms| *ms > 0).unwrap_or(30_000);
-    health.put("interval", timeout("interval", interval).0);
+    put_time(&mut health, key!("interval"), interval);
     let time = check.take("timeout", ledger).and_then(milliseconds).filter(|ms| *ms > 0).unwrap_or(5000);
-    health.put("timeout", timeout("timeout", time.min(interval)).0);
+    put_time(&mut health, key!("timeout"), time.min(interval));
     // One check decides there.
-    health.put("fall", 1);
-    health.put("rise", 1);
-    pool.set.put("health", health);
+    health.put(key!("fall"), 1);
+    health.put(key!("rise"), 1);
+    pool.set.put(key!("health"), health);
     check.lost("checks have no such setting", "nothing, if the page answers without it", ledger);
 }
 
 /// Sets the cookie of a pool. The signed value of it differs from Traefik's.
 fn sticky(cookie: &Node, pool: &mut Pool, ledger: &mut Ledger) {
-    let mut sticky = Table::one("cookie", cookie.take("name", ledger).unwrap_or("evenkeel"));
-    sticky.put("secret_file", "/etc/evenkeel/sticky.key");
+    let mut sticky: Draft<Sticky> = Draft::one(key!("cookie"), cookie.take("name", ledger).unwrap_or("evenkeel"));
+    sticky.put(key!("secret_file"), "/etc/evenkeel/sticky.key");
     if cookie.take("secure", ledger) == Some("true") {
-        sticky.put("secure", true);
+        sticky.put(key!("secure"), true);
     }
     if let Some(node) = cookie.get("httpOnly") {
         node.dropped("the cookie is always HttpOnly", ledger);
     }
     pool.comments.push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
-    pool.set.put("sticky", sticky);
+    pool.set.put(key!("sticky"), sticky);
     cookie.lost("the cookie has no such attribute", "see sticky of the pool", ledger);
 }

@@ -3,7 +3,9 @@
 
 use crate::haproxy::acl::Conj;
 use crate::ledger::Line;
-use crate::model::{Cond, Key, Table, Test};
+use crate::model::{Cond, Draft, Key, Test};
+use evenkeel_config::draft::KeyOf;
+use evenkeel_config::plan::Access;
 use evenkeel_config::plan::Cidr;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -54,7 +56,7 @@ pub(crate) struct AddressRule {
 pub(crate) enum Verdict {
     Open,
     /// The table of `access`. True if clients that are in several lists may be refused, and HAProxy lets them in.
-    Lists(Table, bool),
+    Lists(Draft<Access>, bool),
     /// No lists are safe: which network is the longest is not known.
     Unknown,
 }
@@ -260,9 +262,9 @@ impl<'r> World<'r> {
         Some(differs)
     }
 
-    fn table(&self, decisions: &Decisions) -> Table {
-        let mut table = Table::default();
-        let key = |lets_in: bool| if lets_in { "allow" } else { "deny" };
+    fn table(&self, decisions: &Decisions) -> Draft<Access> {
+        let mut table = Draft::default();
+        let key = |lets_in: bool| if lets_in { key!("allow") } else { key!("deny") };
         let mut networks: Vec<&(usize, bool)> = decisions.networks.iter().collect();
         networks.sort_by_key(|(at, _)| self.networks[*at].2);
         for (at, lets_in) in networks {
@@ -270,13 +272,14 @@ impl<'r> World<'r> {
         }
         for (entry, lets_in) in &self.unknown {
             match entry {
-                Entry::File(file) => table.push(&format!("{}_files", key(*lets_in)), file.as_str()),
+                Entry::File(file) if *lets_in => table.push(key!("allow_files"), file.as_str()),
+                Entry::File(file) => table.push(key!("deny_files"), file.as_str()),
                 Entry::Word(word) => table.push(key(*lets_in), word.as_str()),
                 Entry::Network(..) => {}
             }
         }
         // A route with any list to allow refuses all others, and one without lets them in.
-        let refuses = ["allow", "allow_files"].iter().any(|key| table.get(key).is_some());
+        let refuses = table.has(key!("allow")) || table.has(key!("allow_files"));
         if refuses == decisions.others {
             let has = |all: &str| decisions.networks.iter().any(|(at, _)| self.networks[*at].0.to_string() == all);
             for all in ["0.0.0.0/0", "::/0"].into_iter().filter(|all| !has(all)) {
@@ -286,7 +289,7 @@ impl<'r> World<'r> {
         if let Some(rule) = self.stages.iter().flatten().find(|rule| !rule.lets_in)
             && rule.status != 403
         {
-            table.put("status", rule.status);
+            table.put(key!("status"), rule.status);
         }
         table
     }
@@ -314,9 +317,9 @@ mod tests {
     fn access(lines: &[&str]) -> String {
         match verdict(&[&rules(lines)]) {
             Verdict::Lists(table, differs) => {
-                let each = table.entries.iter().map(|(key, value)| match value {
+                let each = table.entries().iter().map(|(key, value)| match value {
                     Value::List(list) => format!("{key}{:?}", list.iter().filter_map(text).collect::<Vec<_>>()),
-                    _ => key.clone(),
+                    _ => key.to_string(),
                 });
                 let each: Vec<String> = each.collect();
                 format!("{}{}", each.join(" "), if differs { " (refuses more)" } else { "" }).replace('"', "")
@@ -405,13 +408,13 @@ mod tests {
     }
 
     /// Decision of a table of `access`.
-    fn longest(table: &Table, client: &Cidr) -> bool {
-        let list = |key: &str| match table.get(key) {
+    fn longest(table: &Draft<Access>, client: &Cidr) -> bool {
+        let list = |key: KeyOf<Access>| match table.get(key) {
             Some(Value::List(list)) => list.iter().filter_map(text).filter_map(network).map(|(n, _)| n).collect(),
             _ => Vec::new(),
         };
         let longest = |list: &[Cidr]| list.iter().filter(|n| contains(n, client)).map(|n| n.prefix() as i32).max();
-        let (allow, deny): (Vec<Cidr>, Vec<Cidr>) = (list("allow"), list("deny"));
+        let (allow, deny): (Vec<Cidr>, Vec<Cidr>) = (list(key!("allow")), list(key!("deny")));
         assert!(!allow.iter().any(|network| deny.contains(network)), "{table:?}");
         match (longest(&allow), longest(&deny)) {
             (None, None) => allow.is_empty(),

@@ -6,7 +6,7 @@ use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::Item;
 use crate::haproxy::time::milliseconds;
 use crate::ledger::Ledger;
-use crate::model::{Table, parse_size, size};
+use crate::model::{Draft, parse_size, size};
 
 /// Bounds of the keys of `bandwidth`, in bytes a second.
 const BOUNDS: (u64, u64) = (1 << 10, 1 << 40);
@@ -16,8 +16,7 @@ const BY_HAND: &str = "bandwidth = { download = \"50MB\", download_per_connectio
 
 /// A bandwidth limit of a section.
 struct Limit<'i> {
-    /// `download` or `upload`.
-    direction: &'static str,
+    is_upload: bool,
     words: &'i [String],
 }
 
@@ -46,9 +45,8 @@ pub(crate) fn enable(
     let Some(declared) = scope.items.iter().find(|item| is_filter(item) && item.word(2) == name) else {
         return ledger.changes(item.line, format!("the section has no filter \"{name}\""), BY_HAND);
     };
-    let direction = if declared.word(1) == "bwlim-in" { "upload" } else { "download" };
-    let limit = Limit { direction, words: declared.from(3) };
-    let (key, rate) = match limit.of_stream(words).or_else(|| limit.shared(scope, ledger)) {
+    let limit = Limit { is_upload: declared.word(1) == "bwlim-in", words: declared.from(3) };
+    let (is_shared, rate) = match limit.of_stream(words).or_else(|| limit.shared(scope, ledger)) {
         Some(Ok(found)) => found,
         Some(Err(reason)) => return ledger.changes(item.line, reason, BY_HAND),
         None => return ledger.changes(item.line, "the rate of its filter was not understood", BY_HAND),
@@ -63,15 +61,22 @@ pub(crate) fn enable(
         bound
     };
     ledger.carried(declared.line);
-    filter(item, conjs, &Table::one("bandwidth", Table::one(&key, size(rate))), rules, ledger);
-    let reason = match key.ends_with("_per_connection") {
-        true => "the limit is of a connection: streams of HTTP/2 share it, and in HAProxy each has its own",
-        false => "the limit is of each route: in HAProxy all streams share it for which the key is the same",
+    let key = match (limit.is_upload, is_shared) {
+        (true, true) => key!("bandwidth.upload"),
+        (true, false) => key!("bandwidth.upload_per_connection"),
+        (false, true) => key!("bandwidth.download"),
+        (false, false) => key!("bandwidth.download_per_connection"),
+    };
+    filter(item, conjs, &Draft::one(key, size(rate)), rules, ledger);
+    let reason = match is_shared {
+        false => "the limit is of a connection: streams of HTTP/2 share it, and in HAProxy each has its own",
+        true => "the limit is of each route: in HAProxy all streams share it for which the key is the same",
     };
     ledger.changes(declared.line, reason, "nothing, or another rate: bandwidth of the [[route]]");
 }
 
-type Found = Option<Result<(String, u64), String>>;
+/// True if all streams share the limit, and its bytes in a second.
+type Found = Option<Result<(bool, u64), String>>;
 
 impl Limit<'_> {
     fn value(&self, name: &str) -> Option<&str> {
@@ -87,7 +92,7 @@ impl Limit<'_> {
         let bytes = parse_size(&constant(limit).to_ascii_lowercase());
         let ms = milliseconds(constant(period));
         Some(match (bytes, ms.filter(|ms| *ms > 0)) {
-            (Some(bytes), Some(ms)) => Ok((format!("{}_per_connection", self.direction), rate(bytes, ms))),
+            (Some(bytes), Some(ms)) => Ok((false, rate(bytes, ms))),
             _ => Err(format!("the limit `{limit}` over `{period}` is not constant")),
         })
     }
@@ -101,11 +106,11 @@ impl Limit<'_> {
             return Some(Err(reason));
         }
         let table = self.value("table").unwrap_or(scope.section);
-        let counter = if self.direction == "upload" { "bytes_in_rate" } else { "bytes_out_rate" };
+        let counter = if self.is_upload { "bytes_in_rate" } else { "bytes_out_rate" };
         let (line, counters) = scope.tables.get(table)?;
         let ms = counters.get(counter).copied().filter(|ms| *ms > 0)?;
         ledger.carried(*line);
-        Some(Ok((self.direction.to_string(), rate(bytes, ms))))
+        Some(Ok((true, rate(bytes, ms))))
     }
 }
 

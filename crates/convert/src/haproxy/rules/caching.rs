@@ -5,7 +5,7 @@ use super::effect::{Rules, Scope, filter};
 use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::{Item, Section};
 use crate::ledger::{Ledger, Line};
-use crate::model::{Table, Target, duration, size};
+use crate::model::{Draft, Target, duration, size};
 use std::collections::BTreeMap;
 
 /// Least and most memory of `[cache]`.
@@ -39,12 +39,12 @@ pub(crate) fn section(section: &Section, caches: &mut Caches, target: &mut Targe
         match (item.word(0), number) {
             ("total-max-size", Some(mebibytes)) => {
                 caches.memory = caches.memory.max(mebibytes.saturating_mul(1 << 20).clamp(MEMORY.0, MEMORY.1));
-                target.root.put("cache.memory", size(caches.memory));
+                target.root.put(key!("cache.memory"), size(caches.memory));
                 ledger.carried(item.line);
             }
             ("max-object-size", Some(bytes)) => {
                 caches.object_max = caches.object_max.max(bytes.clamp(OBJECT.0, OBJECT.1));
-                target.root.put("cache.object_max", size(caches.object_max));
+                target.root.put(key!("cache.object_max"), size(caches.object_max));
                 ledger.carried(item.line);
             }
             ("max-age", Some(seconds)) => {
@@ -83,7 +83,7 @@ pub(crate) fn enable(
     }
     let time = duration(cache.max_age.min(31_536_000).saturating_mul(1000));
     // No `ttl`: it would also be for responses without a validator, which HAProxy does not store.
-    filter(item, conjs, &Table::one("cache", Table::one("max_ttl", time)), rules, ledger);
+    filter(item, conjs, &Draft::one(key!("cache.max_ttl"), time), rules, ledger);
     let reason = "responses that state no lifetime are validated each time, if they have a validator; in HAProxy they are \
                   fresh for max-age";
     ledger.changes(cache.line, reason, "ttl = { 200 = \"1m\" } in cache, or Cache-Control in the application");

@@ -4,7 +4,8 @@ use super::effect::{Filter, Rules, Scope};
 use crate::haproxy::acl::Rate;
 use crate::haproxy::lexer::Item;
 use crate::ledger::Ledger;
-use crate::model::{Match, Table, Value};
+use crate::model::{Draft, Match, Value};
+use evenkeel_config::plan::Limit;
 
 /// A denial by a counter as a limit.
 pub(crate) fn limit(
@@ -27,7 +28,7 @@ pub(crate) fn limit(
     };
     let most = rate.most.max(1);
     if rate.counter == "conn_cur" && key == "src" {
-        rules.limits.put("connections_per_address", most);
+        rules.limits.put(key!("limits.connections_per_address"), most);
         return;
     }
     let (Some(period), "http_req_rate") = (period.filter(|ms| *ms > 0), rate.counter.as_str()) else {
@@ -47,8 +48,8 @@ pub(crate) fn limit(
     );
     ledger.changes(item.line, reason, "lower the burst if that is too many");
     if key == "src" && matching.conds.is_empty() {
-        rules.limits.put("requests_per_address", per_second(most, period));
-        rules.limits.put("burst_per_address", most);
+        rules.limits.put(key!("limits.requests_per_address"), per_second(most, period));
+        rules.limits.put(key!("limits.burst_per_address"), most);
         return;
     }
     let key = match key.split_once('(') {
@@ -57,8 +58,9 @@ pub(crate) fn limit(
         Some(("cook" | "req.cook", name)) => format!("cookie:{}", name.trim_end_matches(')')),
         _ => return ledger.changes(item.line, format!("`{key}` is not a key of limits"), todo),
     };
-    let limit = Table::one("requests", rate_text(most, period)).with("burst", most).with("key", key);
-    let set = Table::one("limits", Value::List(vec![limit.into()]));
+    let limit =
+        Draft::<Limit>::one(key!("requests"), rate_text(most, period)).with(key!("burst"), most).with(key!("key"), key);
+    let set = Draft::one(key!("limits"), Value::List(vec![limit.into()]));
     rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
 }
 

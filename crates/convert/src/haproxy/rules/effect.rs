@@ -5,8 +5,9 @@ use super::caching::Caches;
 use crate::haproxy::acl::{Acls, Conj, Rate};
 use crate::haproxy::lexer::Item;
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Match, Table};
+use crate::model::{Action, Draft, Match, RouteKeys};
 use crate::protection::closed_by;
+use evenkeel_config::plan::Listener;
 use std::collections::BTreeMap;
 
 /// Rules of a section, sorted by their effect; each list in the order of the file.
@@ -18,8 +19,8 @@ pub(crate) struct Rules {
     pub filters: Vec<Filter>,
     /// Final rules on the client's address alone, those for connections first.
     pub addresses: Vec<AddressRule>,
-    /// Keys of `limits` of the listener.
-    pub limits: Table,
+    /// Limits of the listener.
+    pub limits: Draft<Listener>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct Final {
     pub line: Line,
     pub matching: Match,
     pub action: Action,
-    pub set: Table,
+    pub set: RouteKeys,
     /// Number of the rules on addresses that HAProxy tries before this one.
     pub behind: usize,
 }
@@ -36,7 +37,7 @@ pub(crate) struct Final {
 pub(crate) struct Filter {
     pub line: Line,
     pub matching: Match,
-    pub set: Table,
+    pub set: RouteKeys,
     /// Path that the requests must be below, if the filter takes it away.
     pub strip: Option<String>,
 }
@@ -83,19 +84,19 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
 
 /// Closes the requests of a match, whose password or permission is not asked for.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
-    let mut set = Table::default();
+    let mut set = Draft::default();
     closed_by(item.line, reason, &mut set, ledger);
     rules.filters.push(Filter { line: item.line, matching: matching.clone(), set, strip: None });
 }
 
 /// Adds a rule that ends the requests of a match.
-pub(crate) fn end(item: &Item, matching: Match, action: Action, set: Table, rules: &mut Rules) {
+pub(crate) fn end(item: &Item, matching: Match, action: Action, set: RouteKeys, rules: &mut Rules) {
     let behind = rules.addresses.len();
     rules.finals.push(Final { line: item.line, matching, action, set, behind });
 }
 
 /// Adds keys of routes, for each alternative of a condition.
-pub(crate) fn filter(item: &Item, conjs: &[Conj], set: &Table, rules: &mut Rules, ledger: &mut Ledger) {
+pub(crate) fn filter(item: &Item, conjs: &[Conj], set: &RouteKeys, rules: &mut Rules, ledger: &mut Ledger) {
     ledger.carried(item.line);
     for conj in conjs {
         match conj.is_plain() {

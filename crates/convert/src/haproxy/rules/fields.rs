@@ -5,7 +5,7 @@ use super::sample;
 use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::Item;
 use crate::ledger::Ledger;
-use crate::model::{Cond, Key, Match, Table, Test};
+use crate::model::{Cond, Draft, FieldKeys, Key, Match, Test};
 use crate::protection::withhold;
 
 /// Fields that a rule sets, adds or removes.
@@ -46,7 +46,9 @@ pub(crate) fn fields(
     }
     if !is_response && name.eq_ignore_ascii_case("host") {
         return match sample::read(value) {
-            Ok(text) if verb == "set-header" => filter(item, conjs, &Table::one("send_host", text.text), rules, ledger),
+            Ok(text) if verb == "set-header" => {
+                filter(item, conjs, &Draft::one(key!("send_host"), text.text), rules, ledger)
+            }
             _ => ledger.changes(item.line, "Host cannot be added or removed", "send_host of a [[route]] sets it"),
         };
     }
@@ -63,18 +65,18 @@ pub(crate) fn fields(
     if steers.contains(&name.to_ascii_lowercase().as_str()) {
         return ledger.changes(item.line, format!("{name} steers the message, and cannot be set"), "leave it out");
     }
-    let table = if is_response { "response_headers" } else { "request_headers" };
-    let mut set = Table::default();
+    let keys = if is_response { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
+    let mut set = Draft::default();
     if verb == "del-header" {
-        set.push(&format!("{table}.remove"), name);
+        set.push(keys.remove, name);
         return filter(item, conjs, &set, rules, ledger);
     }
     match sample::read(value) {
         Ok(text) => {
             // These have one value: a line more would contradict the one that is always there.
             let is_own = name.to_ascii_lowercase().starts_with("x-forwarded-");
-            let key = if verb == "set-header" || is_own && !is_response { "set" } else { "add" };
-            set.table(table).table(key).set(name, text.text.into());
+            let key = if verb == "set-header" || is_own && !is_response { keys.set } else { keys.add };
+            set.insert(key, name, text.text);
             filter(item, conjs, &set, rules, ledger);
         }
         // HAProxy replaces the field of the client by its own.
@@ -97,7 +99,7 @@ pub(crate) fn withhold_always(item: &Item, words: &[String], reason: &str, rules
         let todo = "write a [[route]] for it by hand, if another condition can stand for it";
         return ledger.changes(item.line, reason, todo);
     }
-    let mut set = Table::default();
+    let mut set = Draft::default();
     withhold(name, item.line, reason, &mut set, ledger);
     if !set.is_empty() {
         rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
@@ -107,8 +109,8 @@ pub(crate) fn withhold_always(item: &Item, words: &[String], reason: &str, rules
 /// `reqadd`, `rspadd`, `reqidel`, `rspidel` of versions before 2.1.
 pub(crate) fn old_fields(item: &Item, words: &[String], conjs: &[Conj], rules: &mut Rules, ledger: &mut Ledger) {
     let (verb, text) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
-    let table = if verb.starts_with("rsp") { "response_headers" } else { "request_headers" };
-    let mut set = Table::default();
+    let keys = if verb.starts_with("rsp") { FieldKeys::RESPONSE } else { FieldKeys::REQUEST };
+    let mut set = Draft::default();
     if verb.ends_with("add") {
         let Some((name, value)) = text.split_once(':') else {
             return ledger.changes(item.line, "it is not a field", "leave it out");
@@ -124,6 +126,6 @@ pub(crate) fn old_fields(item: &Item, words: &[String], conjs: &[Conj], rules: &
             "name each field in `remove`",
         );
     }
-    set.push(&format!("{table}.remove"), name);
+    set.push(keys.remove, name);
     filter(item, conjs, &set, rules, ledger);
 }

@@ -20,7 +20,7 @@ pub(super) use refusal::{refuse_all, refuse_files};
 use super::acl::{CLIENT, Conj, condition};
 use super::lexer::Item;
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Key, Match, Table, Test};
+use crate::model::{Action, Cond, Draft, Key, Match, RouteKeys, Test};
 use crate::rewriting::stripped;
 use address::Stage;
 use effect::{close, end, filter, stage};
@@ -169,20 +169,17 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         }
         "deny" | "reject" | "tarpit" | "silent-drop" | "block" => deny(item, &words[1..], &conjs, scope, rules, ledger),
         "redirect" => match redirect::redirect(&words[1..]) {
-            Ok(action) => finals(item, &conjs, action, Table::default(), rules, ledger),
+            Ok(action) => finals(item, &conjs, action, Draft::default(), rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "return" => match redirect::respond(&words[1..], 200) {
-            Ok((action, fields)) => {
-                let set = if fields.is_empty() { fields } else { Table::one("response_headers", fields) };
-                finals(item, &conjs, action, set, rules, ledger);
-            }
+            Ok((action, fields)) => finals(item, &conjs, action, fields, rules, ledger),
             Err(reason) => unanswered(item, &conjs, &reason, scope, rules, ledger),
         },
         "monitor-uri" => {
             let cond = Cond::one_of(Key::Path, [item.word(1)]);
             let conj = Conj { matching: Match::of([cond]), ..Conj::default() };
-            finals(item, &[conj], Action::Respond(200.into()), Table::default(), rules, ledger);
+            finals(item, &[conj], Action::respond(200), Draft::default(), rules, ledger);
             ledger.changes(
                 item.line,
                 "the answer has no body; HAProxy sends a page",
@@ -214,7 +211,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
 }
 
 /// Adds a rule that ends a request, for each alternative of its condition.
-fn finals(item: &Item, conjs: &[Conj], action: Action, set: Table, rules: &mut Rules, ledger: &mut Ledger) {
+fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &mut Rules, ledger: &mut Ledger) {
     ledger.carried(item.line);
     for conj in conjs {
         if !conj.client_files.is_empty() && conj.rates.is_empty() && conj.auth.is_empty() {
@@ -256,13 +253,12 @@ fn auth(item: &Item, words: &[String], conjs: &[Conj], scope: &Scope<'_>, rules:
             let todo = format!("write NAME:HASH into {file} for each user");
             ledger.changes(*line, "passwords are read from a file of htpasswd", todo);
         }
-        let mut auth = Table::one("file", file);
+        let mut set = Draft::one(key!("basic_auth.file"), file);
         if let Some(realm) = realm {
-            auth.put("realm", realm.as_str());
+            set.put(key!("basic_auth.realm"), realm.as_str());
         }
         // HAProxy forwards the credentials too.
-        auth.put("keep", true);
-        let set = Table::one("basic_auth", auth);
+        set.put(key!("basic_auth.keep"), true);
         rules.filters.push(Filter { line: item.line, matching: conj.matching.clone(), set, strip: None });
     }
 }
@@ -278,7 +274,7 @@ fn rewrite(item: &Item, regex: &str, with: &str, conjs: &[Conj], rules: &mut Rul
     let below = Match::of([Cond::new(Key::Path, Test::Below(prefix.clone()))]);
     for conj in conjs.iter().filter(|conj| conj.is_plain()) {
         let Ok(matching) = conj.matching.and(&below) else { continue };
-        let set = Table::one("strip_prefix", true);
+        let set = Draft::one(key!("strip_prefix"), true);
         rules.filters.push(Filter { line: item.line, matching, set, strip: Some(prefix.clone()) });
     }
 }
@@ -295,12 +291,12 @@ fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger:
         }
     }
     if let Some(above) = value.strip_suffix("%[path]").filter(|above| above.starts_with('/')) {
-        let set = Table::one("rewrite", Table::one("path", format!("{}{{path}}", above.trim_end_matches('/'))));
+        let set = Draft::one(key!("rewrite.path"), format!("{}{{path}}", above.trim_end_matches('/')));
         return filter(item, conjs, &set, rules, ledger);
     }
     match sample::read(value) {
         Ok(text) if text.text.starts_with('/') && !text.has_query => {
-            filter(item, conjs, &Table::one("rewrite", Table::one("path", text.text)), rules, ledger);
+            filter(item, conjs, &Draft::one(key!("rewrite.path"), text.text), rules, ledger);
         }
         _ => ledger.changes(item.line, "the path cannot be made of this", "rewrite of a [[route]] sets it"),
     }

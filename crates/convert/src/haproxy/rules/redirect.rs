@@ -1,7 +1,7 @@
 //! Redirects and fixed responses of HAProxy as actions of routes.
 
 use super::sample;
-use crate::model::{Action, Table, Value};
+use crate::model::{Action, Draft, RouteKeys};
 use crate::rewriting::put_url;
 
 /// A redirect, from its words up to the condition.
@@ -23,26 +23,22 @@ pub(crate) fn redirect(words: &[String]) -> Result<Action, String> {
         }
     }
     let text = sample::read(target)?;
-    let mut table = Table::default();
+    let mut table = Draft::default();
     match kind {
-        "scheme" => drop(table.put("scheme", text.text)),
+        "scheme" => drop(table.put(key!("scheme"), text.text)),
         "prefix" => {
             put_url(&mut table, text.text.trim_end_matches('/'))?;
-            let above = match table.get("path") {
-                Some(Value::Text(path)) => path.clone(),
-                _ => String::new(),
-            };
-            if !above.is_empty() {
-                table.put("path", format!("{above}{{path}}"));
+            if let Some(above) = table.text(key!("path")) {
+                table.put(key!("path"), format!("{above}{{path}}"));
             }
             if drop_query {
-                table.put("keep_query", false);
+                table.put(key!("keep_query"), false);
             }
         }
         "location" => {
             put_url(&mut table, &text.text)?;
             if !text.has_query || drop_query {
-                table.put("keep_query", false);
+                table.put(key!("keep_query"), false);
             }
         }
         _ => return Err("it names no target".to_string()),
@@ -51,67 +47,67 @@ pub(crate) fn redirect(words: &[String]) -> Result<Action, String> {
         return Err(format!("{status} is not the status of a redirect"));
     }
     if status != 302 {
-        table.put("status", status);
+        table.put(key!("status"), status);
     }
-    Ok(Action::Redirect(table.into()))
+    Ok(Action::Redirect(table))
 }
 
-/// A fixed response of `http-request return`, from its words up to the condition.
+/// A fixed response of `http-request return`, from its words up to the condition, and the fields that it sets.
 ///
 /// # Errors
 /// Reason why it cannot be written.
-pub(crate) fn respond(words: &[String], default: u64) -> Result<(Action, Table), String> {
+pub(crate) fn respond(words: &[String], default: u64) -> Result<(Action, RouteKeys), String> {
     let mut words = words.iter().map(String::as_str);
-    let (mut table, mut fields) = (Table::one("status", default), Table::default());
+    let (mut table, mut fields) = (Draft::one(key!("status"), default), Draft::default());
     while let Some(word) = words.next() {
         let mut value = || words.next().unwrap_or_default();
         match word {
             "status" | "deny_status" => {
                 let status = value();
                 let number: u64 = status.parse().map_err(|_| format!("\"{status}\" is not a status"))?;
-                table.put("status", number);
+                table.put(key!("status"), number);
             }
-            "content-type" => drop(table.put("type", value())),
-            "string" | "lf-string" => drop(table.put("body", sample::read(value())?.text)),
-            "file" | "lf-file" => drop(table.put("file", value())),
+            "content-type" => drop(table.put(key!("type"), value())),
+            "string" | "lf-string" => drop(table.put(key!("body"), sample::read(value())?.text)),
+            "file" | "lf-file" => drop(table.put(key!("file"), value())),
             "hdr" => {
                 let name = value();
                 let text = sample::read(words.next().unwrap_or_default())?.text;
-                fields.table("set").set(name, text.into());
+                fields.insert(key!("response_headers.set"), name, text);
             }
             "default-errorfiles" => {}
             "errorfile" | "errorfiles" => return Err("its file has a head; pages here are bodies only".to_string()),
             other => return Err(format!("`{other}` of a response is not known")),
         }
     }
-    let value = match (table.entries.as_slice(), table.get("status")) {
-        ([_], Some(status)) => status.clone(),
-        _ => table.into(),
-    };
-    Ok((Action::Respond(value), fields))
+    Ok((Action::Respond(table), fields))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::haproxy::lexer::words;
+    use evenkeel_config::plan::Redirect;
 
-    fn read(text: &str) -> Result<Table, String> {
+    fn read(text: &str) -> Result<Draft<Redirect>, String> {
         match redirect(&words(text))? {
-            Action::Redirect(Value::Table(table)) => Ok(table),
+            Action::Redirect(table) => Ok(table),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn targets_are_taken_apart() {
-        assert_eq!(read("scheme https code 301"), Ok(Table::one("scheme", "https").with("status", 301)));
-        assert_eq!(read("prefix https://www.a.test"), Ok(Table::one("scheme", "https").with("host", "www.a.test")));
+        assert_eq!(read("scheme https code 301"), Ok(Draft::one(key!("scheme"), "https").with(key!("status"), 301)));
+        assert_eq!(
+            read("prefix https://www.a.test"),
+            Ok(Draft::one(key!("scheme"), "https").with(key!("host"), "www.a.test"))
+        );
         assert_eq!(
             read("location https://www.%[hdr(host)]%[capture.req.uri] code 301"),
-            Ok(Table::one("scheme", "https").with("host", "www.{host}").with("status", 301))
+            Ok(Draft::one(key!("scheme"), "https").with(key!("host"), "www.{host}").with(key!("status"), 301))
         );
-        assert_eq!(read("location /new"), Ok(Table::one("path", "/new").with("keep_query", false)));
+        assert_eq!(read("location /new"), Ok(Draft::one(key!("path"), "/new").with(key!("keep_query"), false)));
         for wrong in ["location //a.test", "location x", "", "location /x code 200", "location /x append-slash"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -7,7 +7,7 @@ use super::redirect;
 use crate::haproxy::acl::Conj;
 use crate::haproxy::lexer::Item;
 use crate::ledger::{Ledger, Line};
-use crate::model::{Action, Key, Match, Table, Value};
+use crate::model::{Action, Draft, Key, Match, Value};
 use crate::protection;
 use crate::report::UNKNOWN_LISTS;
 
@@ -50,17 +50,15 @@ pub(crate) fn deny(
     ledger: &mut Ledger,
 ) {
     let (action, set) = match redirect::respond(words, 403) {
-        Ok((action, fields)) if fields.is_empty() => (action, Table::default()),
-        Ok((action, fields)) => (action, Table::one("response_headers", fields)),
+        Ok(found) => found,
         Err(reason) => {
             ledger.changes(item.line, format!("{reason}: refused by 403"), "write the response of a [[route]] by hand");
-            (Action::Respond(403.into()), Table::default())
+            (Action::respond(403), Draft::default())
         }
     };
     let (status, has_text) = match &action {
-        Action::Respond(Value::Int(status)) => (*status, false),
-        Action::Respond(Value::Table(table)) => match table.get("status") {
-            Some(Value::Int(status)) => (*status, true),
+        Action::Respond(response) => match response.get(key!("status")) {
+            Some(Value::Int(status)) => (*status, response.entries().iter().len() > 1),
             _ => (403, true),
         },
         _ => (403, true),
@@ -123,7 +121,7 @@ pub(crate) fn deny(
 
 /// Refuses all clients, for a rule whose clients are not known.
 pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
-    let mut set = Table::default();
+    let mut set = Draft::default();
     protection::shut(&mut set);
     rules.filters.push(Filter { line: item.line, matching: Match::default(), set, strip: None });
 }
@@ -136,12 +134,12 @@ pub(crate) fn refuse_files(item: &Item, conj: &Conj, status: u64, rules: &mut Ru
     let rule = AddressRule::of(&clients, item.line, Stage::Request, false, status);
     match rule.map(|rule| verdict(&[&[rule]])) {
         Some(Verdict::Lists(access, _)) => {
-            let set = Table::one("access", access);
+            let set = Draft::one(key!("access"), access);
             rules.filters.push(Filter { line: item.line, matching, set, strip: None });
         }
         Some(Verdict::Open) => {}
         Some(Verdict::Unknown) | None => {
-            let mut set = Table::default();
+            let mut set = Draft::default();
             protection::shut(&mut set);
             rules.filters.push(Filter { line: item.line, matching, set, strip: None });
             ledger.changes(item.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
