@@ -3,6 +3,9 @@
 //! A [`Plan`](crate::Plan) has every default filled in, and no value that is not valid. A draft has neither: it holds the
 //! keys that were set, and values such as `${PORT}` that the environment of the process decides.
 
+pub use crate::quantity::size_text;
+
+use crate::printable::{is_hidden, quote_reference};
 use crate::root::ROOT;
 use crate::table::{Declared, Key, Kind, Table, key_text};
 use std::fmt::{self, Write};
@@ -22,7 +25,7 @@ impl<T: Declared> Drafted for T {
 }
 
 /// The top level of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File;
 
 impl Drafted for File {
@@ -51,17 +54,17 @@ impl<T> fmt::Display for KeyOf<T> {
     }
 }
 
-impl<T: Drafted> KeyOf<T> {
-    /// The key of a path. Panics if there is none: `const { KeyOf::new("body_max") }` does not compile then.
-    pub const fn new(path: &'static str) -> KeyOf<T> {
-        KeyOf { path, row: row_of(T::TABLE, path.as_bytes()), of: PhantomData }
-    }
-}
-
 impl<T> KeyOf<T> {
     /// Values that the key accepts.
     pub fn kind(self) -> Kind {
         self.row.kind
+    }
+}
+
+impl<T: Drafted> KeyOf<T> {
+    /// The key of a path. Panics if there is none: `const { KeyOf::new("body_max") }` does not compile then.
+    pub const fn new(path: &'static str) -> KeyOf<T> {
+        KeyOf { path, row: row_of(T::TABLE, path.as_bytes()), of: PhantomData }
     }
 }
 
@@ -255,36 +258,16 @@ impl Value {
 
 /// Keys of a table of `T` with their values, in the order in which they were set. Only the names of keys are certain:
 /// values are checked when the file is read.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft<T> {
     entries: Entries,
     of: PhantomData<fn(T)>,
 }
 
-impl<T> Clone for Draft<T> {
-    fn clone(&self) -> Draft<T> {
-        Draft { entries: self.entries.clone(), of: PhantomData }
-    }
-}
-
-impl<T> Default for Draft<T> {
-    fn default() -> Draft<T> {
-        Draft { entries: Entries::default(), of: PhantomData }
-    }
-}
-
-impl<T> PartialEq for Draft<T> {
-    fn eq(&self, other: &Draft<T>) -> bool {
-        self.entries == other.entries
-    }
-}
-
-impl<T> Eq for Draft<T> {}
-
 impl<T> Draft<T> {
     /// A table with one key.
     pub fn one(key: KeyOf<T>, value: impl Into<Value>) -> Draft<T> {
-        Draft::default().with(key, value)
+        Draft { entries: Entries::default(), of: PhantomData }.with(key, value)
     }
 
     /// The table with one key more.
@@ -428,25 +411,10 @@ fn inline(value: &Value) -> String {
 
 /// A string of TOML: literal where that saves escapes, basic otherwise. References to the environment stay.
 fn quoted(text: &str) -> String {
-    if text.contains(['\\', '"']) && !text.contains('\'') && !text.contains(|c: char| c.is_control()) {
-        return format!("'{text}'");
+    match text.contains(['\\', '"']) && !text.contains('\'') && !text.contains(is_hidden) {
+        true => format!("'{text}'"),
+        false => quote_reference(text),
     }
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
@@ -461,7 +429,7 @@ mod tests {
             ("a\"b", "'a\"b'"),
             ("\\.php$", "'\\.php$'"),
             ("it's \"x\"", "\"it's \\\"x\\\"\""),
-            ("a\nb\u{1}", "\"a\\nb\\u0001\""),
+            ("a\nb\u{1}", "\"a\\nb\\U00000001\""),
             ("${PORT}", "\"${PORT}\""),
             ("", "\"\""),
         ] {

@@ -34,11 +34,18 @@ pub fn printable<'t>(text: &'t str, except: &[char]) -> Cow<'t, str> {
 
 /// The text as a TOML string, with `${` escaped so that no variable is expanded.
 pub(crate) fn quote(text: &str) -> String {
+    quote_reference(&text.replace("${", "$${"))
+}
+
+/// The text as a TOML string, in which `${NAME}` is a reference to a variable.
+pub(crate) fn quote_reference(text: &str) -> String {
     let mut out = String::from("\"");
-    for c in text.replace("${", "$${").chars() {
+    for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
             c if is_hidden(c) => {
                 // Writing to a String cannot fail.
                 let _ = write!(out, "\\U{:08X}", u32::from(c));

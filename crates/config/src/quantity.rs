@@ -125,7 +125,7 @@ pub(crate) fn duration_text(duration: Duration) -> String {
 }
 
 /// Formats a size as in a file: `"32KiB"`.
-pub(crate) fn size_text(bytes: u64) -> String {
+pub fn size_text(bytes: u64) -> String {
     let fits = SIZE.iter().find(|(unit, each)| unit.ends_with("iB") && bytes > 0 && bytes.is_multiple_of(*each));
     fits.map_or_else(|| format!("{bytes}B"), |(unit, each)| format!("{}{unit}", bytes / each))
 }

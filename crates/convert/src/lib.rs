@@ -4,7 +4,8 @@
 //! 2. `template`: lines of templates are taken out of the text.
 //! 3. `haproxy`, `nginx`, `traefik`, `caddy`, `envoy`: a reader and a translation each. `tree` reads YAML and TOML.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
-//! 5. `model`: listeners, routes and pools, the order of rules, and the text that is written.
+//! 5. `model`: listeners, routes and pools, as drafts of `evenkeel_config` with the conditions of routes, and the order of
+//!    rules.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -18,7 +19,7 @@
 // Order: nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
 // durations, compression, protection, model, ledger, report
 
-/// A key of a table of evenkeel's files; an unknown one does not compile.
+/// A key of a table of evenkeel's files. An unknown key does not compile.
 macro_rules! key {
     ($path:literal) => {
         const { evenkeel_config::draft::KeyOf::new($path) }

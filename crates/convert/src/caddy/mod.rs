@@ -10,9 +10,8 @@ mod site;
 mod value;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Draft, Key, Listener, Match, Target, Value};
+use crate::model::{Cond, Key, Listener, Match, Target, Value, cert_files};
 use evenkeel_config::Files;
-use evenkeel_config::plan::Certificate;
 use lexer::Directive;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -231,8 +230,7 @@ impl Ports {
             && !address.host.contains('*');
         match tls {
             Tls::Files(cert, key) => {
-                let file: Value =
-                    Draft::<Certificate>::one(key!("cert"), cert.as_str()).with(key!("key"), key.as_str()).into();
+                let file = cert_files(cert, key);
                 if !entry.files.contains(&file) {
                     entry.files.push(file);
                 }
@@ -255,20 +253,11 @@ impl Ports {
             listener.set.put(key!("redirect_https"), true);
             target.listeners.push(listener);
         }
-        for (port, mut entry) in self.listeners {
+        for (port, entry) in self.listeners {
             let mut listener =
                 Listener { name: listener_name(port), bind: vec![format!("[::]:{port}")], ..Listener::default() };
             if entry.is_tls {
-                let mut certificates = entry.files;
-                entry.acme.sort();
-                entry.acme.dedup();
-                if !entry.acme.is_empty() {
-                    certificates.push(Draft::<Certificate>::one(key!("acme"), entry.acme).into());
-                }
-                match certificates.is_empty() {
-                    true => drop(listener.set.put(key!("tls.self_signed"), true)),
-                    false => drop(listener.set.put(key!("tls.certificates"), Value::List(certificates))),
-                }
+                listener.certify(entry.files, entry.acme);
                 if entry.is_internal {
                     listener
                         .comments

@@ -163,10 +163,7 @@ fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
         ("header", name) if !name.is_empty() => hashed(format!("header:{name}")),
         ("query", name) if !name.is_empty() => hashed(format!("query:{name}")),
         ("cookie", name) => {
-            pool.comments
-                .push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
-            pool.set.put(key!("sticky.cookie"), if name.is_empty() { "lb" } else { name });
-            pool.set.put(key!("sticky.secret_file"), "/etc/evenkeel/sticky.key");
+            pool.stick(if name.is_empty() { "lb" } else { name }, false);
             return;
         }
         _ => return ledger.changes(row.line, "the policy has no counterpart", "set balance of the pool"),

@@ -8,10 +8,10 @@ mod compression;
 mod route;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Draft, Key, Listener, Match, Route, Target, Value, name_of};
+use crate::model::{Cond, Draft, Key, Listener, Match, Route, Target, Value, cert_files, name_of};
 use crate::tree::{self, Node};
 use address::socket;
-use evenkeel_config::plan::{Certificate, ClientAuth};
+use evenkeel_config::plan::ClientAuth;
 use std::sync::Arc;
 
 /// Reason and advice for keys that no part of the translation reads.
@@ -101,7 +101,7 @@ fn tls(chain: &Node, listener: &mut Listener, ledger: &mut Ledger) {
     for certificate in config.at("common_tls_context.tls_certificates").map_or(&[][..], Node::list) {
         let cert = certificate.take("certificate_chain.filename", ledger);
         if let (Some(cert), Some(key)) = (cert, certificate.take("private_key.filename", ledger)) {
-            files.push(Draft::<Certificate>::one(key!("cert"), cert).with(key!("key"), key).into());
+            files.push(cert_files(cert, key));
         }
     }
     match files.is_empty() {

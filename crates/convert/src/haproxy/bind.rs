@@ -2,8 +2,8 @@
 
 use super::lexer::Item;
 use crate::ledger::Ledger;
-use crate::model::Draft;
-use evenkeel_config::plan::{Certificate, Listener};
+use crate::model::{Draft, cert_files};
+use evenkeel_config::plan::Listener;
 
 /// Addresses of one `bind` line, and what its parameters set of the listener.
 #[derive(Debug, Default)]
@@ -152,8 +152,7 @@ fn certificate(file: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mu
         return ledger.changes(item.line, format!("{path} looks like a folder, and folders are not read"), todo);
     }
     // The key may stand in the same file as the certificate, as it does for HAProxy.
-    let entry = Draft::<Certificate>::one(key!("cert"), path.as_str()).with(key!("key"), path.as_str());
-    bind.set.push(key!("tls.certificates"), entry);
+    bind.set.push(key!("tls.certificates"), cert_files(&path, &path));
 }
 
 /// A file name below the folder of `crt-base` or `ca-base`.

@@ -6,9 +6,9 @@ use super::time::milliseconds;
 use super::{check, server};
 use crate::ledger::Ledger;
 use crate::limits::put_time;
-use crate::model::{Draft, Entries, Pool, Value, hashed, name_of};
+use crate::model::{Entries, Pool, Value, hashed, name_of};
 use evenkeel_config::draft::KeyOf;
-use evenkeel_config::plan::{self, Sticky};
+use evenkeel_config::plan;
 
 /// Reads the part of a section that concerns its servers. `base` is `ca-base` of the global section.
 pub(super) fn read(
@@ -178,13 +178,7 @@ fn cookie(item: &Item, pool: &mut Pool, ledger: &mut Ledger) {
             todo,
         );
     }
-    let mut sticky: Draft<Sticky> =
-        Draft::one(key!("cookie"), item.word(1)).with(key!("secret_file"), "/etc/evenkeel/sticky.key");
-    if has("secure") {
-        sticky.put(key!("secure"), true);
-    }
-    pool.set.put(key!("sticky"), sticky);
-    pool.comments.push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
+    pool.stick(item.word(1), has("secure"));
     let reason = "cookies are signed here, so a client with a cookie of HAProxy gets an endpoint anew, once";
     ledger.changes(item.line, reason, "make the file of `secret_file`: openssl rand -hex 32");
     let lost = ["domain", "maxidle", "maxlife", "dynamic", "attr", "preserve"].into_iter().filter(|word| has(word));

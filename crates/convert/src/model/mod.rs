@@ -5,10 +5,10 @@ mod matching;
 mod order;
 mod units;
 
-pub(crate) use evenkeel_config::draft::{Draft, Entries, Value};
+pub(crate) use evenkeel_config::draft::{Draft, Entries, Value, size_text as size};
 pub(crate) use matching::{Apart, Cond, Key, Match, Test, escape};
 pub(crate) use order::{Clash, settle_order};
-pub(crate) use units::{braced, duration, name_of, parse_size, size};
+pub(crate) use units::{braced, duration, name_of, parse_size};
 
 use evenkeel_config::draft::{File, KeyOf};
 use evenkeel_config::plan;
@@ -55,7 +55,7 @@ pub(crate) struct Route {
 }
 
 /// The one action of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Pool(String),
     Split(Draft<plan::Split>),
@@ -97,7 +97,27 @@ impl Target {
     }
 }
 
+/// An entry of `tls.certificates`, from files.
+pub(crate) fn cert_files(cert: &str, key: &str) -> Value {
+    Draft::<plan::Certificate>::one(key!("cert"), cert).with(key!("key"), key).into()
+}
+
 impl Listener {
+    /// Sets the certificates from files, and one for the names that an authority issues. False if there are none, and
+    /// a self-signed one is used.
+    pub fn certify(&mut self, mut files: Vec<Value>, mut acme: Vec<String>) -> bool {
+        acme.sort();
+        acme.dedup();
+        if !acme.is_empty() {
+            files.push(Draft::<plan::Certificate>::one(key!("acme"), acme).into());
+        }
+        match files.is_empty() {
+            true => self.set.put(key!("tls.self_signed"), true),
+            false => self.set.put(key!("tls.certificates"), files),
+        };
+        self.set.has(key!("tls.certificates"))
+    }
+
     fn keys(&self) -> Draft<plan::Listener> {
         let mut keys = Draft::one(key!("bind"), self.bind.clone());
         if self.is_tcp || self.is_udp {
@@ -140,6 +160,17 @@ impl Action {
 }
 
 impl Pool {
+    /// Has clients return to their endpoint by a signed cookie.
+    pub fn stick(&mut self, cookie: &str, is_secure: bool) {
+        const SECRET: &str = "/etc/evenkeel/sticky.key";
+        self.comments.push(format!("Make the key of the cookie first: openssl rand -hex 32 > {SECRET}"));
+        self.set.put(key!("sticky.cookie"), cookie);
+        self.set.put(key!("sticky.secret_file"), SECRET);
+        if is_secure {
+            self.set.put(key!("sticky.secure"), true);
+        }
+    }
+
     fn keys(&self) -> PoolKeys {
         let mut keys = Draft::default();
         if !self.endpoints.is_empty() {

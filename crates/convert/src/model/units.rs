@@ -1,4 +1,4 @@
-//! Durations, sizes and names in the spelling of the output.
+//! Durations and names in the spelling of the output, and sizes of other programs.
 
 /// Milliseconds as a duration: `1500` is `"1500ms"`, `90000` is `"90s"`.
 pub(crate) fn duration(ms: u64) -> String {
@@ -11,16 +11,6 @@ pub(crate) fn duration(ms: u64) -> String {
         }
     }
     format!("{ms}ms")
-}
-
-/// Bytes as a size, in steps of 1024.
-pub(crate) fn size(bytes: u64) -> String {
-    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{}{name}", bytes / unit);
-        }
-    }
-    format!("{bytes}B")
 }
 
 /// Bytes of `10m`, `512k`, `1g`, `4096`; `None` if it is something else.
@@ -82,7 +72,6 @@ mod tests {
         ] {
             assert_eq!(duration(ms), text);
         }
-        assert_eq!((size(1 << 20), size(1500)), ("1MiB".to_string(), "1500B".to_string()));
         assert_eq!((parse_size("10m"), parse_size("7"), parse_size("x")), (Some(10 << 20), Some(7), None));
     }
 

@@ -8,9 +8,9 @@ use super::variable::{self, Constants};
 use super::world::{World, group, single};
 use crate::ledger::Line;
 use crate::limits::timeout;
-use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Test, Value, name_of};
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Test, Value, cert_files, name_of};
 use evenkeel_config::draft::KeyOf;
-use evenkeel_config::plan::{self, Certificate, ErrorPage};
+use evenkeel_config::plan::{self, ErrorPage};
 use std::collections::BTreeMap;
 
 /// A server with its addresses and hosts.
@@ -445,8 +445,7 @@ fn tls(levels: &[&[Directive]], is_default: bool, listener: &mut Listener, world
             );
             continue;
         }
-        let entry: Value =
-            Draft::<Certificate>::one(key!("cert"), certificate.word(1)).with(key!("key"), key.word(1)).into();
+        let entry = cert_files(certificate.word(1), key.word(1));
         match listener.set.get(key!("tls.certificates")) {
             // The first of the list is used where no name fits.
             Some(Value::List(list)) if is_default && !list.contains(&entry) => {

@@ -6,8 +6,7 @@ use super::time::milliseconds;
 use super::variable::{self, Constants};
 use super::world::{World, group, single};
 use crate::limits::put_time;
-use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route};
-use evenkeel_config::plan::Certificate;
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, cert_files};
 
 /// Translates the servers of a `stream` block.
 pub(super) fn translate<'d>(stream: &'d [Directive], world: &mut World<'d>) {
@@ -87,10 +86,7 @@ fn certificates(levels: &[&[Directive]], listener: &mut Listener, world: &mut Wo
     for (certificate, key) in group(levels, "ssl_certificate").iter().zip(group(levels, "ssl_certificate_key")) {
         world.ledger.carried(certificate.line);
         world.ledger.carried(key.line);
-        listener.set.push(
-            key!("tls.certificates"),
-            Draft::<Certificate>::one(key!("cert"), certificate.word(1)).with(key!("key"), key.word(1)),
-        );
+        listener.set.push(key!("tls.certificates"), cert_files(certificate.word(1), key.word(1)));
     }
     if let Some(directive) = single(levels, "ssl_protocols") {
         world.ledger.dropped(directive.line, "TLS 1.2 is the oldest version that is accepted");

@@ -11,10 +11,9 @@ mod rule;
 mod service;
 
 use crate::ledger::Ledger;
-use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, name_of};
+use crate::model::{Action, Cond, Draft, Key, Listener, Match, Route, Target, Test, Value, cert_files, name_of};
 use crate::tree::{self, Node};
 use effect::Effect;
-use evenkeel_config::plan::Certificate;
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -248,29 +247,17 @@ fn listeners(dynamic: &Node, entries: BTreeMap<String, Entry>, target: &mut Targ
     let mut files: Vec<Value> = Vec::new();
     for certificate in dynamic.at("tls.certificates").map_or(&[][..], Node::list) {
         if let (Some(cert), Some(key)) = (certificate.take("certFile", ledger), certificate.take("keyFile", ledger)) {
-            files.push(Draft::<Certificate>::one(key!("cert"), cert).with(key!("key"), key).into());
+            files.push(cert_files(cert, key));
         }
         certificate.dropped("certificates are chosen by the names in them", ledger);
     }
-    for (name, mut entry) in entries {
+    for (name, entry) in entries {
         let Some(bind) = entry.bind else { continue };
         let mut listener = Listener { name: name_of(&name), bind: vec![bind], ..Listener::default() };
         if entry.redirects {
             listener.set.put(key!("redirect_https"), true);
-        } else if entry.is_tls {
-            let mut certificates = files.clone();
-            entry.acme.sort();
-            entry.acme.dedup();
-            if !entry.acme.is_empty() {
-                certificates.push(Draft::<Certificate>::one(key!("acme"), entry.acme).into());
-            }
-            match certificates.is_empty() {
-                true => {
-                    listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
-                    listener.set.put(key!("tls.self_signed"), true);
-                }
-                false => drop(listener.set.put(key!("tls.certificates"), Value::List(certificates))),
-            }
+        } else if entry.is_tls && !listener.certify(files.clone(), entry.acme) {
+            listener.comments.push("No certificate is in the input: this one is self-signed.".to_string());
         }
         target.listeners.push(listener);
     }

@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::limits::{SPLIT_MAX, fit_endpoints, fit_weights, put_time};
 use crate::model::{Action, Draft, Endpoint, Entries, Pool, Target, Value, hashed, name_of};
 use crate::tree::{Kind, Node};
-use evenkeel_config::plan::{HealthCheck, Sticky};
+use evenkeel_config::plan::HealthCheck;
 
 /// Deepest nesting of services in services.
 const DEPTH: usize = 4;
@@ -228,15 +228,10 @@ fn health(check: &Node, pool: &mut Pool, ledger: &mut Ledger) {
 
 /// Sets the cookie of a pool. The signed value of it differs from Traefik's.
 fn sticky(cookie: &Node, pool: &mut Pool, ledger: &mut Ledger) {
-    let mut sticky: Draft<Sticky> = Draft::one(key!("cookie"), cookie.take("name", ledger).unwrap_or("evenkeel"));
-    sticky.put(key!("secret_file"), "/etc/evenkeel/sticky.key");
-    if cookie.take("secure", ledger) == Some("true") {
-        sticky.put(key!("secure"), true);
-    }
+    let name = cookie.take("name", ledger).unwrap_or("evenkeel");
+    pool.stick(name, cookie.take("secure", ledger) == Some("true"));
     if let Some(node) = cookie.get("httpOnly") {
         node.dropped("the cookie is always HttpOnly", ledger);
     }
-    pool.comments.push("Make the key of the cookie first: openssl rand -hex 32 > /etc/evenkeel/sticky.key".to_string());
-    pool.set.put(key!("sticky"), sticky);
     cookie.lost("the cookie has no such attribute", "see sticky of the pool", ledger);
 }

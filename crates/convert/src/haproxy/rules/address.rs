@@ -4,7 +4,6 @@
 use crate::haproxy::acl::Conj;
 use crate::ledger::Line;
 use crate::model::{Cond, Draft, Key, Test};
-use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan::Access;
 use evenkeel_config::plan::Cidr;
 use std::net::{IpAddr, Ipv4Addr};
@@ -301,6 +300,7 @@ mod tests {
     use crate::haproxy::acl::{Acls, condition};
     use crate::haproxy::lexer::words;
     use crate::model::Value;
+    use evenkeel_config::draft::KeyOf;
 
     /// Rules such as `deny if { src 10.0.0.0/8 }`.
     fn rules(lines: &[&str]) -> Vec<AddressRule> {
