@@ -19,7 +19,7 @@ pub(crate) struct Rules {
     pub filters: Vec<Filter>,
     /// Final rules on the client's address alone, those for connections first.
     pub addresses: Vec<AddressRule>,
-    /// Limits of the listener.
+    /// Keys under `limits` that the listener gets.
     pub limits: Draft<Listener>,
 }
 

@@ -3,20 +3,19 @@
 //! A [`Plan`](crate::Plan) has every default filled in, and no value that is not valid. A draft has neither: it holds the
 //! keys that were set, and values such as `${PORT}` that the environment of the process decides.
 
-pub use crate::quantity::size_text;
+// Order: value
+mod value;
 
-use crate::printable::{is_hidden, quote_reference};
+pub use crate::quantity::size_text;
+pub use value::{Entries, Value};
+
 use crate::root::ROOT;
 use crate::table::{Declared, Key, Kind, Table, key_text};
 use std::fmt::{self, Write};
 use std::marker::PhantomData;
 
-/// Widest line before a list or table gets a line for each of its elements.
-const WIDTH: usize = 110;
-
 /// A type whose keys a draft can have: a part of a plan, or [`File`].
 pub trait Drafted {
-    /// The table of the keys.
     const TABLE: &'static Table;
 }
 
@@ -24,7 +23,7 @@ impl<T: Declared> Drafted for T {
     const TABLE: &'static Table = <T as Declared>::TABLE;
 }
 
-/// The top level of a file.
+/// Marker of a draft of the top level, whose keys are tables such as `telemetry`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File;
 
@@ -103,159 +102,6 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// A value of a draft. `${NAME}` in a text is a variable of the environment, as in every file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    Text(String),
-    Int(u64),
-    /// A number with a fraction, as it is written.
-    Fraction(String),
-    Bool(bool),
-    List(Vec<Value>),
-    Table(Entries),
-}
-
-/// Names with their values, in the order in which they were set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Entries(Vec<(String, Value)>);
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_string())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
-    }
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Value {
-        Value::Int(number)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(on: bool) -> Value {
-        Value::Bool(on)
-    }
-}
-
-impl<T> From<Draft<T>> for Value {
-    fn from(draft: Draft<T>) -> Value {
-        Value::Table(draft.entries)
-    }
-}
-
-impl<T: Into<Value>> From<Vec<T>> for Value {
-    fn from(list: Vec<T>) -> Value {
-        Value::List(list.into_iter().map(Into::into).collect())
-    }
-}
-
-impl From<Entries> for Value {
-    fn from(entries: Entries) -> Value {
-        Value::Table(entries)
-    }
-}
-
-impl Entries {
-    /// A table with one entry.
-    pub fn one(name: &str, value: impl Into<Value>) -> Entries {
-        Entries(vec![(name.to_string(), value.into())])
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (&**name, value))
-    }
-
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.iter().find(|(own, _)| *own == name).map(|(_, value)| value)
-    }
-
-    /// Sets a name. Returns the value that it had.
-    pub fn set(&mut self, name: &str, value: impl Into<Value>) -> Option<Value> {
-        match self.0.iter_mut().find(|(own, _)| own == name) {
-            Some((_, old)) => Some(std::mem::replace(old, value.into())),
-            None => {
-                self.0.push((name.to_string(), value.into()));
-                None
-            }
-        }
-    }
-
-    /// Appends to the list of a name a value that it does not have yet.
-    pub fn push(&mut self, name: &str, value: impl Into<Value>) {
-        let value = value.into();
-        match self.0.iter_mut().find(|(own, _)| own == name) {
-            Some((_, Value::List(list))) if list.contains(&value) => {}
-            Some((_, Value::List(list))) => list.push(value),
-            _ => drop(self.set(name, Value::List(vec![value]))),
-        }
-    }
-
-    /// The table of a name, which is made if it is not there. A value of another kind is replaced.
-    pub fn table(&mut self, name: &str) -> &mut Entries {
-        if !matches!(self.get(name), Some(Value::Table(_))) {
-            self.set(name, Entries::default());
-        }
-        match self.0.iter_mut().find(|(own, _)| own == name) {
-            Some((_, Value::Table(entries))) => entries,
-            _ => unreachable!("it was made a table above"),
-        }
-    }
-
-    /// Takes over all entries of another table: tables are merged, lists are joined if asked for, other values replaced.
-    fn merge(&mut self, other: &Entries, joins: bool) {
-        for (name, value) in other.iter() {
-            match value {
-                Value::Table(entries) => self.table(name).merge(entries, joins),
-                Value::List(all) if joins => all.iter().for_each(|one| self.push(name, one.clone())),
-                value => drop(self.set(name, value.clone())),
-            }
-        }
-    }
-
-    fn write(&self, out: &mut String) {
-        self.iter().for_each(|(name, value)| write_below("", name, value, out));
-    }
-}
-
-impl Value {
-    /// True if a key of this kind takes such values, tables with all that is in them.
-    fn fits(&self, kind: &Kind) -> bool {
-        use Value::{Bool, Fraction, Int, List, Table, Text};
-        match (self, *kind) {
-            (Bool(_), Kind::Bool | Kind::TableOrBool(_)) => true,
-            (Int(_), Kind::Int { .. } | Kind::IntOr { .. } | Kind::IntOrText { .. } | Kind::Number { .. }) => true,
-            (Fraction(_), Kind::Number { .. }) => true,
-            (Text(_), Kind::IntOr { .. } | Kind::IntOrText { .. } | Kind::Duration { .. } | Kind::Size { .. }) => true,
-            (Text(_), Kind::Choice(_) | Kind::Text(_) | Kind::TableOrWord { .. } | Kind::Balance) => true,
-            (List(all), Kind::List(of)) => all.iter().all(|one| one.fits(of)),
-            (List(all), Kind::Tables(of) | Kind::TableOrTables(of)) => all.iter().all(|one| one.fits(&Kind::Table(of))),
-            (
-                Table(all),
-                Kind::Table(of)
-                | Kind::TableOr { table: of, .. }
-                | Kind::TableOrWord { table: of, .. }
-                | Kind::TableOrBool(of)
-                | Kind::TableOrTables(of),
-            ) => all.iter().all(|(name, value)| of.key(name).is_some_and(|key| value.fits(&key.kind))),
-            (short, Kind::TableOr { table, key }) => table.key(key).is_some_and(|key| short.fits(&key.kind)),
-            (one, Kind::List(of)) => one.fits(of),
-            (Table(all), Kind::Map { of, .. }) => all.iter().all(|(_, value)| value.fits(of)),
-            (Table(_), Kind::Balance) => true,
-            _ => false,
-        }
-    }
-}
-
 /// Keys of a table of `T` with their values, in the order in which they were set. Only the names of keys are certain:
 /// values are checked when the file is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -264,8 +110,13 @@ pub struct Draft<T> {
     of: PhantomData<fn(T)>,
 }
 
+impl<T> From<Draft<T>> for Value {
+    fn from(draft: Draft<T>) -> Value {
+        Value::Table(draft.entries)
+    }
+}
+
 impl<T> Draft<T> {
-    /// A table with one key.
     pub fn one(key: KeyOf<T>, value: impl Into<Value>) -> Draft<T> {
         Draft { entries: Entries::default(), of: PhantomData }.with(key, value)
     }
@@ -323,9 +174,7 @@ impl<T> Draft<T> {
     /// Takes a key out, and returns its value.
     pub fn remove(&mut self, key: KeyOf<T>) -> Option<Value> {
         self.get(key)?;
-        let entries = &mut self.above(key).0;
-        let at = entries.iter().position(|(own, _)| own == key.row.name)?;
-        Some(entries.remove(at).1)
+        self.above(key).remove(key.row.name)
     }
 
     /// Takes over all keys of another table: tables are merged, other values replaced.
@@ -377,65 +226,10 @@ impl Draft<File> {
     }
 }
 
-/// Writes a key below the dotted keys in front of it: one line, or several if it would be too wide.
-fn write_below(above: &str, name: &str, value: &Value, out: &mut String) {
-    let (key, flat) = (format!("{above}{}", key_text(name)), inline(value));
-    let _ = match value {
-        Value::List(list) if key.len() + 3 + flat.len() > WIDTH => {
-            let each: String = list.iter().map(|value| format!("  {},\n", inline(value))).collect();
-            writeln!(out, "{key} = [\n{each}]")
-        }
-        // A dotted key for each entry: inline tables over several lines are TOML 1.1 only.
-        Value::Table(keys) if key.len() + 3 + flat.len() > WIDTH => {
-            keys.iter().for_each(|(inner, value)| write_below(&format!("{key}."), inner, value, out));
-            Ok(())
-        }
-        _ => writeln!(out, "{key} = {flat}"),
-    };
-}
-
-fn inline(value: &Value) -> String {
-    match value {
-        Value::Text(text) => quoted(text),
-        Value::Int(number) => number.to_string(),
-        Value::Fraction(number) => number.clone(),
-        Value::Bool(on) => on.to_string(),
-        Value::List(list) => format!("[{}]", list.iter().map(inline).collect::<Vec<_>>().join(", ")),
-        Value::Table(keys) if keys.is_empty() => "{}".to_string(),
-        Value::Table(keys) => {
-            let each = keys.iter().map(|(name, value)| format!("{} = {}", key_text(name), inline(value)));
-            format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
-        }
-    }
-}
-
-/// A string of TOML: literal where that saves escapes, basic otherwise. References to the environment stay.
-fn quoted(text: &str) -> String {
-    match text.contains(['\\', '"']) && !text.contains('\'') && !text.contains(is_hidden) {
-        true => format!("'{text}'"),
-        false => quote_reference(text),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::{Listener, Pool, Route};
-
-    #[test]
-    fn strings_are_quoted_so_that_they_read_back() {
-        for (text, written) in [
-            ("a", "\"a\""),
-            ("a\"b", "'a\"b'"),
-            ("\\.php$", "'\\.php$'"),
-            ("it's \"x\"", "\"it's \\\"x\\\"\""),
-            ("a\nb\u{1}", "\"a\\nb\\U00000001\""),
-            ("${PORT}", "\"${PORT}\""),
-            ("", "\"\""),
-        ] {
-            assert_eq!(quoted(text), written);
-        }
-    }
 
     #[test]
     fn a_draft_has_what_was_set_and_is_read_as_a_file() {
