@@ -91,7 +91,7 @@ fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBu
             return Ok(folder.open().map(Some).unwrap_or_else(|error| {
                 let (folder, error) = (folder.path().display(), reason(&error));
                 tracing::warn!(
-                    "no socket for commands in {folder}: {error}; [admin] bind names another path, or \"off\""
+                    "cannot create the socket for commands in {folder}: {error}; set another path in [admin] bind, or \"off\""
                 );
                 None
             }));

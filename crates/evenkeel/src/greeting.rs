@@ -66,8 +66,9 @@ fn block(greeting: &Greeting<'_>) -> String {
         row("balancing", &format!("pool {} by {}: {}", pool.name, pool.balance.algorithm.name, endpoints(pool)));
         let silent: Vec<&Silent> = silent(tried).filter(|s| s.pool == index).collect();
         let nameless: Vec<&Unresolved> = unresolved.iter().filter(|u| u.pool == pool.name).collect();
-        let silences =
-            silent.iter().map(|s| format!("endpoint {} does not answer: {}", pool.endpoints[s.endpoint].name, s.why));
+        let silences = silent
+            .iter()
+            .map(|s| format!("endpoint {} does not accept connections: {}", pool.endpoints[s.endpoint].name, s.why));
         let warnings = nameless.iter().map(|u| format!("endpoint {}: {}", u.endpoint, u.why)).chain(silences);
         let all: Vec<String> = warnings.collect();
         all.iter().take(LISTED).for_each(|warning| row("warning", warning));
@@ -166,7 +167,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*u.pool,
             endpoint = &*u.endpoint,
             why = u.why,
-            "the name of an endpoint does not resolve"
+            "endpoint has no address: its name does not resolve"
         );
     }
     for s in silent(tried) {
@@ -175,7 +176,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*pool.name,
             endpoint = &*pool.endpoints[s.endpoint].name,
             why = s.why,
-            "does not answer"
+            "endpoint does not accept connections"
         );
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {

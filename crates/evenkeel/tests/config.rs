@@ -143,7 +143,7 @@ fn a_configuration_is_applied_and_taken_back_and_kept() {
     // A reload reads the file again, which is the same by now.
     running.signal(Signal::HUP);
     eventually("a reload", || {
-        Some(running.said().matches("the configuration was changed").count()).filter(|count| *count == 4)
+        Some(running.said().matches("configuration changed").count()).filter(|count| *count == 4)
     });
     assert!(setup.has("7s"));
 }

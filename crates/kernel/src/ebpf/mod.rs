@@ -122,7 +122,7 @@ impl Ebpf {
             let maps = Maps::open(&self.pins)?;
             if maps.endpoints.len() != self.settings.endpoints_max as usize {
                 tracing::warn!(
-                    "eBPF: maps of an earlier process hold {} endpoints, not {}; remove them to change that",
+                    "eBPF: maps of an earlier process have room for {} endpoints, not {}; to replace them, stop evenkeel and run `evenkeel cleanup`",
                     maps.endpoints.len(),
                     self.settings.endpoints_max
                 );
@@ -255,7 +255,7 @@ impl Driver for Ebpf {
         running.left.extend(&change.left);
         // The maps are in place: a failure here is no reason to change them again.
         if let Err(fault) = running.end_sockets() {
-            tracing::warn!(%fault, "sockets may stay connected to endpoints that are down");
+            tracing::warn!(%fault, "eBPF: cannot close sockets to endpoints that are down");
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ impl Pins {
         // Version 0 is of a process that ended while it made them.
         if let Some(version) = found.filter(|&version| version > 0) {
             tracing::warn!(
-                "eBPF: maps of the layout {version} are replaced by those of the layout {LAYOUT}; counts and affinity begin anew"
+                "eBPF: replacing maps of layout {version} with layout {LAYOUT}; counts and affinity are lost"
             );
         }
         self.remove()?;

@@ -141,7 +141,7 @@ pub(super) fn run(table: &mut Table, held: &Entries, steps: &[Step]) -> Result<(
         if let Err(error) = step.run(table) {
             for step in undo.iter().rev() {
                 if let Err(error) = Step::run(step, table) {
-                    tracing::warn!("cannot {step}, to undo a change that failed: {error}");
+                    tracing::warn!("cannot undo a failed change: cannot {step}: {error}");
                 }
             }
             return Err(step.fault(&error));
