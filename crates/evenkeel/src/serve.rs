@@ -272,7 +272,7 @@ impl Serving {
             }
             Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
             Ask::Upgrade { answer, .. } if self.upgrade.is_some() => {
-                let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
+                let _ = answer.send(Err(Problem::refused("an upgrade is already in progress")));
             }
             Ask::Upgrade { by, answer } => match self.upgrade(&by) {
                 Ok(()) => self.answer_upgrade = Some(answer),
@@ -329,7 +329,7 @@ impl Serving {
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
         let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
-            return Err(Problem::stale(format!("generation {running} runs now")));
+            return Err(Problem::stale(format!("the running configuration is generation {running} now")));
         }
         let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
@@ -408,7 +408,7 @@ impl Serving {
             }
             Err(error) => {
                 tracing::error!(%error, "{by}: cannot start the new process; this process continues");
-                Err(format!("it cannot be started: {error}"))
+                Err(format!("the new process cannot be started: {error}"))
             }
         }
     }

@@ -116,13 +116,13 @@ fn whoever_cannot_be_asked_is_told_as_such() {
     let socket = folder.0.join("no.sock").display().to_string();
     let unreached = evenkeel(&["reload", "--socket", &socket]);
     assert_eq!(unreached.status.code(), Some(1));
-    assert!(text(&unreached.stderr).contains("cannot ask at"), "{}", text(&unreached.stderr));
+    assert!(text(&unreached.stderr).contains("cannot query evenkeel at"), "{}", text(&unreached.stderr));
     let file =
         folder.file("e.toml", "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n");
     let unreached = evenkeel(&["reload", "-c", &file]);
     assert_eq!(unreached.status.code(), Some(1));
     let said = text(&unreached.stderr);
-    assert!(said.contains("no evenkeel that runs on this machine was started with"), "{said}");
+    assert!(said.contains("no evenkeel on this machine was started with"), "{said}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn starts_with_dead_endpoints_and_says_so() {
     let running = Running::start(&["run", &alive.addr, &dead, "--listen", &listen]);
     let said = running.said();
     assert!(said.contains(&format!("endpoint {dead} does not accept connections: connection refused")), "{said}");
-    assert!(said.contains("tried      2 endpoints, by one connection each"), "{said}");
+    assert!(said.contains("tried      2 endpoints, with one connection each"), "{said}");
     for _ in 0..8 {
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "alive".to_string()));
     }

@@ -188,7 +188,7 @@ fn the_history_of_requests_continues_after_an_upgrade() {
     });
     let (_, events) = get(&admin, "/v1/events").expect("an answer");
     assert_eq!(events.matches(" serves, process ").count(), 2, "{events}");
-    assert!(!running.said().contains("history of the process before"), "{}", running.said());
+    assert!(!running.said().contains("history of the previous process"), "{}", running.said());
 }
 
 #[test]
