@@ -93,7 +93,7 @@ impl Ring {
         self.format().map_err(|error| {
             // What it has taken is needed by others.
             let _ = self.file.set_len(0);
-            Failure::of("take room for", &self.path, &error)
+            Failure::of("allocate space for", &self.path, &error)
         })
     }
 

@@ -212,8 +212,7 @@ impl Maps {
             }
             let Some(held) = self.build_family(service, v4) else {
                 self.give_back(running);
-                let reason =
-                    "there is no room for more members or tables of services; increase the number of endpoints";
+                let reason = "there is no room for more members or tables of services; use fewer endpoints";
                 return Err(Fault::new(format!("balance the listener \"{}\"", service.name), reason));
             };
             let protocol = service.transport.number();

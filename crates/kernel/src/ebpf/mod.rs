@@ -172,7 +172,7 @@ impl Driver for Ebpf {
             let problem = format!("plane \"ebpf\" needs the capabilities {}", missing.join(", "));
             return vec![Lack::new(
                 problem,
-                "start evenkeel as root, or with them, as AmbientCapabilities= of systemd does",
+                "start evenkeel as root, or grant them with AmbientCapabilities= in its systemd unit",
             )];
         }
         if let Some(lack) = object::private_mount() {
@@ -194,7 +194,7 @@ impl Driver for Ebpf {
             && let Err(fault) = connect::try_load()
         {
             lack(
-                format!("programs of eBPF cannot be loaded: {}", fault.reason.lines().next().unwrap_or_default()),
+                format!("cannot load eBPF programs: {}", fault.reason.lines().next().unwrap_or_default()),
                 "use Linux 5.18 or newer",
             );
         }
@@ -306,7 +306,7 @@ impl Driver for Ebpf {
 
     fn found(&mut self) -> Result<Option<String>, Fault> {
         if let Some(lack) = object::private_mount() {
-            return Err(Fault::new("see what is pinned", lack.problem));
+            return Err(Fault::new("find pinned maps", lack.problem));
         }
         // Adopting would attach programs again.
         if !self.pins.left()? {

@@ -56,7 +56,7 @@ impl Step {
                 format!("IPVS has a service {key} already, which is not evenkeel's")
             }
             Step::Add(_, options) | Step::Edit(_, options) if error.is(Errno::NOENT) => {
-                format!("this kernel has no scheduler {0}; load it with `modprobe ip_vs_{0}`", options.scheduler)
+                format!("this kernel has no IPVS scheduler {0}; load it with `modprobe ip_vs_{0}`", options.scheduler)
             }
             _ => error.to_string(),
         };

@@ -244,7 +244,7 @@ impl Driver for Nftables {
         if let Ok(Some(comment)) = listing::comment(&self.names.table)
             && comment != COMMENT
         {
-            let problem = format!("there is a table \"{}\" of nftables that is not evenkeel's", self.names.table);
+            let problem = format!("the nftables table \"{}\" exists, and is not evenkeel's", self.names.table);
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
         let mut lacks = not_forwarding(services);
