@@ -272,7 +272,7 @@ impl Serving {
             }
             Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
             Ask::Upgrade { answer, .. } if self.upgrade.is_some() => {
-                let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
+                let _ = answer.send(Err(Problem::refused("an upgrade is already in progress")));
             }
             Ask::Upgrade { by, answer } => match self.upgrade(&by) {
                 Ok(()) => self.answer_upgrade = Some(answer),
@@ -329,7 +329,7 @@ impl Serving {
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
         let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
-            return Err(Problem::stale(format!("generation {running} runs now")));
+            return Err(Problem::stale(format!("the running configuration is generation {running} now")));
         }
         let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
@@ -408,7 +408,7 @@ impl Serving {
             }
             Err(error) => {
                 tracing::error!(%error, "{by}: cannot start the new process; this process continues");
-                Err(format!("it cannot be started: {error}"))
+                Err(format!("the new process cannot be started: {error}"))
             }
         }
     }
@@ -451,7 +451,7 @@ impl Serving {
         let all_ended = ended(|| self.runtime.has_ended(), Duration::from_millis(10));
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
             let stuck: Vec<&str> = self.runtime.still_running().collect();
-            return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
+            return Err(Failure::running(format!("exiting, though {} did not stop", stuck.join(", "))));
         }
         self.runtime.join();
         if let Some(giving) = self.giving.take().filter(|_| !is_hurried) {
@@ -492,12 +492,12 @@ impl Serving {
     fn reopen_log(&self, why: &str) -> Result<String, Problem> {
         match self.runtime.reopen() {
             Ok(()) => {
-                tracing::info!("{why}: the access log was opened again");
-                Ok("the logs were opened again".to_owned())
+                tracing::info!("{why}: logs reopened");
+                Ok("logs reopened".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: cannot reopen the access log");
-                Err(Problem::refused(format!("{error}; the log stays where it was")))
+                tracing::error!(error, "{why}: cannot reopen a log; the previous file stays in use");
+                Err(Problem::refused(format!("{error}; the previous file stays in use")))
             }
         }
     }
@@ -534,7 +534,7 @@ async fn ended(all: impl Fn() -> bool, look_every: Duration) {
 fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
-        Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
+        Failure::running(format!("cannot read the orders of operators from {file}: {error}; repair or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);
