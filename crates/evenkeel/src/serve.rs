@@ -202,12 +202,12 @@ impl Serving {
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // Time at which to accept no more, once that is ordered.
         let mut leave_at: Option<Instant> = None;
-        loop {
+        let is_second = loop {
             tokio::select! {
                 asked = signals.next() => if self.told(asked, &mut leave_at).await.is_break() {
-                    break;
+                    break leave_at.is_some();
                 },
-                () = until(leave_at) => break,
+                () = until(leave_at) => break false,
                 Some(asked) = self.asked.recv() => self.answer(asked).await,
                 _ = second.tick() => self.tick().await,
                 offer = self.configured.providers.offered() => {
@@ -225,11 +225,11 @@ impl Serving {
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
             }
-        }
+        };
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
         let socket = self.socket.clone();
-        let ended = self.end(signals, Command::Drain).await;
+        let ended = self.end(signals, Command::Drain, is_second).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
@@ -416,12 +416,12 @@ impl Serving {
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
         self.admin_sockets.clear();
-        self.end(signals, Command::Retire).await
+        self.end(signals, Command::Retire, false).await
     }
 
-    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
-    /// does not end: the process then ends without it.
-    async fn end(mut self, signals: Signals, how: Command) -> Result<(), Failure> {
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal; `is_second` if that
+    /// has come. Fails if a worker does not end: the process then ends without it.
+    async fn end(mut self, signals: Signals, how: Command, is_second: bool) -> Result<(), Failure> {
         let (limit, open) = (self.runtime.plan().runtime.drain_timeout, self.runtime.open());
         tracing::info!(
             open,
@@ -431,7 +431,7 @@ impl Serving {
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
         self.issuer.stop();
-        let told_again = async { while signals.next().await != Asked::End {} };
+        let told_again = async { while !is_second && signals.next().await != Asked::End {} };
         let mut told_again = std::pin::pin!(told_again);
         let is_hurried = tokio::select! {
             () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => {

@@ -215,7 +215,18 @@ fn before_it_drains_it_serves_without_being_ready_for_as_long_as_is_set() {
             for _ in 0..5 {
                 assert_eq!(get(&listen, "/").expect("it is accepted"), (200, "a".to_string()));
             }
+            // Ends at once, whatever runs.
+            let _held = endpoint.hold();
+            let began = endpoint.began();
+            let client = std::thread::spawn({
+                let listen = listen.clone();
+                move || get(&listen, "/")
+            });
+            eventually("the request at the endpoint", || (endpoint.began() > began).then_some(()));
             running.signal(Signal::TERM);
+            assert_eq!(running.code(), Some(0), "{}", running.said());
+            assert!(running.said().contains("second signal: closing the remaining connections"), "{}", running.said());
+            let _ = client.join();
         }
         assert_eq!(running.code(), Some(0), "{}", running.said());
         let said = running.said();
