@@ -25,6 +25,14 @@ pub struct Key {
     pub ours: Option<IpAddr>,
 }
 
+/// Worker and listener that serve a batch of datagrams, and the time at which it came.
+#[derive(Clone, Copy)]
+pub struct Batch<'b> {
+    pub core: &'b Core,
+    pub listener: &'b Listener,
+    pub now: Instant,
+}
+
 /// State and counters of a flow.
 pub struct Flow {
     /// Arrival of the first datagram.
@@ -153,7 +161,8 @@ impl Flow {
     }
 
     /// Writes the flow's line to the access log, if that is on.
-    pub fn log(&self, key: &Key, why: FlowEnd, core: &Core, listener: &Listener, now: Instant) {
+    pub fn log(&self, key: &Key, why: FlowEnd, batch: Batch<'_>) {
+        let Batch { core, listener, now } = batch;
         let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
         let client = AddressText::of(key.client.ip());
