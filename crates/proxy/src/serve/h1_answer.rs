@@ -1,10 +1,10 @@
 //! Responses of this proxy to requests of HTTP/1: in one piece, or in chunks if their bodies pass filters meanwhile.
 
-use super::h1::{After, H1};
+use super::h1::{After, H1, Reply};
 use super::{paced, patience_for, piece_of};
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
-use crate::body::response::{Content, Response};
+use crate::body::response::Content;
 use crate::observe::end::Cause;
 use crate::pipeline::response::{Own, OwnBody, own};
 use crate::record::Record;
@@ -24,19 +24,13 @@ use std::time::Duration;
 
 impl H1 {
     /// Sends a response of this proxy. The connection is kept only if the end of the request was read.
-    pub(super) async fn answer(
-        &self,
-        record: &Record<'_>,
-        response: Response,
-        keep_alive: bool,
-        head_only: bool,
-        rest: Option<Buf>,
-    ) -> After {
+    pub(super) async fn answer(&self, record: &Record<'_>, reply: Reply, rest: Option<Buf>) -> After {
+        let Reply { response, keep_alive, head_only } = reply;
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
         let Own { status, fields, mut body, .. } = own(record, response);
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
-        let keep_alive = keep_alive && !record.is_http10;
+        let keep_alive = keep_alive && !record.exchange.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };
         // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
         let framing = match body.whole() {
@@ -45,14 +39,14 @@ impl H1 {
             None if head_only => Stated::Nothing,
             None => Stated::Chunked,
         };
-        let mut head = record.core.scratch();
+        let mut head = record.client.core.scratch();
         write_response(status, &fields, framing, towards, &mut head);
         let is_written = match body.whole() {
             _ if head_only || framing == Stated::Nothing => self.write_out(record, &head, &[]).await,
             Some(whole) => self.write_out(record, &head, whole).await,
             None => Box::pin(self.write_chunks(record, &head, &mut body)).await,
         };
-        record.core.give_back(head);
+        record.client.core.give_back(head);
         if is_written && keep_alive { After::Next(rest) } else { After::Linger }
     }
 
@@ -66,7 +60,7 @@ impl H1 {
         while let Some(part) = parts.next() {
             let mut buf = Buf::holding(part);
             let is_last = parts.peek().is_none();
-            if is_last && pipe.is_none() && record.bandwidth.is_none() {
+            if is_last && pipe.is_none() && record.exchange.bandwidth.is_none() {
                 sent = buf.extend_some(body);
             }
             record.count_out(buf.len());
@@ -101,7 +95,8 @@ impl H1 {
 
     /// A pipe by which the socket refers to a body instead of copying it, if the body is in pages of its own.
     fn pipe_for(&self, record: &Record<'_>, body: &[u8]) -> Option<Pipe> {
-        let may_refer = body.len() >= PAGES_MIN && self.transport.as_plain().is_some() && record.bandwidth.is_none();
+        let may_refer =
+            body.len() >= PAGES_MIN && self.transport.as_plain().is_some() && record.exchange.bandwidth.is_none();
         if may_refer && pages::are_own(body) { Pipe::take() } else { None }
     }
 

@@ -87,21 +87,21 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    record.framing = match framing {
+    record.exchange.framing = match framing {
         // Content may follow as long as the stream is open, and filters cannot wait for it to be refused.
         Stated::Length(0) if !ended && switch.is_none() => Stated::Chunked,
         stated => stated,
     };
-    record.switches = switch.is_some();
-    let (mut passage, mut resume) = (Passage::default(), None);
+    record.exchange.switches = switch.is_some();
+    let mut passage = Passage::default();
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
-        match route::route(&mut record, &mut head, &mut passage, resume, down.timer()) {
+        match route::route(&mut record, &mut head, &mut passage, down.timer()) {
             Ok(route) => break route,
             Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
             Err(Stop::Wait(mut waiting)) => match Box::pin(until_gone(down, waiting.as_mut())).await {
                 None => return record.blame(Cause::Client),
-                there => resume = there,
+                there => passage.resume = there,
             },
         }
     };
