@@ -50,7 +50,7 @@ pub trait Machine {
         Vec::new()
     }
 
-    /// Checks a JWK set. Every one is good unless the machine supports tokens.
+    /// Checks a JWK set. Every set is good unless the machine supports tokens.
     ///
     /// # Errors
     /// The reason for which it cannot be used.

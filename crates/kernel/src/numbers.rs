@@ -1,13 +1,13 @@
-//! Counts of endpoints and drivers: what the kernel's readings become for the ledger, metrics and operators.
+//! Counts of endpoints and drivers: what the kernel's readings become, and their metrics.
 
 use crate::blueprint::Blueprint;
 use crate::driver::Reading;
 use evenkeel_config::plan::Plane;
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::Generation;
-use evenkeel_runtime::ledger::{EndpointCounts, Members, PlaneCounts, PoolCounts, Tally};
+use evenkeel_runtime::ledger::{EndpointCounts, Members, Tally};
 use evenkeel_runtime::membership::Endpoints;
-use evenkeel_view::timeline::{Counts, RouteCounts};
+use evenkeel_view::timeline::Counts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -59,37 +59,37 @@ pub struct DriverStats {
     pub applied: Counter,
     /// Changes that the kernel has refused, and readings that failed.
     pub failed: Counter,
-    /// 1 while the kernel has what the pools ask for, else 0.
+    /// 1 while the kernel matches the pools, else 0.
     pub in_sync: AtomicU64,
-    /// Counts of what is unusual, by reason.
+    /// Counts of unusual events, by reason.
     totals: Mutex<Vec<(&'static str, u64)>>,
 }
 
 impl DriverStats {
-    /// Replaces the counts of what is unusual.
+    /// Replaces the counts of unusual events.
     pub fn set_totals(&self, totals: Vec<(&'static str, u64)>) {
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 }
 
-/// Statistics under a plan, which later ones continue.
+/// Statistics under a plan, which later statistics continue.
 #[derive(Debug, Default)]
 pub struct Numbers {
     pub drivers: BTreeMap<Plane, Arc<DriverStats>>,
     /// Services: name of the listener, and pool.
-    services: Vec<(Plane, Arc<str>, Arc<str>)>,
-    tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
+    pub(crate) services: Vec<(Plane, Arc<str>, Arc<str>)>,
+    pub(crate) tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
 
 impl Numbers {
-    /// Counts for a generation without one before.
+    /// Counts for a generation without an earlier generation.
     pub fn first(generation: &Generation) -> Numbers {
         let services = Blueprint::all(&generation.plan);
         let services = services.iter().map(|it| (it.plane, it.name().clone(), it.pool.clone())).collect();
         Numbers::next(generation, services, &Numbers::default())
     }
 
-    /// Counts for a generation. What keeps its name keeps its counts. `services`: plane, listener and pool of each.
+    /// Counts for a generation. Names that stay keep their counts. `services`: plane, listener and pool of each.
     pub fn next(generation: &Generation, services: Vec<(Plane, Arc<str>, Arc<str>)>, before: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
         for (plane, _, name) in &services {
@@ -104,7 +104,7 @@ impl Numbers {
         numbers
     }
 
-    /// True if each mechanism had what its pools ask for, once.
+    /// True if each mechanism matched its pools, once.
     pub fn has_applied(&self) -> bool {
         self.drivers.values().all(|driver| driver.applied.get() > 0)
     }
@@ -139,8 +139,8 @@ impl Numbers {
         self.members().map(|(_, members)| of(members)).sum()
     }
 
-    /// Open flows, and flows so far, of a listener that the kernel forwards for: those of its pool, as the kernel counts
-    /// by endpoint.
+    /// Open flows, and flows so far, of a listener that the kernel forwards for: the flows of its pool, as the kernel
+    /// counts by endpoint.
     pub fn of_listener(&self, listener: &str) -> Option<(u64, u64)> {
         let (.., pool) = self.services.iter().find(|(_, name, _)| &**name == listener)?;
         let members = self.tallies.get(pool)?.members();
@@ -148,41 +148,13 @@ impl Numbers {
         Some((open, self.counts(pool).requests))
     }
 
-    fn counts(&self, pool: &str) -> Counts {
+    pub(crate) fn counts(&self, pool: &str) -> Counts {
         let mut sum = Counts::default();
         if let Some(tally) = self.tallies.get(pool) {
             let members = tally.members();
             (0..members.endpoints.len()).flat_map(|e| members.stats(e)).for_each(|stats| sum.add(stats.counts()));
         }
         sum
-    }
-}
-
-/// Part of the ledger that kernel planes count.
-pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
-
-impl PlaneCounts for Counted {
-    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
-        Some(self.0.borrow().tallies.get(name)?.over(endpoints))
-    }
-
-    fn listeners(&self) -> Counts {
-        let (numbers, mut sum) = (self.0.borrow(), Counts::default());
-        numbers.tallies.keys().for_each(|pool| sum.add(numbers.counts(pool)));
-        sum
-    }
-
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
-        let numbers = self.0.borrow();
-        // Listeners that share a pool share its counts: the kernel counts by endpoint.
-        let alone = |pool: &Arc<str>| numbers.services.iter().filter(|(.., other)| other == pool).count() == 1;
-        let of = |(_, listener, pool): &(Plane, Arc<str>, Arc<str>)| {
-            let counts = numbers.counts(pool);
-            (counts.requests > 0).then(|| {
-                ((listener.clone(), listener.clone()), RouteCounts { counts, sent: counts, ..RouteCounts::default() })
-            })
-        };
-        numbers.services.iter().filter(|(.., pool)| alone(pool)).filter_map(of).collect()
     }
 }
 

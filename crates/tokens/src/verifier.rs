@@ -62,8 +62,8 @@ impl Verifier {
             LimitKey::Claim(name) => Some(name.as_str().into()),
             _ => None,
         };
-        let kept = route.limits.iter().filter_map(claim).collect();
-        let keeps_user = route.cache.as_ref().is_some_and(|cache| cache.by_user);
+        let kept = route.filters.limits.iter().filter_map(claim).collect();
+        let keeps_user = route.filters.cache.as_ref().is_some_and(|cache| cache.by_user);
         Verifier { rules: rules.clone(), source, kept, keeps_user }
     }
 

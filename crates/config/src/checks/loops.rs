@@ -29,7 +29,7 @@ struct Link {
 }
 
 /// Reports endpoints through which requests come back. `machine` knows its own addresses; without it,
-/// loopback addresses and bound ones are assumed to be its own.
+/// loopback addresses and bound addresses are assumed to be its own.
 pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, findings: &mut Findings) {
     let mut bound: HashMap<u16, Vec<Bound>> = HashMap::new();
     for (listener, named) in root.named("listener").iter().enumerate() {
@@ -118,7 +118,7 @@ fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bo
             (host == "localhost" || host.ends_with(".localhost"))
                 && (at(Ipv4Addr::LOCALHOST.into()) || at(Ipv6Addr::LOCALHOST.into()))
         }
-        // No listener is bound to one.
+        // No listener is bound to it.
         Address::Unix(_) => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Every key of the configuration. A file holds one subject: the struct of the plan, the rows of its keys,
+//! Every key of the configuration. A file holds a subject: the struct of the plan, the rows of its keys,
 //! how they are read and written, and the checks that span several of them.
 
 pub(crate) mod access_log;

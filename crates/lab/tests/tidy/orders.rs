@@ -7,26 +7,23 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
         "durations", "compression", "protection", "model", "ledger", "report",
     ]),
+    ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
         "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
-    ]),
-    ("discovery/providers/xds", &[
-        "catalog", "plan", "listener", "route", "action", "cluster", "checks", "tls", "retry", "headers", "spelling", "order", "names", "matching",
-        "wire", "schema",
     ]),
     ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
     ("discovery/etcd", &["members", "keys", "messages"]),
     ("evenkeel", &[
         "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "registry", "asked", "configured", "in_use", "traces", "failure log",
+        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
     ]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer", "cache", "encoder_memory", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "keys", "partner"]),
+    ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
@@ -53,7 +50,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load", &["probe", "reports", "load_report"]),
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
-        "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "shown_routes", "numbers", "taps", "traces", "finished", "summary", "tries",
+        "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "numbers", "taps", "traces", "finished", "summary", "tries",
         "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
@@ -64,7 +61,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ]),
     ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/plan", &[
-        "alone", "server", "secured", "tap", "look", "dry_run", "worker", "install", "parts", "accept installed",
+        "alone", "server", "secured", "tap", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),
     ("proxy/plan/server", &["prepare", "sticky_key"]),
     ("proxy/side", &["copy", "send", "attempt", "request"]),

@@ -170,7 +170,7 @@ impl Rules {
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
-        let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.users));
+        let users = route.filters.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.users));
         let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
         let tokens = compiled.tokens.of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);

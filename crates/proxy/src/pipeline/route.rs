@@ -103,7 +103,8 @@ pub fn route<'r>(
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
     if let Some(resume) = passage.resume.take() {
-        verdict(resume(&mut record.exchange, head))?;
+        let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
+        verdict(waited.resume(passage.at, resume, &mut record.exchange, head))?;
     }
     if !passage.is_routed {
         let passed = rules.filters.request(&mut passage.at, &mut record.exchange, head);
@@ -136,7 +137,7 @@ pub fn route<'r>(
         wants_body: looks(&rules.filters)
             || looks(rules.filters_of(id))
             || !record.exchange.copying.get_mut().is_empty()
-            || is_open && !rules.routes.planned[id].request_trailers.is_empty(),
+            || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
 }
 

@@ -15,19 +15,19 @@ use crate::observe::access_log::{AccessLog, Layout};
 use crate::observe::finished::FinishedRequest;
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
-use crate::observe::shown::Counted;
+use crate::observe::shown::Shown;
 use crate::observe::traces;
 use crate::peer::route_files::RouteFiles;
+use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::workers::{Threads, Workers};
-use evenkeel_runtime::ledger::PlaneCounts;
 use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
-    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
+    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError, View, Work,
 };
 use evenkeel_tls::Store;
 use evenkeel_tokens::Tokens;
@@ -38,6 +38,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, watch};
+
+/// Seconds between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
+const CERTIFICATES_EVERY: u32 = 3;
 
 /// The control side of the proxy's workers.
 pub struct Proxy {
@@ -63,6 +66,8 @@ pub struct Proxy {
     secured: Secured,
     files: RouteFiles,
     tokens: Arc<Tokens>,
+    /// Number of calls of [`Plane::tick`].
+    ticks: u32,
     /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
     /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
@@ -108,6 +113,7 @@ impl Proxy {
             secured,
             files: RouteFiles::default(),
             tokens: Arc::default(),
+            ticks: 0,
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
@@ -314,8 +320,25 @@ impl Plane for Proxy {
         Box::new(Metrics::new(self.numbers()))
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        Box::new(Counted(self.numbers()))
+    fn view(&self) -> Arc<dyn View> {
+        Arc::new(Shown(self.numbers()))
+    }
+
+    fn tick(&mut self, now: Instant) -> Option<Work> {
+        let numbers = self.now();
+        numbers.tick_cache(now);
+        if self.ticks % CERTIFICATES_EVERY == 0 {
+            self.secured.store().look();
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        let has_files = !self.files.is_empty() || !self.tokens.has_no_files();
+        let (files, tokens) = (self.files.clone(), self.tokens.clone());
+        let look = move || {
+            files.look();
+            tokens.look();
+        };
+        // Reading a million networks takes a while.
+        (has_files && numbers.plan().runtime.watch).then(|| Box::new(look) as Work)
     }
 
     fn open(&self) -> u64 {

@@ -135,7 +135,7 @@ impl Relay<'_> {
             self.record.received.set(received);
         }
         // Where this side reports its own load, the endpoint's report is removed: two would contradict each other.
-        let told = self.record.exchange.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        let told = self.record.rules.reporter.as_ref().is_some_and(|reporter| reporter.plan.header);
         if told || reports.as_ref().is_some_and(|reports| !reports.pass) {
             fields.leave_out(orca::FIELD_BIN);
             fields.leave_out(orca::FIELD);
