@@ -143,11 +143,11 @@ impl Builder {
     }
 
     /// Checks the plan, and whether `machine` has everything that it names, as [`check`](crate::check) does for a file.
-    pub fn check(self, name: &str, machine: &dyn Machine) -> Outcome {
+    pub fn check(self, name: &str, machine: &Machine) -> Outcome {
         self.read(name, Some(machine))
     }
 
-    fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
+    fn read(self, name: &str, machine: Option<&Machine>) -> Outcome {
         let plan = Plan { routes: self.routes.into(), ..self.plan };
         let (text, written) = plan.to_toml_by_subject();
         parse_values(name, (&text, written), machine)

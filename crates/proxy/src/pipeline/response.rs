@@ -5,8 +5,6 @@ use crate::body::fault::Unfit;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
-use crate::filters::caching::fill::kept_alone;
-use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
@@ -55,16 +53,16 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
-    let mut added = record.client.core.scratch();
+    let (cx, mut added) = (&record.exchange, record.client.core.scratch());
     let (instead, body) = (None, None);
     let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead, whole, body };
-    of_route.response(&record.exchange, &mut head);
-    of_listener.response(&record.exchange, &mut head);
+    of_route.response(cx, &mut head);
+    of_listener.response(cx, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
     let body_chain = match (&instead, look_at_bodies) {
         (_, false) => None,
         (None, true) => body_chain(record, &mut head),
-        (Some(_), true) => BodyChain::new(kept_alone(&record.exchange).into_iter()),
+        (Some(_), true) => BodyChain::new(of_route.unsent_body(cx).chain(of_listener.unsent_body(cx))),
     };
     if added.is_empty() || instead.is_some() {
         record.client.core.give_back(added);
@@ -121,9 +119,9 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let (Asked::Refused(status), Content::Page { .. }) = (record.exchange.asked, &response.content) {
+    if let Some(reason) = &record.exchange.facts.refusal {
         record.blame(Cause::Proxy);
-        record.note_reason(&format!("forward_auth: the service answered {status}"));
+        record.note_reason(reason);
     }
     if let Content::Malformed(_) = response.content {
         record.exchange.stats.malformed.add(1);
@@ -146,7 +144,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
         own.body.left = body;
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
-        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.is_http10 {
+        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.facts.is_http10 {
             own.body.chain = Some(chain);
         } else {
             // A filter that rejects the body leaves the head alone.
@@ -213,11 +211,8 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Page { .. } = response.content {
         // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
-        let why = match record.exchange.asked {
-            Asked::Refused(status) => format!("forward_auth: the service answered {status}"),
-            _ => format!("the route answers {}", response.status),
-        };
-        response.content = Content::Reason(why);
+        let reason = record.exchange.facts.refusal.as_deref().map(str::to_string);
+        response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));
     }
     let fields = grpc::answer(status, &record.text_of(&response), &response);
     record.call.set(Call::Ended(status));

@@ -44,15 +44,12 @@ impl Record<'_> {
     #[inline]
     fn count(&self, summary: &Summary) {
         let Summary { status, call_status, bytes_in, bytes_out, timing, cause, .. } = *summary;
-        let (exchange, of_route) = (&self.exchange, self.rules.stats(self.route));
+        let exchange = &self.exchange;
         exchange.stats.bytes_in.add(bytes_in);
         exchange.stats.bytes_out.add(bytes_out);
         exchange.stats.ends[cause as usize].add(1);
-        of_route.count(self.method, status, timing.total_ns, self.is_sent);
-        if let Some(compressed) = exchange.compress.as_ref().and_then(|state| state.compressed()) {
-            of_route.compression.count(&compressed);
-        }
-        if let (Some(pool), Some(_)) = (exchange.pool, &exchange.endpoint) {
+        self.rules.stats(self.route).count(self.method, status, timing.total_ns, self.is_sent);
+        if let (Some(pool), Some(_)) = (exchange.facts.pool, &exchange.facts.endpoint) {
             pool.stats.record(&timing);
             if let Some(status) = call_status {
                 pool.stats.grpc[usize::from(status.code())].add(1);
@@ -85,7 +82,7 @@ impl Record<'_> {
         let steps = of_listener.chain(self.rules.filters_of(self.route).steps(exchange));
         core.explanations.keep(Explained {
             request_id: exchange.request_id().to_string(),
-            trace_id: exchange.trace.as_ref().map(|trace| trace.id_text()),
+            trace_id: exchange.facts.trace.as_ref().map(|trace| trace.id_text()),
             worker: core.index as u64,
             listener,
             route,
@@ -105,7 +102,7 @@ impl Record<'_> {
     fn hand_over(&self, export: Export, summary: &Summary) {
         let Export { taps, mut request } = export;
         let (core, exchange) = (self.client.core, &self.exchange);
-        let trace = exchange.trace.as_deref();
+        let trace = exchange.facts.trace.as_deref();
         request.request_id = exchange.request_id().to_string();
         request.trace_id = trace.map(|trace| trace.id_text());
         request.spans = trace.filter(|trace| trace.is_recorded()).map(|trace| Spans {
@@ -113,7 +110,7 @@ impl Record<'_> {
             parent: trace.parent(),
             server: trace.span(0),
             scheme: exchange.peer.scheme(),
-            policy: exchange.pool.map(|pool| pool.balancer.borrow().algorithm()).unwrap_or_default(),
+            policy: exchange.facts.pool.map(|pool| pool.balancer.borrow().algorithm()).unwrap_or_default(),
         });
         request.worker = core.index;
         (request.listener, request.route, request.pool) = self.names();
@@ -134,7 +131,7 @@ impl Record<'_> {
         let AccessLine { asked, answered, mut tries, .. } = line;
         let (core, peer, exchange) = (self.client.core, &self.client.peer, &self.exchange);
         let ip = peer.ip_text();
-        let origin = exchange.origin.map(AddressText::of);
+        let origin = exchange.facts.origin.map(AddressText::of);
         let announced = peer.announced_by().map(AddressText::of);
         if summary.tries < 2 {
             tries.clear();
@@ -146,8 +143,8 @@ impl Record<'_> {
         let line = Line {
             client_port: if origin.is_some() { 0 } else { peer.port },
             peer: announced.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
-            sent: exchange.pool.map_or(&NOWHERE, |pool| pool.named(exchange.endpoint.as_deref())),
-            user: exchange.user.as_deref(),
+            sent: exchange.facts.pool.map_or(&NOWHERE, |pool| pool.named(exchange.facts.endpoint.as_deref())),
+            user: exchange.facts.user.as_deref(),
             cache: exchange.cache_result(),
             tls: peer.tls(),
             asked: &asked,
@@ -166,13 +163,13 @@ impl Record<'_> {
         (
             self.client.listener.name.clone(),
             route.map(|route| route.name.clone()).unwrap_or_default(),
-            self.exchange.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
+            self.exchange.facts.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
         )
     }
 
     /// The last try, unless it is one of the `lost` tries that are in the list already.
     fn last_try(&self, lost: usize, summary: &Summary) -> Option<Try> {
-        let last = self.exchange.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
+        let last = self.exchange.facts.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
         let end = match summary.cause {
             Cause::Normal => "answered",
             cause => cause.label(),

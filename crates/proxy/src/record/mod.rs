@@ -122,7 +122,7 @@ impl<'c> Record<'c> {
 
     /// Notes that the head was read and has passed the filters of its listener.
     pub fn note_asked(&mut self, request: &Request<'_, '_>) {
-        let (core, trace) = (self.client.core, self.exchange.trace.as_deref());
+        let (core, trace) = (self.client.core, self.exchange.facts.trace.as_deref());
         self.method = stats::method_index(request.method);
         self.export = Export::begin(core, trace, request);
         if let Some(log) = &*core.log.borrow() {
@@ -134,7 +134,7 @@ impl<'c> Record<'c> {
     #[inline]
     pub fn note_routed(&mut self, request: &mut Request<'_, '_>, route: usize, pool: Option<&'c WorkerPool>) {
         self.route = route;
-        self.exchange.pool = pool;
+        self.exchange.facts.pool = pool;
         let Some(pool) = pool else { return };
         let core = self.client.core;
         let trigger = core.explanations.trigger(request, &pool.name);
@@ -159,7 +159,7 @@ impl<'c> Record<'c> {
             let why = reply.map(Response::why);
             explanation.try_failed(slot, why.as_deref().unwrap_or(by.text()));
         }
-        if let Some(endpoint) = self.exchange.endpoint.clone() {
+        if let Some(endpoint) = self.exchange.facts.endpoint.clone() {
             self.note_try_ended(&endpoint, self.current_try, failure_text(failure, by));
         }
     }
@@ -187,7 +187,7 @@ impl<'c> Record<'c> {
             addr: endpoint.addr.clone(),
             number: start.number,
             how: start.how,
-            span: self.exchange.trace.as_ref().map_or(0, |trace| trace.span(start.number)),
+            span: self.exchange.facts.trace.as_ref().map_or(0, |trace| trace.span(start.number)),
             at_ns: start.at.since(self.exchange.timing.get().began),
             took_ns: self.client.core.clock.now().since(start.at),
             end,
@@ -237,12 +237,12 @@ impl<'c> Record<'c> {
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
         let exchange = &self.exchange;
-        if exchange.sends_host_of_endpoint
-            && let Some(pool) = exchange.pool
+        if exchange.facts.sends_host_of_endpoint
+            && let Some(pool) = exchange.facts.pool
         {
             pool.write_host(endpoint, host);
         }
-        if let Some(trace) = &exchange.trace {
+        if let Some(trace) = &exchange.facts.trace {
             trace.write(self.current_try.number, lines);
         }
         if let Some(left) = call_left {

@@ -124,7 +124,7 @@ impl H1 {
             Err(reject) => return Err((*reject).into()),
         };
         record.proto = proto(request.version);
-        record.exchange.has_passed_proxies = request.has_passed_proxies;
+        record.exchange.facts.has_passed_proxies = request.has_passed_proxies;
         let mut came = Came {
             version: request.version,
             keep_alive: request.keep_alive && !last && !client.is_ending(),
@@ -138,9 +138,9 @@ impl H1 {
             rest: BodyRest { body: std::mem::replace(&mut request.body, Body::EMPTY), chain: None },
             passage: Passage::default(),
         };
-        record.exchange.switches = came.upgrade;
-        record.exchange.is_http10 = came.version == Version::V10;
-        record.exchange.framing = match &came.rest.body {
+        record.exchange.facts.switches = came.upgrade;
+        record.exchange.facts.is_http10 = came.version == Version::V10;
+        record.exchange.facts.framing = match &came.rest.body {
             Body::Chunked(_) => Stated::Chunked,
             Body::Length(length) => Stated::Length(*length),
             Body::UntilClose => Stated::Nothing,
