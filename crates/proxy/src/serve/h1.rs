@@ -64,20 +64,18 @@ pub struct Unsent {
     pub(super) came: Buf,
 }
 
-/// A response of this proxy, and the conditions under which it is sent.
-pub(super) struct Reply {
-    pub response: Response,
+/// Conditions under which a response of this proxy is sent.
+#[derive(Clone, Copy)]
+pub(super) struct Terms {
     /// True if the connection can carry another request.
     pub keep_alive: bool,
     /// True if the response has no body, as for HEAD.
     pub head_only: bool,
 }
 
-impl Reply {
-    /// A response after which the connection closes.
-    pub fn last(response: Response) -> Reply {
-        Reply { response, keep_alive: false, head_only: false }
-    }
+impl Terms {
+    /// The connection closes after the response.
+    pub const LAST: Terms = Terms { keep_alive: false, head_only: false };
 }
 
 impl Downstream for H1 {
@@ -175,7 +173,7 @@ impl H1 {
         let rules = client.listener.rules();
         let record = Record::new(client, &rules);
         record.blame(Cause::ClientSlow);
-        self.answer(&record, Reply::last(Response::new(408, "no complete request in time")), None).await
+        self.answer(&record, Response::new(408, "no complete request in time"), Terms::LAST, None).await
     }
 
     /// Answers 400 to a plain HTTP request on a port that expects TLS.
@@ -188,6 +186,6 @@ impl H1 {
         record.note_reason(why);
         // The client reads the reason even where other errors are terse: it reveals nothing internal.
         let page = Response::page(TEXT, format!("400 Bad Request: {why}\n").into_bytes());
-        self.answer(&record, Reply::last(Response { status: 400, ..page }), None).await
+        self.answer(&record, Response { status: 400, ..page }, Terms::LAST, None).await
     }
 }

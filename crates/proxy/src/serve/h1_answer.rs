@@ -1,10 +1,10 @@
 //! Responses of this proxy to requests of HTTP/1: in one piece, or in chunks if their bodies pass filters meanwhile.
 
-use super::h1::{After, H1, Reply};
+use super::h1::{After, H1, Terms};
 use super::{paced, patience_for, piece_of};
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
-use crate::body::response::Content;
+use crate::body::response::{Content, Response};
 use crate::observe::end::Cause;
 use crate::pipeline::response::{Own, OwnBody, own};
 use crate::record::Record;
@@ -24,8 +24,14 @@ use std::time::Duration;
 
 impl H1 {
     /// Sends a response of this proxy. The connection is kept only if the end of the request was read.
-    pub(super) async fn answer(&self, record: &Record<'_>, reply: Reply, rest: Option<Buf>) -> After {
-        let Reply { response, keep_alive, head_only } = reply;
+    pub(super) async fn answer(
+        &self,
+        record: &Record<'_>,
+        response: Response,
+        terms: Terms,
+        rest: Option<Buf>,
+    ) -> After {
+        let Terms { keep_alive, head_only } = terms;
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
         let Own { status, fields, mut body, .. } = own(record, response);

@@ -1,7 +1,7 @@
 //! A request over HTTP/1: its head is read and routed, the request is forwarded or answered, and the connection is left
 //! in a state for the next one.
 
-use super::h1::{After, H1, Reply, Unsent};
+use super::h1::{After, H1, Terms, Unsent};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
 use crate::body::response::Response;
@@ -41,7 +41,7 @@ enum Stopped {
     /// The head is malformed or too large.
     Malformed(Reject),
     /// This proxy answers the request.
-    Answered(Reply),
+    Answered(Response, Terms),
     /// A filter waits for something, with the request parked.
     Waits(Box<Parked>),
 }
@@ -54,7 +54,7 @@ impl From<Reject> for Stopped {
 
 impl From<Response> for Stopped {
     fn from(response: Response) -> Self {
-        Stopped::Answered(Reply::last(response))
+        Stopped::Answered(response, Terms::LAST)
     }
 }
 
@@ -96,8 +96,8 @@ impl H1 {
             }
             Err(Some(response)) => {
                 let keep_alive = opened.towards.keep_alive && is_whole;
-                let reply = Reply { response, keep_alive, head_only: opened.asked.head };
-                Box::pin(self.answer(&record, reply, out.finish())).await
+                let terms = Terms { keep_alive, head_only: opened.asked.head };
+                Box::pin(self.answer(&record, response, terms, out.finish())).await
             }
             Err(None) => After::Close,
         }
@@ -249,8 +249,10 @@ impl H1 {
     /// Ends a request that does not proceed. `buf` holds the bytes after it.
     async fn stop(&self, record: &Record<'_>, stopped: Stopped, buf: Buf) -> After {
         match stopped {
-            Stopped::Answered(reply) => self.answer(record, reply, (!buf.is_empty()).then_some(buf)).await,
-            Stopped::Malformed(reject) => self.answer(record, Reply::last(reject.into()), None).await,
+            Stopped::Answered(response, terms) => {
+                self.answer(record, response, terms, (!buf.is_empty()).then_some(buf)).await
+            }
+            Stopped::Malformed(reject) => self.answer(record, reject.into(), Terms::LAST, None).await,
             Stopped::Waits(_) => After::Close,
         }
     }
@@ -289,7 +291,7 @@ impl Came {
         buf.consume(used);
         record.count_in(used);
         let keep_alive = self.keep_alive && self.rest.body.is_done();
-        Stopped::Answered(Reply { response, keep_alive, head_only: self.is_head })
+        Stopped::Answered(response, Terms { keep_alive, head_only: self.is_head })
     }
 
     /// Completes the request for sending, with the part of the body that is in `buf`. The head was taken out before.
