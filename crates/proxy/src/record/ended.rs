@@ -1,4 +1,4 @@
-//! End of a request: its counters, and what each observer gets.
+//! End of a request: its counters, its log line, its export and its explanation.
 
 use super::Record;
 use crate::observe::access_log::{AccessLog, Line, NOWHERE};

@@ -56,8 +56,8 @@ impl Explanation {
         placed
     }
 
-    /// Like [`InFlight::start`], with an explanation of the pick. A failed pick is noted here, a successful one when
-    /// its try begins.
+    /// Like [`InFlight::start`], with an explanation of the pick. A failed pick is noted here, a successful
+    /// pick when its try begins.
     ///
     /// # Errors
     /// No endpoint can be picked.

@@ -151,8 +151,8 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Notes that the current try at `slot` failed, by the fault of `by`. `reply` is what the client gets if no other
-    /// try follows.
+    /// Notes that the current try at `slot` failed, by the fault of `by`. `reply` is the client's response if no
+    /// other try follows.
     #[cold]
     pub fn note_try_failed(&mut self, slot: Slot, failure: Option<Failure>, by: Cause, reply: Option<&Response>) {
         if let Some(explanation) = &self.explanation {
@@ -232,8 +232,8 @@ impl<'c> Record<'c> {
         self.client.paces
     }
 
-    /// Appends what only the endpoint of this try gets: to `lines` its span and the remaining deadline of a gRPC call, to
-    /// `host` its host, if endpoints get their own.
+    /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call, and
+    /// to `host` the endpoint's host, if the route sends that.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
         let exchange = &self.exchange;
@@ -267,7 +267,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Keeps the reason why no response, or only part of one, came from an endpoint. The first reason counts.
+    /// Keeps the reason why no endpoint sent a whole response. The first reason counts.
     #[cold]
     pub fn note_reason(&self, why: &str) {
         if self.client.core.log.borrow().is_some() || self.export.is_some() {

@@ -37,7 +37,7 @@ pub struct H1 {
 
 /// Result of waiting for a request.
 pub enum Next {
-    /// The buffer begins with a head: a whole one, or enough of it to refuse it.
+    /// The buffer begins with a whole head, or with enough of a head to refuse it.
     Head(Buf),
     /// No request: the client has closed or was idle for too long, or the worker or listener ends.
     End,

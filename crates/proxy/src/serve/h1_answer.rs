@@ -38,7 +38,7 @@ impl H1 {
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
         let keep_alive = keep_alive && !record.exchange.facts.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };
-        // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+        // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
         let framing = match body.whole() {
             _ if matches!(status, 204 | 304) => Stated::Nothing,
             Some(whole) => Stated::Length(whole.len() as u64),
@@ -99,7 +99,7 @@ impl H1 {
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
     }
 
-    /// A pipe by which the socket refers to a body instead of copying it, if the body is in pages of its own.
+    /// A pipe by which the socket refers to a body instead of copying it, if no other data shares its pages.
     fn pipe_for(&self, record: &Record<'_>, body: &[u8]) -> Option<Pipe> {
         let may_refer =
             body.len() >= PAGES_MIN && self.transport.as_plain().is_some() && record.exchange.bandwidth.is_none();

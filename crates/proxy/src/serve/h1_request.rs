@@ -188,7 +188,7 @@ impl H1 {
         outfit: &mut Outfit<'_>,
     ) -> Result<(), Response> {
         outfit.scheme = pool.scheme();
-        // A plain upgrade needs no `close`, also where each request has a connection of its own.
+        // A plain upgrade needs no `close`, also where each request gets a new connection.
         let closes = came.may_be_overlooked || !came.upgrade && pool.connects_for_each();
         outfit.connection = Connection::of(came.upgrade, closes);
         came.may_be_overlooked |= pool.connects_for_each();
@@ -345,8 +345,8 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
     request.field("content-length").map(|_| *length)
 }
 
-/// Takes the part of the body that is in `buf`, with those of its trailers that are `wanted`, through its filters.
-/// Returns it with the number of bytes taken; `buf` keeps those after them.
+/// Takes the part of the body that is in `buf`, with the `wanted` trailers, through its filters. Returns it with the
+/// number of bytes taken; `buf` keeps the bytes after them.
 fn take_message(rest: &mut BodyRest, wanted: &Trailers, buf: &mut Buf) -> Result<(Box<Message>, usize), Stopped> {
     let BodyRest { body, chain } = rest;
     match body {

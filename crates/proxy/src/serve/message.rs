@@ -106,7 +106,7 @@ pub async fn serve<D: Messages>(
         }
     };
     if switch.is_some_and(|protocol| !is_known(protocol)) {
-        // Other tunnels are refused: one with HTTP inside would carry requests that are neither routed nor counted.
+        // Other tunnels are refused: requests of HTTP inside would be neither routed nor counted.
         return Box::pin(answer(&record, down, Reject::Protocol.into(), head_only)).await;
     }
     if record.call.get() != Call::Not
@@ -230,7 +230,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         down.send_head(status, fields, true);
         return;
     }
-    // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+    // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
     let is_bare = matches!(status, 204 | 304);
     let ends = head_only || is_bare;
     if let Some(whole) = body.whole().filter(|_| !is_bare) {

@@ -136,8 +136,7 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // A session has no reply, but the access log has a reason: that of the failed try before, if there was
-                // one.
+                // A session has no reply, but the access log has a reason. The reason of an earlier try comes first.
                 let why = none.count(pool);
                 record.reason = last.or(why);
                 return None;
@@ -216,7 +215,7 @@ async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) ->
     }
 }
 
-/// Reads until the client's TLS request is known. Returns everything that was read, with the ClientHello if it is one.
+/// Reads until the client's TLS request is known. Returns the bytes, with the ClientHello if they are a TLS request.
 /// `None` if too little came in time.
 async fn read_hello(down: &Down<'_>, record: &mut Record<'_>, held: Option<Buf>) -> Option<(Buf, Option<Hello>)> {
     let listener = record.client.listener;

@@ -1,4 +1,4 @@
-//! A request on a stream of an HTTP/2 client connection, served as messages in a task and with a deadline of its own.
+//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task, with its own deadline.
 
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
