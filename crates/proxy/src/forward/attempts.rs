@@ -32,7 +32,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Ok(placed) => placed,
                 Err(none) => {
                     let (timer, deadline) = (self.down.timer(), self.opened.route.deadline);
-                    let (phase, timing) = (&self.record.phase, &self.record.timing);
+                    let (phase, timing) = (&self.record.phase, &self.record.exchange.timing);
                     let why = self.record.explanation().map(Explanation::pick);
                     let wait = Wait { timer, deadline, phase, timing, why };
                     match wait.place(&self.tries, none, |cx| self.down.poll_gone(cx)).await {
@@ -78,12 +78,12 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         let Some(limit) = self.opened.route.call_timeout else { return false };
         let clock = &self.client.core.clock;
         let now = if limit < SHORT { clock.read() } else { clock.now() };
-        now.since(self.record.timing.get().began) >= limit.as_nanos() as u64
+        now.since(self.record.exchange.timing.get().began) >= limit.as_nanos() as u64
     }
 
     /// Picks an endpoint: by the session at the first try, else by the algorithm.
     fn place(&self) -> Result<(InFlight<'r>, How), NoPick> {
-        if let Some(session) = self.record.facts.session.as_ref().filter(|_| self.record.tries == 0)
+        if let Some(session) = self.record.exchange.facts.session.as_ref().filter(|_| self.record.tries == 0)
             && let Some(ticket) = session.at(self.tries.clock, self.tries.pool)
         {
             return Ok((ticket, How::Session));
@@ -119,10 +119,10 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         if let Some(pool) = target.only().or_else(drawn) {
             record.rules.prober.after_start(pool);
         }
-        record.facts.endpoint = Some(ticket.endpoint.clone());
+        record.exchange.facts.endpoint = Some(ticket.endpoint.clone());
         record.note_try_began(pool, ticket, how);
         self.call_left = route.call_timeout.map(|limit| {
-            let used = Duration::from_nanos(self.tries.clock.now().since(record.timing.get().began));
+            let used = Duration::from_nanos(self.tries.clock.now().since(record.exchange.timing.get().began));
             let left = self.down.timer().left_ns(route.deadline).map_or(limit, Duration::from_nanos);
             limit.saturating_sub(used).min(left)
         });

@@ -53,19 +53,19 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
-    let mut added = record.core.scratch();
+    let (cx, mut added) = (&record.exchange, record.client.core.scratch());
     let (instead, body) = (None, None);
     let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead, whole, body };
-    of_route.response(record, &mut head);
-    of_listener.response(record, &mut head);
+    of_route.response(cx, &mut head);
+    of_listener.response(cx, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
     let body_chain = match (&instead, look_at_bodies) {
         (_, false) => None,
         (None, true) => body_chain(record, &mut head),
-        (Some(_), true) => BodyChain::new(of_route.unsent_body(record).chain(of_listener.unsent_body(record))),
+        (Some(_), true) => BodyChain::new(of_route.unsent_body(cx).chain(of_listener.unsent_body(cx))),
     };
     if added.is_empty() || instead.is_some() {
-        record.core.give_back(added);
+        record.client.core.give_back(added);
         return Filtered { added: None, body_chain, instead, body };
     }
     Filtered { added: Some(added), body_chain, instead, body }
@@ -78,10 +78,10 @@ pub fn filter_interim(record: &Record<'_>, fields: &mut Fields<'_, '_>) -> Optio
     if !of_route.look_at_responses() {
         return None;
     }
-    let mut added = record.core.scratch();
-    of_route.interim(record, fields, &mut added);
+    let mut added = record.client.core.scratch();
+    of_route.interim(&record.exchange, fields, &mut added);
     if added.is_empty() {
-        record.core.give_back(added);
+        record.client.core.give_back(added);
         return None;
     }
     Some(added)
@@ -93,7 +93,8 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
         return None;
     }
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
-    let chain = BodyChain::new(of_route.response_body(record, head).chain(of_listener.response_body(record, head)))?;
+    let cx = &record.exchange;
+    let chain = BodyChain::new(of_route.response_body(cx, head).chain(of_listener.response_body(cx, head)))?;
     if !chain.keeps_length() {
         head.fields.leave_out("content-length");
     }
@@ -118,12 +119,12 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let Some(reason) = &record.facts.refusal {
+    if let Some(reason) = &record.exchange.facts.refusal {
         record.blame(Cause::Proxy);
         record.note_reason(reason);
     }
     if let Content::Malformed(_) = response.content {
-        record.stats.malformed.add(1);
+        record.exchange.stats.malformed.add(1);
     }
     let is_call = record.call.get() != Call::Not && !is_of_grpc(&response);
     let whole = response.whole.take();
@@ -137,13 +138,13 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     }
     if let Some(added) = added {
         own.fields.push_lines(&added);
-        record.core.give_back(added);
+        record.client.core.give_back(added);
     }
     if let Some(body) = body {
         own.body.left = body;
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
-        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.facts.is_http10 {
+        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.facts.is_http10 {
             own.body.chain = Some(chain);
         } else {
             // A filter that rejects the body leaves the head alone.
@@ -210,7 +211,7 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Page { .. } = response.content {
         // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
-        let reason = record.facts.refusal.as_deref().map(str::to_string);
+        let reason = record.exchange.facts.refusal.as_deref().map(str::to_string);
         response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));
     }
     let fields = grpc::answer(status, &record.text_of(&response), &response);

@@ -306,7 +306,7 @@ impl Relay<'_> {
     fn begin_response(&self, ticket: &mut InFlight<'_>) {
         let now = self.client.core.clock.now();
         ticket.answered(now);
-        self.record.timing.update(|timing| Timing { ttfb_ns: Some(now.since(timing.began)), ..timing });
+        self.record.exchange.timing.update(|timing| Timing { ttfb_ns: Some(now.since(timing.began)), ..timing });
         self.record.phase.set(Phase::Data);
     }
 

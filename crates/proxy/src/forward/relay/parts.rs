@@ -319,7 +319,7 @@ impl Relay<'_> {
     /// Sends a part of the response to the client, once there is room for it.
     async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
         match part {
-            Part::Data(buf) => match &self.record.bandwidth {
+            Part::Data(buf) => match &self.record.exchange.bandwidth {
                 None => self.deliver_data(down, buf).await?,
                 Some(bandwidth) => {
                     for piece in pieces(buf, bandwidth.piece(Way::Download)) {
@@ -359,7 +359,7 @@ impl Relay<'_> {
 
     /// Sends a part of the request to the endpoint, as fast as the bandwidth of the route allows.
     async fn give<U: Upstream>(&self, up: &U, part: Part) -> Result<(), Gone> {
-        match (part, &self.record.bandwidth) {
+        match (part, &self.record.exchange.bandwidth) {
             (Part::Data(buf), Some(bandwidth)) => {
                 for piece in pieces(buf, bandwidth.piece(Way::Upload)) {
                     self.pace(bandwidth, Way::Upload, piece.len()).await;
