@@ -1,4 +1,4 @@
-//! Greeting of a process that serves: its addresses, its pools and algorithms, and what to do next.
+//! Greeting of a process that serves: its addresses, its pools and algorithms, and the next steps.
 
 use crate::commands::check::contents;
 use crate::log::queue;
@@ -10,13 +10,13 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Endpoints that are listed by name for one pool.
+/// Most endpoints that the greeting lists by name for each pool.
 const LISTED: usize = 10;
 
 pub struct Greeting<'a> {
     pub plan: &'a Plan,
     pub workers: usize,
-    /// Results of a connection to each endpoint, if there was one.
+    /// Results of a connection to each endpoint, if connections were tried.
     pub tried: Option<Tried>,
     /// Names of endpoints that have no address yet.
     pub unresolved: Vec<Unresolved>,

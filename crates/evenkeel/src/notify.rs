@@ -1,5 +1,5 @@
-//! Messages to the service manager, sd_notify(3): a datagram for each change of state, to the socket that `NOTIFY_SOCKET` names;
-//! without one, nothing.
+//! Messages to the service manager, sd_notify(3): a datagram for each change of state, to the socket that
+//! `NOTIFY_SOCKET` names. Without that variable nothing is sent.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::io;

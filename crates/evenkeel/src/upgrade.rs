@@ -31,14 +31,14 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance, and with
-    /// what is left to it.
+    /// Starts the program again with the same arguments, with these sockets, as the same instance, and with the state
+    /// in `left`.
     ///
     /// # Errors
     /// The program cannot be started.
     pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], left: &Left<'_>) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
-        // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
+        // Not /proc/self/exe: that is the running build, even after another build has replaced the file.
         let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
         let mut command = Command::new(program);
         command.args(arguments);
@@ -63,7 +63,7 @@ impl Upgrade {
             return Ok(pid);
         }
         let patience = if heard.is_ok() { LEAVING } else { Duration::ZERO };
-        // From the first time on: what waits here is dropped whenever something else is to be done.
+        // Measured from the first call: this future is dropped whenever the process has something else to do.
         let leaves = *self.leaves.get_or_insert_with(|| Instant::now() + patience);
         while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < leaves {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -81,7 +81,7 @@ impl Upgrade {
     }
 }
 
-/// Adds what comes, until that is a line, as long as a word may be, or all.
+/// Reads until the end of a line, up to the length limit of a word, or until the other side closes.
 async fn hear(ready: &mut Receiver, said: &mut Vec<u8>) {
     while !said.ends_with(b"\n") && said.len() < inherit::WORD_MAX {
         match ready.read_buf(said).await {

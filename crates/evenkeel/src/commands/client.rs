@@ -129,7 +129,7 @@ impl Client {
         Client { may_prompt: false, ..self }
     }
 
-    /// Reads what is at this path.
+    /// Reads the resource at this path.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
@@ -154,7 +154,7 @@ impl Client {
         self.answer(&Sent::new(method, path).body("application/json", body))
     }
 
-    /// Reads what is at this path, if the answer comes within this time.
+    /// Reads the resource at this path, if the response arrives within this time.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
@@ -197,7 +197,7 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, unless another has made one since this version.
+    /// Asks for a change. Refused if the resource has changed since this version.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.
@@ -233,7 +233,7 @@ impl Client {
         refused && matches!(self.at, At::Address(_)) && self.token.borrow().is_none()
     }
 
-    /// Asks the person at the terminal for the token; true if there is one and it was typed.
+    /// Asks the user at the terminal for the token; true if the user typed a token.
     fn prompt(&self) -> Result<bool, Failure> {
         let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
         let typed = rpassword::prompt_password(format!("Token for {address}: "));
@@ -243,8 +243,8 @@ impl Client {
         Ok(!token.is_empty())
     }
 
-    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, `take` wants no more, or
-    /// standard output has no reader any more.
+    /// Follows the events at this path and gives the data of each event to `take`. Ends when the other side does, when
+    /// `take` returns false, or when standard output has lost its reader.
     ///
     /// # Errors
     /// There is no answer, or it is a problem.

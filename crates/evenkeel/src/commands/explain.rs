@@ -1,5 +1,5 @@
-//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick of a described one, and predictions for
-//! other algorithms; for people or as JSON.
+//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick for a described request, and
+//! predictions for other algorithms. Prints text or JSON.
 
 use super::client::Client;
 use crate::arguments::{self, Explain};

@@ -41,7 +41,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     serve(plan, origin, handed, inherited, |_| {})
 }
 
-/// The configuration file: the one that is named, or without addresses the one that is found.
+/// Returns the configuration file: the named file, or without addresses the default file.
 fn file(arguments: &Run) -> Result<Option<PathBuf>, Failure> {
     if arguments.config.is_some() || !arguments.endpoints.is_empty() {
         return Ok(arguments.config.clone());
@@ -134,7 +134,7 @@ pub fn serve(
     })
 }
 
-/// The plan to run, and the one that was read: without what other arguments want.
+/// Returns the plan to run, and the plan as read, before other arguments change it.
 fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Result<(Plan, Plan), Failure> {
     let read = file.map(File::read);
     let Outcome { plan, diagnostics } = match (handed, read) {

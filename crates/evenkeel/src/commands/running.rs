@@ -70,7 +70,7 @@ fn no_file() -> Failure {
         .help("name it: -c FILE")
 }
 
-/// True if a line is only about an endpoint that is in no file, as discovered ones are.
+/// True if a line is only about an endpoint that no file lists because it was discovered.
 fn is_of_discovery(line: &str, wanted: &Plan) -> bool {
     let discovering = wanted.pools.iter().filter(|pool| pool.discover.is_some());
     let mut left = discovering.filter_map(|pool| line.strip_prefix(&format!("pool {}: endpoint ", pool.name)));

@@ -71,7 +71,8 @@ fn style() -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The name and the text of what was asked for: a file if it looks like one, or else a built-in.
+/// Returns the name and the text of a scenario: a file if the argument looks like a path, otherwise a built-in
+/// scenario.
 fn source(asked: &str) -> Result<(String, String), Failure> {
     if !asked.contains('/') && Path::new(asked).extension().is_none() {
         return match builtin::find(asked) {

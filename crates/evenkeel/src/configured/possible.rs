@@ -60,7 +60,7 @@ pub async fn change(
         };
         match (step, report.result) {
             (Step::Try, _) => {}
-            // The last try of the search failed: once more with what works.
+            // The last try of the search failed: the parts that work are tried once more.
             (Step::Over, reload::Result::Failed) if search.is_some() => {
                 unwanted = search.take().map_or_else(Unwanted::new, |search| search.unwanted(&unwanted));
             }

@@ -46,7 +46,7 @@ pub struct Window {
     revisions: Revisions,
     providers: Parts,
     started: SystemTime,
-    /// Channel to the main loop, for what only that can do.
+    /// Channel to the main loop, for requests that only the main loop can serve.
     asks: Asks,
     predictions: Predictions,
 }

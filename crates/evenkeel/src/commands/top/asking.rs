@@ -51,7 +51,7 @@ fn seen(client: &Client) -> Result<(Status, History, Vec<Event>), Failure> {
     Ok((client.get("/v1/status")?, client.get("/v1/history")?, client.get("/v1/events")?))
 }
 
-/// The text of a failure on one line.
+/// First line of the text of a failure, without its severity.
 fn said(failure: &Failure) -> String {
     let text = failure.text(false);
     let text = text.lines().next().unwrap_or_default();

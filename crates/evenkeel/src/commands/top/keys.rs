@@ -101,7 +101,7 @@ fn command(model: &mut Model, key: KeyCode) -> Option<Wish> {
         }
         KeyCode::Char(' ') => model.is_paused = !model.is_paused,
         KeyCode::Enter => enter(model),
-        // What is deepest is left first.
+        // Leaves the innermost view first.
         KeyCode::Esc if model.is_deep => model.is_deep = false,
         KeyCode::Esc => model.filter.clear(),
         KeyCode::Char('w') if model.endpoint().is_some() => model.entry = Entry::Weight(String::new()),
