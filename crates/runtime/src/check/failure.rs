@@ -17,7 +17,7 @@ pub enum Failure {
     Closed,
     /// The answer is not an HTTP/1 response.
     Malformed(Reject),
-    /// The response has a status other than the expected ones.
+    /// The response has an unexpected status.
     Status(u16),
     /// The body of the response lacks the expected text.
     Body,
