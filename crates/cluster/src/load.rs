@@ -34,7 +34,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts clients, each of which sends a request, and the next one `pause` after its answer.
+    /// Starts clients. Each sends a request, and the next `pause` after the response.
     pub fn begin(addr: SocketAddr, clients: usize, pause: Duration) -> Load {
         let counts = Arc::<Mutex<Counts>>::default();
         let mut tasks = JoinSet::new();
@@ -44,7 +44,7 @@ impl Load {
         Load { counts, _clients: tasks }
     }
 
-    /// Returns what was counted since the last call.
+    /// Returns the counts since the last call.
     pub fn counts(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock().expect("no client panics"))
     }

@@ -1,6 +1,6 @@
-//! Pods as processes, where a cluster has its scheduler and kubelets. Each gets a network namespace with an address in
-//! 10.244.0.0/16, and a folder as its root. It is ready when its ports listen. There are no probes, only the first container
-//! of a pod runs, and images are programs of this machine ([`images`]). Their output is what `kubectl logs` shows.
+//! Pods as processes, instead of a scheduler and kubelets. Each pod gets a network namespace with an address in
+//! 10.244.0.0/16, and a folder as its root. It is ready when its ports listen. There are no probes, only the first
+//! container of a pod runs, and images are programs of this machine ([`images`]). `kubectl logs` shows their output.
 
 // Order: life, container, images, status, node, kubelet, log, volumes
 mod container;
@@ -45,10 +45,11 @@ impl Pods {
     }
 }
 
-/// Runs every pod of the cluster, until it is dropped. Files of pods are in `folder`, `certificate` is that of the API server.
+/// Runs every pod of the cluster, until the future is dropped. Files of pods are in `folder`; `certificate` is the
+/// certificate of the API server.
 ///
 /// # Errors
-/// If the API server refuses nodes, or the system a bridge.
+/// The API server refuses nodes, or the system a bridge.
 pub async fn run(client: Client, folder: &Path, certificate: &Path) -> Result<(), String> {
     begin_network().await?;
     let kubelet = Kubelet::new(client.clone(), folder, certificate, node::ADDR).await?;
