@@ -9,11 +9,11 @@ pub fn stated(fields: &Fields<'_, '_>) -> u32 {
     first.and_then(|member| delta_seconds(member.trim_ascii())).unwrap_or(0)
 }
 
-/// Age of a response in seconds when it was received: the larger one of what it states, with the time that it took to
-/// answer, and of what its `Date` shows (RFC 9111 section 4.2.3, `corrected_initial_age`).
+/// Age of a response in seconds when it was received (RFC 9111 section 4.2.3, `corrected_initial_age`): the larger of
+/// two ages. The first is its `Age` field plus the response time, the second follows from its `Date`.
 ///
-/// `date`: its `Date`, if it has a valid one. `sent`, `received`: when the request was sent and the head of the response
-/// was received.
+/// `date`: its `Date`, if valid. `sent`, `received`: when the request was sent and the head of the response was
+/// received.
 pub fn initial(fields: &Fields<'_, '_>, date: Option<Moment>, sent: Moment, received: Moment) -> u32 {
     let apparent = date.map_or(0, |date| whole_seconds(received.since(date)));
     let corrected = stated(fields).saturating_add(whole_seconds(received.since(sent)));

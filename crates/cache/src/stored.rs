@@ -7,9 +7,9 @@ use evenkeel_wire::endpoint_head::is_token;
 /// Times and limits of a stored response, from its fields and the policy at the time it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Time at which its head was received, or that of the 304 that renewed it.
+    /// Time at which its head was received, or the head of the 304 that renewed it.
     pub received: Moment,
-    /// Its `Date`, or `received` if it had no valid one.
+    /// Its `Date`, or `received` if it had no valid date.
     pub date: Moment,
     /// Its `Last-Modified`, if that is a date.
     pub last_modified: Option<Moment>,
@@ -66,8 +66,8 @@ impl Terms {
         Terms { lifetime: self.lifetime.min(self.age(at)), ..*self }
     }
 
-    /// Last moment at which anything may serve it without asking the endpoint: a store may drop what has no validator
-    /// after that.
+    /// Last moment at which a rule may serve it without asking the endpoint: after that a store may drop a response
+    /// without a validator.
     pub fn useful_until(&self) -> Moment {
         let overdue = self.initial_age.saturating_sub(self.lifetime);
         let windows = self.stale_while_revalidate.max(self.stale_if_error);
@@ -75,7 +75,7 @@ impl Terms {
     }
 }
 
-/// A stored response without its body. Shared by `Arc`; its texts are one buffer.
+/// A stored response without its body. Shared by `Arc`; its texts share a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub status: u16,
@@ -130,8 +130,8 @@ impl Stored {
         self.terms.useful_until().plus(seconds) < now && !self.has_validator()
     }
 
-    /// Values of the request's fields that `Vary` names, as [`crate::vary::write`] wrote them. Two responses under one
-    /// key replace each other if these are equal.
+    /// Values of the request's fields that `Vary` names, as [`crate::vary::write`] wrote them. Two responses under the
+    /// same key replace each other if these are equal.
     pub fn varying(&self) -> &[u8] {
         &self.text[self.fields_end as usize..self.varying_end as usize]
     }
@@ -164,7 +164,7 @@ pub(crate) fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Adds a line to `lines`. False if the field could be read as another one, and so cannot be stored.
+/// Adds a line to `lines`. Returns false if the field could be read as another field, and so cannot be stored.
 pub(crate) fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     let is_plain = is_token(name) && !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
     if is_plain {

@@ -104,7 +104,7 @@ impl<H: Head> Entry<H> {
         }
     }
 
-    /// Takes out a variant that is not the only one.
+    /// Removes a variant. There must be another.
     pub fn remove_variant(&mut self, index: usize) -> Variant<H> {
         debug_assert!(!self.rest.is_empty());
         match index {

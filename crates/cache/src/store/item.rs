@@ -19,7 +19,7 @@ pub struct Item<H> {
     pub stale_from: Option<Moment>,
     /// Point in the order of purges up to which it was checked: as if its fetch had begun then.
     pub began: Sequence,
-    /// Hits of its key, with those of its other variants.
+    /// Hits of its key, including its other variants.
     pub hits: u32,
 }
 

@@ -36,8 +36,8 @@ pub struct Object<H> {
 }
 
 impl<H: Head> Object<H> {
-    /// Puts head and body together. `body` should be a buffer of its own: a slice keeps all of its buffer in memory,
-    /// and counts only as the slice.
+    /// Joins head and body. `body` should be a separate buffer: a slice keeps all of its buffer in memory, and counts
+    /// only as the slice.
     pub fn new(head: H, body: Bytes) -> Object<H> {
         Object { head, body, forms: OnceLock::new() }
     }
@@ -87,7 +87,7 @@ impl<H: Head> Object<H> {
 /// Counts of a shared body, with the headers of both its allocations.
 pub(super) const SHARED_BODY: usize = 24 + 2 * ALLOCATION;
 
-/// An object that is one of several under its key.
+/// An object among several under its key.
 #[derive(Debug)]
 pub(super) struct Variant<H> {
     pub object: Arc<Object<H>>,

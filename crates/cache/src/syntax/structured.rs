@@ -1,5 +1,5 @@
-//! Dictionaries of structured fields (RFC 9651 section 4.2.2), by the crate `sfv`. They are read strictly: one wrong byte makes
-//! the whole field malformed.
+//! Dictionaries of structured fields (RFC 9651 section 4.2.2), by the crate `sfv`. They are read strictly: a single
+//! wrong byte makes the whole field malformed.
 
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
