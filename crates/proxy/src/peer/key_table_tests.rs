@@ -21,7 +21,7 @@ fn a_burst_passes_and_then_the_rate_counts() {
     assert_eq!(table.forgotten(), 0);
 }
 
-/// Four threads ask for one key as fast as they can, while the time that they share goes on.
+/// Four threads use the same key as fast as they can, while their shared time advances.
 #[test]
 fn a_rate_holds_within_two_percent_over_four_threads() {
     const SECONDS: u64 = 20;
@@ -105,7 +105,7 @@ fn a_full_bucket_is_forgotten_first_and_at_no_loss() {
         take(&table, key, rate, 0);
     }
     while take(&table, 3, rate, 0) {}
-    // A second later all but one are full again.
+    // A second later all buckets but the first are full again.
     for key in 100..107 {
         assert!(take(&table, key, rate, SECOND_NS));
     }
@@ -120,7 +120,7 @@ fn enter(table: &KeyTable, key: u64, max: u32) -> Option<(u32, bool)> {
 #[test]
 fn requests_in_flight_are_counted_while_threads_race_for_few_places() {
     const MAX: u32 = 3;
-    // Sixteen keys for eight places, so that idle ones make way all the time.
+    // Sixteen keys for eight places, so that idle keys are replaced all the time.
     let table = KeyTable::new(8);
     let open: [AtomicU64; 16] = std::array::from_fn(|_| AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -73,8 +73,8 @@ impl EndpointStream {
         }
     }
 
-    /// Fault of a connection that ended because of what the endpoint sent. Only a limit is in the way of a head or trailers
-    /// that are too large.
+    /// Fault of a connection that ended because of invalid bytes from the endpoint. A head or trailers that are too
+    /// large exceed only a limit.
     fn unreadable(&self) -> Fault {
         match self.handle().broken().and_then(|why| why.over) {
             Some(Over::Bytes) => Fault::Response(Reject::HeadTooLarge),
