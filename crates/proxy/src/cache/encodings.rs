@@ -1,5 +1,5 @@
-//! Encoded forms of stored bodies. Each is made once, at a hit, for all clients that get the coding: a small one at once, a
-//! large one on a thread of its own, while streams serve its clients.
+//! Encoded forms of stored bodies. Each is made once, at a hit, for all clients that get the coding: a small form at
+//! once, a large form on a separate thread, while streams serve its clients.
 
 use super::{Entry, SharedCache};
 use crate::threads::{Shared, Threads, Work};
@@ -18,8 +18,8 @@ use std::sync::{Arc, Weak};
 /// Longest body that a worker encodes itself.
 const SMALL_MAX: usize = 16 << 10;
 
-/// Bytes of a small body that cost one unit of a turn's budget: a turn is over after one of 16 KiB, which takes up to a
-/// millisecond.
+/// Bytes of a small body that cost a unit of a turn's budget: a body of 16 KiB, which takes up to a millisecond, uses
+/// up the turn.
 const BYTES: usize = 128;
 
 /// Most bodies that wait for a thread.
@@ -39,7 +39,7 @@ pub enum Form {
     Encoded(Bytes),
     /// The coding makes it no smaller.
     NoSmaller,
-    /// None is there, and perhaps one is being made.
+    /// There is no form yet, though a thread may be making it.
     None,
 }
 
@@ -49,14 +49,14 @@ pub struct Encodings {
     pub counts: EncodingCounts,
 }
 
-/// Counts of what became of encodings.
+/// Counts of the results of encodings.
 #[derive(Debug, Default)]
 pub struct EncodingCounts {
     /// Forms that were made and stored, by [`Coding::ALL`].
     pub made: [AtomicU64; Coding::ALL.len()],
     /// Bytes of their bodies as they were stored before.
     pub before: AtomicU64,
-    /// Bytes of the forms, without what the store keeps for them.
+    /// Bytes of the forms, without the store's overhead.
     pub after: AtomicU64,
     /// Encodings that came to nothing, by [`Unmade`].
     pub unmade: [AtomicU64; Unmade::LABELS.len()],
@@ -83,7 +83,8 @@ impl Unmade {
 /// Work that threads do in the order in which it came.
 struct Encoding;
 
-/// A body that is to be encoded. One that leaves the store while it waits is left out: the queue keeps none in memory.
+/// A body that is to be encoded. A body that leaves the store while it waits is skipped: the queue keeps no body in
+/// memory.
 struct Job {
     shared: Arc<SharedCache>,
     forms: Weak<Forms>,

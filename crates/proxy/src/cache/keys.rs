@@ -1,4 +1,4 @@
-//! Keys of the cache of a route, from its configuration, and what operators see of them.
+//! Keys of the cache of a route, from its configuration, and their description for operators.
 
 use evenkeel_cache::key::{KeyRules, Query};
 use evenkeel_config::plan::{self, CacheQuery};

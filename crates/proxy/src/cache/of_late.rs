@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT_NS: u64 = 300 * SECOND_NS;
 const STEP_NS: u64 = 10 * SECOND_NS;
 
-/// Name of a route, with its requests that a stored response answered, and all that asked for one.
+/// Name of a route, with its requests that a stored response answered, and all its requests for a stored response.
 pub type Asked = (Arc<str>, [u64; 2]);
 
 /// Counts of the requests of routes with a cache over the last five minutes.

@@ -61,16 +61,17 @@ pub struct Fetch {
     pub began: Sequence,
     /// Duty to tell the requests that wait for the response.
     pub lead: Option<Lead>,
-    /// True if the request has waited for that of another client.
+    /// True if the request has waited for the request of another client.
     pub is_collapsed: bool,
-    /// Target, host and place of a request for a part of what is not stored.
+    /// Target, host and place of a request for a part of a response that is not stored.
     pub part: Option<Box<Part>>,
 }
 
-/// Request for a part of what is not stored, as the endpoint gets it, as far as one for the whole needs it.
+/// Request for a part of a response that is not stored, as the endpoint gets it. Has the values that a request for the
+/// whole needs.
 pub struct Part {
     pub target: Box<str>,
-    /// Host; `None` for that of the endpoint.
+    /// Host; `None` for the host of the endpoint.
     pub host: Option<Box<[u8]>>,
     /// Hash of the request for the algorithm of its pool.
     pub hash: Option<u64>,
@@ -81,7 +82,7 @@ pub struct Part {
 pub struct Outcome {
     /// Reason why the endpoint was asked; `None` for a hit.
     pub forward: Option<Forward>,
-    /// Status of the endpoint, if the client gets another one.
+    /// Status of the endpoint, if the client gets another status.
     pub forward_status: Option<u16>,
     /// Seconds of freshness that are left, negative if it is stale.
     pub ttl: Option<i64>,
@@ -107,7 +108,7 @@ pub enum Why {
     Part,
     /// The request is for a part, and the whole is fetched behind it.
     Whole,
-    /// The endpoint validates another response than the stored one.
+    /// The endpoint validates another response than the stored response.
     Mismatch,
 }
 

@@ -47,7 +47,7 @@ pub fn read(from: &mut impl Read) -> Result<(Frame, Vec<u8>), Failed> {
 /// Reads the body of a record. `None` if it is larger than `body_max`: it is then skipped.
 ///
 /// # Errors
-/// The stream fails, or the body is not the one that was written.
+/// The stream fails, or the body differs from the written body.
 pub fn read_body(from: &mut impl Read, frame: &Frame, body_max: u64) -> Result<Option<Vec<u8>>, Failed> {
     let length = u64::from(frame.body_len);
     if length > body_max {

@@ -98,14 +98,14 @@ pub struct Outfit<'w> {
     pub wants_trailers: bool,
 }
 
-/// Parts of a head for one attempt only.
+/// Parts of a head for a single attempt.
 #[derive(Debug, Default)]
 struct OfTry {
     /// Field lines, each ending in CRLF.
     lines: Vec<u8>,
-    /// Host; empty if the attempt gets the one of all attempts.
+    /// Host; empty if the attempt gets the host of all attempts.
     host: Vec<u8>,
-    /// Target behind the endpoint's own prefix; empty if the attempt gets the one of all attempts.
+    /// Target behind the endpoint's own prefix; empty if the attempt gets the target of all attempts.
     target: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl<'w> Outgoing<'w> {
         (self.message, self.buf) = (Some(message), behind);
     }
 
-    /// Begins an attempt: with field lines of its own, and with the host and the path prefix of its endpoint.
+    /// Begins an attempt, with separate field lines and with the host and the path prefix of its endpoint.
     ///
     /// # Errors
     /// The path cannot follow the prefix.
@@ -220,7 +220,7 @@ impl<'w> Outgoing<'w> {
             head.write(&mut bytes);
         }
         if self.body_len > 0 && self.buf.replace_front(0, &bytes) {
-            // The head fits in front of the body: one piece to send.
+            // The head fits in front of the body, so both are sent as a single piece.
             self.head_len = bytes.len();
             self.core.give_back(bytes);
             return;

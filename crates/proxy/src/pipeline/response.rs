@@ -1,4 +1,5 @@
-//! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
+//! Responses on their way to the client. Responses of endpoints and responses that this proxy generates pass the same
+//! filters.
 
 use crate::body::chain::BodyChain;
 use crate::body::fault::Unfit;
@@ -28,7 +29,7 @@ pub struct Filtered {
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
-    /// Body that the client gets instead of that of a response of the proxy itself, if a filter replaces it.
+    /// Body that the client gets instead of the body of a response of the proxy itself, if a filter replaces it.
     pub body: Option<Bytes>,
 }
 
@@ -153,7 +154,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     own
 }
 
-/// Body of a response that this proxy generates. A large one passes its filters while it is sent.
+/// Body of a response that this proxy generates. A large body passes its filters while it is sent.
 #[derive(Default)]
 pub struct OwnBody {
     left: Bytes,
@@ -175,7 +176,7 @@ impl OwnBody {
         self.chain.is_some() && !self.left.is_empty()
     }
 
-    /// Next piece of a body without filters; `None` at its end, and for one with filters.
+    /// Next piece of a body without filters; `None` at its end, and for a body with filters.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         let len = self.whole()?.len().min(CAPACITY);
         (len > 0).then(|| self.left.split_to(len))

@@ -64,10 +64,10 @@ impl Route<'_> {
     }
 }
 
-/// Position of a request in the filters, kept while one of them waits.
+/// Position of a request in the filters, kept while a filter waits.
 #[derive(Default)]
 pub struct Passage {
-    /// Index of the next filter, among those of the listener or, once `is_routed`, of the route.
+    /// Index of the next filter of the listener, or of the route once `is_routed`.
     at: usize,
     is_routed: bool,
     /// True once the request was noted for the access log, taps and traces: with the fields that the listener's filters
@@ -121,7 +121,7 @@ pub fn route<'r>(
     }
     let id = record.route;
     verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
-    // Of a route without a pool, one of the filters answers.
+    // Without a pool, a filter of the route has already responded.
     let pool = record.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
     let is_open = record.facts.framing == Stated::Chunked;
