@@ -1,8 +1,8 @@
-//! Limit on concurrent TLS handshakes of one worker, shared fairly by client addresses.
+//! Limit on concurrent TLS handshakes of a worker, shared fairly by client addresses.
 //!
 //! A stalled client holds its place at no cost to itself, so holding places must not shut others out. Once all are
-//! taken, the address with the most places loses its oldest one to a newcomer, if that has at least two fewer.
-//! Otherwise the oldest place, of the newcomer's own address if it has any, is given up once it is `grace_ns` old.
+//! taken, the address with the most places loses its oldest place to a newcomer with at least two fewer. Otherwise the
+//! oldest place, of the newcomer's own address if it has any, is given up once it is `grace_ns` old.
 
 use crate::observe::stats::Counter;
 use crate::peer::per_address::Key;
@@ -17,7 +17,7 @@ use std::task::{Context, Waker};
 /// work spent on it is not thrown away for a newcomer with an equal claim.
 const GRACE_NS: u64 = 1_000_000_000;
 
-/// Limit on concurrent handshakes of one kind.
+/// Limit on concurrent handshakes of the same kind.
 pub struct Places {
     table: RefCell<Table>,
     /// Nanoseconds for which a place is safe from newcomers with an equal claim.
@@ -83,7 +83,7 @@ impl Places {
         Ok(Place { places: self, number, taken, count })
     }
 
-    /// Returns the number of the place to give up for a newcomer, if there is one.
+    /// Returns the number of the place to give up for a newcomer, if any.
     fn displaceable(&self, newcomer: Key, now: Instant) -> Option<u64> {
         let table = self.table.borrow();
         let own = table.by_address.get(&newcomer);

@@ -1,4 +1,4 @@
-//! A draining worker that gets one more request on a connection that it keeps.
+//! A draining worker that gets another request on a connection that it keeps.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test waits for what a worker does")]
 

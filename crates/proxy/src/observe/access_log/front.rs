@@ -56,7 +56,7 @@ impl Front {
         }
     }
 
-    /// Appends the front; the client's address must follow. `request_id` must be the one passed to [`set`](Self::set).
+    /// Appends the front; the client's address must follow. [`set`](Self::set) must have had the same `request_id`.
     #[inline]
     pub fn write(&self, request_id: &RequestId, out: &mut Vec<u8>) {
         match request_id {

@@ -1,4 +1,4 @@
-//! Lines by a template: its literal texts with the values of one request between them.
+//! Lines by a template: its literal texts with the values of a request between them.
 
 use super::layout::{Kept, Layout};
 use super::line::Line;

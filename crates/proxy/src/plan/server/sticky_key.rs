@@ -23,7 +23,7 @@ pub fn read_or_make(path: &Path) -> io::Result<Vec<u8>> {
     checked(path, fs::read(path)?)
 }
 
-/// Refuses a key that all users can read: they could choose endpoints. Its group may be that of a volume.
+/// Refuses a key that all users can read: they could choose endpoints. Its group may be the group of a volume.
 fn checked(path: &Path, key: Vec<u8>) -> io::Result<Vec<u8>> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     match mode & 0o007 {
