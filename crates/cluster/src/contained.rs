@@ -68,7 +68,7 @@ impl Contained {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends on its own.
     ///
     /// # Errors
     /// If the system does not know how it ended.

@@ -83,7 +83,7 @@ async fn client(addr: SocketAddr, pause: Duration, counts: Arc<Mutex<Counts>>) {
 /// Sends a request, and returns the pod that answered.
 ///
 /// # Errors
-/// If the answer is not a 200, or there is none.
+/// The response is missing or not a 200.
 pub async fn request(addr: SocketAddr, connection: &mut Option<BufReader<TcpStream>>) -> Result<String, String> {
     request_for(addr, "web", connection).await
 }
@@ -91,7 +91,7 @@ pub async fn request(addr: SocketAddr, connection: &mut Option<BufReader<TcpStre
 /// Sends a request for a host, and returns the pod that answered.
 ///
 /// # Errors
-/// If the answer is not a 200, or there is none.
+/// The response is missing or not a 200.
 pub async fn request_for(
     addr: SocketAddr,
     host: &str,

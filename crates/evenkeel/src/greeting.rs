@@ -124,7 +124,7 @@ fn is_self_signed(listener: &Listener) -> bool {
     listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
-/// URL of an address, with a note if it stands for every address of this machine. `path`: empty, or from its slash on.
+/// URL of an address, with a note if it is the wildcard address of this machine. `path`: empty, or from its slash on.
 pub fn url(scheme: &str, addr: SocketAddr, path: &str) -> String {
     match addr.ip().is_unspecified() {
         true => format!("{scheme}://localhost:{}{path} and every other address of this machine", addr.port()),

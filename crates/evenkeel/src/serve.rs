@@ -517,7 +517,7 @@ fn pages(metrics_path: String, shown: &Arc<Shown>) -> Pages {
     }
 }
 
-/// Waits for a time, for ever if there is none.
+/// Waits until `at`; for ever without a time.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

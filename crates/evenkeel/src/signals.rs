@@ -11,13 +11,13 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-/// Time from the second signal to end until the process does so from here, if it has not by then.
+/// Time after the second signal to end until this thread ends the process, if nothing else has.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The signals, caught from the moment this exists.
 pub struct Signals(Arc<Came>);
 
-/// Signals that came and were not taken. Signals to end are counted. Of other signals a second adds nothing to the
+/// Signals that arrived and were not taken. Signals to end are counted. Of other signals a second adds nothing to the
 /// first.
 struct Came {
     ends: Semaphore,

@@ -1,5 +1,5 @@
-//! Upgrade to another build without loss: it is started with our listening sockets and reports when it serves, and only then do
-//! we accept no more. If it does not come up, nothing has changed.
+//! Upgrade to another build without loss. The new process starts with our listening sockets and reports when it serves.
+//! Only then does this process stop accepting. If the new process does not start, nothing has changed.
 
 use crate::window::state::Left;
 use evenkeel_net::inherit;
@@ -26,7 +26,7 @@ pub struct Upgrade {
     /// Bytes that it has written so far.
     said: Vec<u8>,
     until: Instant,
-    /// Deadline for it to end by itself, once it has closed its pipe.
+    /// Deadline for it to end on its own, once it has closed its pipe.
     leaves: Option<Instant>,
 }
 
@@ -55,8 +55,8 @@ impl Upgrade {
         })
     }
 
-    /// Waits until it serves; its process id then. If it does not come to that, why, and it is gone. May be dropped and
-    /// called again.
+    /// Waits until the new process serves, and returns its process id. If it fails, returns the reason, and the process
+    /// is gone. The future may be dropped, and the method called again.
     pub async fn serves(&mut self) -> Result<u32, String> {
         let heard = tokio::time::timeout_at(self.until, hear(&mut self.ready, &mut self.said)).await;
         if let Some(pid) = inherit::read_word(&self.said) {

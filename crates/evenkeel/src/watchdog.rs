@@ -20,7 +20,7 @@ impl Watchdog {
     pub fn new(notify: &Notify) -> Watchdog {
         let looks = notify.watchdog().map(|limit| {
             // Three times within its limit, so that neither a late look nor a late message ends the process. Seldom
-            // enough that each worker has a beat between two looks, which ask for it.
+            // enough that each worker has a beat between two looks: a look triggers a beat.
             let mut looks = interval((limit / 3).max(Duration::from_millis(200)));
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks

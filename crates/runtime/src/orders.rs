@@ -1,5 +1,5 @@
-//! Orders of operators for endpoints and splits, beside the configuration. An order applies until it is withdrawn, across reloads,
-//! upgrades and, if a file keeps it, restarts.
+//! Orders of operators for endpoints and splits, on top of the configuration. An order applies until it is withdrawn,
+//! across reloads, upgrades and, if a file keeps it, restarts.
 #![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
 
 use evenkeel_balance::EndpointSpec;
@@ -64,7 +64,7 @@ pub enum Change {
 }
 
 impl Order {
-    /// Returns true if the order asks for nothing.
+    /// Returns true if the order changes nothing.
     pub fn is_empty(&self) -> bool {
         self.drain.is_none() && self.weight.is_none() && self.health.is_none()
     }

@@ -50,7 +50,8 @@ pub struct Container {
     pid: Pid,
 }
 
-/// Enters the namespace, reports that, has `ip` prepare the network by the lines that come back, and becomes the program.
+/// Enters the namespace, reports that, has `ip` prepare the network by the lines that it receives, and becomes the
+/// program.
 const SCRIPT: &str = r#"exec 2>&1; echo; ip -batch - && exec chroot "$@" </dev/null"#;
 
 impl Container {

@@ -36,7 +36,7 @@ struct Pods {
 }
 
 impl Pods {
-    /// Returns the next address and node. An address comes again after 65,000 pods.
+    /// Returns the next address and node. Addresses repeat after 65,000 pods.
     fn next(&self) -> (Ipv4Addr, &'static str) {
         // Relaxed: the number guards no other data.
         let number = self.count.fetch_add(1, Relaxed);

@@ -51,7 +51,7 @@ fn table() -> String {
     out
 }
 
-/// Lines of at most so many columns, broken at spaces.
+/// Lines of at most `width` columns, broken at spaces.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

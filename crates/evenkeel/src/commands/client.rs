@@ -132,7 +132,7 @@ impl Client {
     /// Reads the resource at this path.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.ask(&Method::GET, path, None)
     }
@@ -140,16 +140,16 @@ impl Client {
     /// Asks for a change. `body`: JSON.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask<T: DeserializeOwned>(&self, method: &Method, path: &str, body: Option<String>) -> Result<T, Failure> {
         let text = self.text(method, path, body)?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, and returns the answer as it came.
+    /// Asks for a change, and returns the response as it arrived.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
         self.answer(&Sent::new(method, path).body("application/json", body))
     }
@@ -157,7 +157,7 @@ impl Client {
     /// Reads the resource at this path, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
         let sent = Sent::new(&Method::GET, path);
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
@@ -165,10 +165,10 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Reads the reasons for which the process is not ready, if the answer comes within this time.
+    /// Reads the reasons why the process is not ready, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The process does not respond in time.
     pub fn reasons_against(&self, patience: Duration) -> Result<Vec<String>, Failure> {
         #[derive(serde::Deserialize)]
         struct Readiness {
@@ -183,7 +183,7 @@ impl Client {
     /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn propose<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -200,7 +200,7 @@ impl Client {
     /// Asks for a change. Refused if the resource has changed since this version.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask_if<T: DeserializeOwned>(
         &self,
         method: &Method,
@@ -247,7 +247,7 @@ impl Client {
     /// `take` returns false, or when standard output has lost its reader.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         let sent = Sent::new(&Method::GET, path);
         let (status, held) = self.runtime.block_on(self.stream(&sent, &mut take))?;
@@ -269,7 +269,7 @@ impl Client {
         let mut body = response.into_body();
         let mut held = Vec::new();
         loop {
-            // Events may never come.
+            // Events may never arrive.
             let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
                 if output::has_reader() {
                     continue;

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Time between two looks whether the next request has come.
+/// Interval at which the command checks for the next request.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Requests that are listed at most.

@@ -108,7 +108,7 @@ pub fn serve(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
     runtime.block_on(async {
-        // Before the process can be seen: a signal may come as soon as it is.
+        // Before the process is visible: from then on a signal may arrive.
         let signals = Signals::catch().await.map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let config = origin.config();
         // Typed addresses may be wrong, so they are tried. Those in a file get requests and checks, and nothing else that was not

@@ -63,7 +63,7 @@ pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
     if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
 }
 
-/// Failure of a command that found no file to take by itself.
+/// Failure of a command that found no default file.
 fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
     Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))

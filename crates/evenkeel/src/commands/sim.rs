@@ -48,7 +48,7 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
     let count = arguments.seeds.unwrap_or(experiment.seeds);
     let seeds: Vec<u64> = (arguments.seed..).take(count as usize).collect();
     let threads = arguments.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
-    // Hidden by itself where standard error is no terminal.
+    // Hides itself if standard error is not a terminal.
     let bar = ProgressBar::new(0).with_style(style());
     let progress = |done: usize, all: usize| {
         bar.set_length(all as u64);

@@ -27,7 +27,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             (false, pool) => {
                 let mut status: Status = client.get("/v1/status")?;
                 if let Some(name) = pool {
-                    // Requested by itself: the error then lists the pools, if there is none of this name.
+                    // A separate request: its error lists the pools if the name is unknown.
                     status.pools = vec![client.get::<Pool>(&format!("/v1/pools/{}", escaped(name)))?];
                 }
                 text(&status)
@@ -72,7 +72,7 @@ fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
             print(&format!("{line}\n"))?;
             last = line;
         }
-        // Changes may never come.
+        // Changes may never arrive.
         if !has_reader() {
             return Ok(());
         }

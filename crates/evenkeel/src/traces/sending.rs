@@ -38,7 +38,7 @@ impl Fault {
         matches!(self, Fault::Later { .. })
     }
 
-    /// Returns the pause that the collector asks for.
+    /// Returns the pause that the collector requests.
     pub fn pause(&self) -> Option<Duration> {
         if let Fault::Later { pause, .. } = self { *pause } else { None }
     }

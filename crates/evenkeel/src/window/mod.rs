@@ -107,7 +107,8 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
-        // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
+        // A pool whose endpoints are all drained now leaves its splits. It returns with the first endpoint that is not
+        // drained.
         now.splits.refresh(control.orders());
         self.keep_orders(started)?;
         let shown = now.pool(pool).map(|(plan, endpoints)| self.pool(started, (plan, endpoints)));

@@ -13,7 +13,7 @@ pub enum Failure {
     Tls(io::Error),
     /// The answer was not complete in time.
     Timeout,
-    /// The connection broke, or was closed before enough of the response came to decide.
+    /// The connection broke, or was closed before enough of the response arrived to decide.
     Closed,
     /// The answer is not an HTTP/1 response.
     Malformed(Reject),

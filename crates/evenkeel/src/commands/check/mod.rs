@@ -83,7 +83,7 @@ pub fn default_file() -> Option<PathBuf> {
     DEFAULTS.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Failure of a command that found no file to take by itself.
+/// Failure of a command that found no default file.
 pub fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
     Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))

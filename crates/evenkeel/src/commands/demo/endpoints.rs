@@ -29,7 +29,7 @@ pub struct Endpoints {
     all: Vec<Arc<Endpoint>>,
 }
 
-/// Server that stands for an endpoint of the demo.
+/// Server that plays an endpoint of the demo.
 pub struct Endpoint {
     /// Name, which includes its latency.
     pub name: String,

@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Sends so many requests, or as many as fit into `limit`, from so many clients at once. `progress` is called every 100 ms,
+/// Sends this many requests, or as many as fit into `limit`, from concurrent clients. `progress` is called every 100 ms,
 /// and once more at the end.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //! load. Then the proxy keeps running so that the user can look around.
 //!
 //! 1. [`endpoints`]: ten servers that answer after a random time.
-//! 2. [`load`]: fifty clients that ask again as soon as they are answered.
+//! 2. [`load`]: fifty clients that send their next request after each response.
 //! 3. [`trial`]: an algorithm between the two.
 //! 4. [`outage`]: an endpoint dies under load and comes back.
 //! 5. [`screen`]: the results on one screen; [`report`]: all figures, as a table or as JSON.

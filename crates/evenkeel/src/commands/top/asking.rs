@@ -17,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells how the process is every second, and gives the orders that come in between. Of many routes the answer is long, so
-/// they are asked for only while `routes` is set.
+/// Sends the state of the process every second, and executes orders in between. A response with many routes is long, so
+/// routes are read only while `routes` is set.
 pub fn ask(client: &Client, orders: &Receiver<Order>, routes: &AtomicBool, tell: &Sender<Message>) {
     loop {
         if routes.load(Relaxed)

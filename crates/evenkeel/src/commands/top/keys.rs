@@ -130,7 +130,7 @@ fn enter(model: &mut Model) {
     }
 }
 
-/// Asks whether an order is meant.
+/// Asks for confirmation of an order.
 fn order(model: &mut Model, key: char) {
     let what = match key {
         'd' => What::Drain,

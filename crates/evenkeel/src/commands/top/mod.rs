@@ -40,7 +40,7 @@ pub fn top(arguments: &Top) -> Result<(), Failure> {
     let (orders, ordered) = channel();
     // Without a reachable process there is nothing to show.
     let _: evenkeel_view::Status = client.get("/v1/status")?;
-    // A prompt would wait for keys beside the page.
+    // A prompt would compete with the page for keys.
     let client = client.quiet();
     let open = client.opener();
     let (asks, signals) = (tell.clone(), tell.clone());

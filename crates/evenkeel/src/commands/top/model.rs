@@ -24,7 +24,7 @@ pub enum Message {
     Done(Result<String, String>),
     /// A request that has ended.
     Tapped(Box<Tapped>),
-    /// Number of requests that came too fast.
+    /// Number of requests that arrived too fast.
     Dropped(u64),
     /// The terminal is taken away.
     End,
@@ -148,7 +148,7 @@ pub struct Model {
     pub is_deep: bool,
     /// Requests, the latest in front.
     pub tapped: VecDeque<Tapped>,
-    /// Requests that came too fast.
+    /// Requests that arrived too fast.
     pub dropped: u64,
     /// True if the tap is paused.
     pub is_paused: bool,
@@ -289,7 +289,7 @@ impl Model {
         self.rows().iter().position(|row| row.key() == *selected)
     }
 
-    /// Goes so many rows down, or up.
+    /// Moves the selection down by this many rows, or up.
     pub fn go(&mut self, by: isize) {
         if self.screen == Screen::Tap {
             let last = self.requests().len().saturating_sub(1);

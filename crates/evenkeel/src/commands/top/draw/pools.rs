@@ -31,7 +31,7 @@ const INDENT: usize = 2;
 /// Least width of the column of names.
 const NAME_MIN: u16 = 16;
 
-/// Columns that are left out where there is no room for all.
+/// Columns that are omitted if there is no room for all.
 const WIDE: [usize; 5] = [2, 3, 6, 7, 8];
 
 /// The least width that has room for all of them.
