@@ -3,7 +3,7 @@
 use crate::moment::{Moment, delta_seconds, whole_seconds};
 use evenkeel_wire::head::Fields;
 
-/// Reads `Age` in seconds: the first member of the first line. 0 if there is none or it is not a number.
+/// Reads `Age` in seconds: the first member of the first line. 0 if the field is missing or not a number.
 pub fn stated(fields: &Fields<'_, '_>) -> u32 {
     let first = fields.first("age").and_then(|line| line.split(|b| *b == b',').next());
     first.and_then(|member| delta_seconds(member.trim_ascii())).unwrap_or(0)

@@ -9,7 +9,7 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served, as the end of freshness has not come.
+    /// Served without asking the endpoint: it is still fresh.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,
@@ -24,7 +24,7 @@ pub enum Decision {
 /// Cause of a validation, for `Cache-Status` and `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The end of freshness has come.
+    /// The response is no longer fresh.
     Stale,
     /// Directive `no-cache` of the response.
     NoCache,

@@ -5,13 +5,13 @@ use crate::syntax::list;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 
-/// Parts of a request that make up its key, besides scheme, host and path. `Default` takes the whole query.
+/// Parts of a request that make up its key, in addition to scheme, host and path. `Default` takes the whole query.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRules {
     pub query: Query,
     /// True if parameters of the query are sorted by their names.
     pub sorts_query: bool,
-    /// Names of fields whose values are part of the key, as they came.
+    /// Names of fields whose values are part of the key, as received.
     pub fields: Vec<Box<str>>,
 }
 
@@ -83,7 +83,7 @@ impl Key {
 /// Parts of a key that are not in the request itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place<'p> {
-    /// True if the client's connection is TLS, or a trusted proxy says so.
+    /// True if the client's connection is TLS, or a trusted proxy reports TLS.
     pub is_https: bool,
     /// Name of the route, or of anything else that decides on the endpoint: two routes with the same URL, distinguished
     /// by a field, have different responses.

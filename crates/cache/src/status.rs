@@ -61,7 +61,7 @@ impl From<Bypass> for Forward {
     }
 }
 
-/// Member that this cache adds to `Cache-Status`. A response that came through other caches keeps theirs before it.
+/// Member that this cache adds to `Cache-Status`. Members of other caches stay before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheStatus<'s> {
     /// Reason why the request was forwarded; `None` for a hit.

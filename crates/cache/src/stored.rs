@@ -55,7 +55,7 @@ impl Terms {
 
     /// True within this many seconds after the end of freshness. False while it is fresh.
     pub fn is_stale_within(&self, seconds: u32, now: Moment) -> bool {
-        // A response that was stale when it came is as stale as its age says, not as its stay here.
+        // A response that was stale on arrival is as stale as its age states, not as its stay here.
         let overdue = self.initial_age.saturating_sub(self.lifetime);
         let left = seconds.saturating_sub(overdue);
         !self.is_fresh(now) && left > 0 && now < self.fresh_until().plus(left)
@@ -114,7 +114,7 @@ impl Stored {
         self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
 
-    /// Its `ETag` as it came; see [`crate::syntax::entity_tag`].
+    /// Its `ETag` as received; see [`crate::syntax::entity_tag`].
     pub fn etag(&self) -> Option<&[u8]> {
         self.field("etag")
     }
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     fn windows_begin_at_the_end_of_freshness() {
         let within = |seconds, now| TERMS.is_stale_within(seconds, at(now));
         assert!(!within(5, 159) && within(5, 160) && within(5, 164) && !within(5, 165) && !within(0, 160));
-        // 5 s too old when it came: of a window of 7 s, 2 s are left.
+        // 5 s too old on arrival: of a window of 7 s, 2 s are left.
         let late = Terms { lifetime: 5, stale_if_error: 7, ..TERMS };
         assert!(
             late.is_stale_within(7, at(101)) && !late.is_stale_within(7, at(102)) && !late.is_stale_within(5, at(100))

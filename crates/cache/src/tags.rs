@@ -2,7 +2,7 @@
 
 use evenkeel_wire::head::Fields;
 
-/// Fields that carry tags. Clients get them only if the policy says so.
+/// Fields that carry tags. Clients get them only if the policy allows it.
 pub const FIELDS: [&str; 2] = ["surrogate-key", "cache-tag"];
 
 /// Most tags of a response. Common CDNs allow some hundreds to a thousand.

@@ -30,7 +30,7 @@ pub struct Shared {
     pub index: Index,
     pub purges: Purges,
     pub queue: Queue,
-    /// Counters, which stay when the tier comes back after a failure.
+    /// Counters, which stay when the tier restarts after a failure.
     pub counts: Arc<Counters>,
     /// The file, once it is open.
     pub ring: OnceLock<Ring>,

@@ -27,7 +27,7 @@ pub const HEAD_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 3] = *b"ekr";
 
-/// Content of a record, by the number that stands for it.
+/// Content of a record, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Response = 1,
@@ -38,7 +38,7 @@ pub enum Kind {
     Clock = 4,
     /// Purges up to this number hold for the writer, too; in a file: all records before are on the disk for good.
     Done = 5,
-    /// No more records follow in a stream, and its number is how many responses came before; or in a segment.
+    /// No more records follow. In a stream, its number counts the responses before it; in a segment, it marks the end.
     End = 6,
     /// Beginning of a segment of a file.
     Segment = 7,

@@ -21,7 +21,7 @@ pub struct ResponseRecord {
     /// Bytes of the key that are the URL.
     pub url_len: usize,
     pub stored: Stored,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     /// Hits of its key, including its other variants.
     pub hits: u32,

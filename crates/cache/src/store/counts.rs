@@ -16,7 +16,7 @@ pub struct Counts {
     pub replaced: u64,
     /// Objects that were refused as they are too large.
     pub refused_large: u64,
-    /// Objects that were refused as a purge came after the request for them.
+    /// Objects that were refused as a purge came after their request.
     pub refused_purged: u64,
     /// Objects that were dropped at once, as those that would go for them are used more. Counted in `evicted`, too.
     pub refused_unused: u64,

@@ -112,7 +112,7 @@ impl Lists {
         entry.weight = weight;
     }
 
-    /// Entry that goes first for others.
+    /// Next entry to evict for others.
     fn victim(&self) -> Option<u32> {
         self.last(Segment::Probation).or(self.last(Segment::Protected))
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Content codings that a body can be kept in besides its own.
+/// Content codings in which a body can be kept, in addition to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     Gzip,

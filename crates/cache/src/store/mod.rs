@@ -119,7 +119,7 @@ impl<H: Head> Store<H> {
         self.with(self.shard_of(hashes.url), |shard| shard.lookup(&key, hashes, &self.purges, rank))
     }
 
-    /// Stores an object under a key, instead of the variant for which `is_same` returns true, or beside the others.
+    /// Stores an object under a key, instead of the variant for which `is_same` returns true, or as a further variant.
     /// `began` is [`Store::begin`] of its fetch. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn insert(
         &self,
@@ -134,8 +134,8 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
     }
 
-    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as that is
-    /// known before the body has come: its use counts only then. Counted as refused.
+    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as it is
+    /// known before the body arrives: its use counts only then. Counted as refused.
     pub fn refusal(&self, key: KeyRef<'_>, head: &H, length: u64, began: Sequence) -> Option<Refusal> {
         let (hashes, newest) = (self.hashing.key(&key), self.purges.newest());
         let object = (head, Object::weight_with(head, length));
@@ -220,8 +220,8 @@ impl<H: Head> Store<H> {
         true
     }
 
-    /// Looks at about `places` places, from where the call before has ended, and drops objects for which `is_over` returns
-    /// true. Called now and then, it comes to all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
+    /// Visits about `places` places from the end of the previous call, and drops objects for which `is_over` returns
+    /// true. Repeated calls reach all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn drop_over(&self, places: usize, mut is_over: impl FnMut(&H) -> bool) {
         let Ok(mut at) = self.over.try_lock() else { return };
         let mut left = places.max(1);
@@ -266,7 +266,7 @@ impl<H: Head> Store<H> {
         true
     }
 
-    /// True if a purge that the object was not checked against is or may be meant for it.
+    /// True if a purge that the object was not checked against covers it, or may cover it.
     fn is_purged(&self, item: &Item<H>) -> bool {
         self.purges.is_purged(item.began, self.purges.newest(), item.key().url(), item.object.head())
     }

@@ -12,7 +12,7 @@ pub trait Head {
     /// Bytes of memory that it takes, itself included.
     fn weight(&self) -> usize;
 
-    /// True if a purge of this tag is meant for it.
+    /// True if a purge of this tag covers it.
     fn has_tag(&self, tag: &[u8]) -> bool;
 }
 
@@ -91,9 +91,9 @@ pub(super) const SHARED_BODY: usize = 24 + 2 * ALLOCATION;
 #[derive(Debug)]
 pub(super) struct Variant<H> {
     pub object: Arc<Object<H>>,
-    /// Moment in ms of the soft purge that was meant for it, or `FRESH`.
+    /// Moment in ms of the soft purge that covers it, or `FRESH`.
     pub stale_from: u64,
 }
 
-/// Mark of a variant that no soft purge was meant for.
+/// Mark of a variant that no soft purge covers.
 pub(super) const FRESH: u64 = u64::MAX;

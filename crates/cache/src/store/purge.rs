@@ -123,7 +123,7 @@ pub(super) struct Purges {
 }
 
 /// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
-/// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
+/// that covers it, however long ago it began to arrive. [`super::Options::purges_max`] holds nevertheless.
 #[derive(Debug)]
 pub struct Held {
     log: Arc<RwLock<Log>>,

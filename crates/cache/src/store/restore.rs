@@ -19,8 +19,8 @@ impl<H: Head> Store<H> {
         self.purges.hold()
     }
 
-    /// Stores an object that comes back, unless the same variant is stored. `began`: point in the order of purges at which
-    /// it began to come. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
+    /// Restores an object, unless the same variant is stored. `began`: point in the order of purges at which it began
+    /// to arrive. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn restore(
         &self,
         key: KeyRef<'_>,
@@ -34,7 +34,7 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.restore(&key, hashes, restored, (began, now), &self.purges, is_same))
     }
 
-    /// True if a purge since `began` is or may be meant for an object of a key.
+    /// True if a purge since `began` covers an object of a key, or may cover it.
     pub fn is_purged_since(&self, key: KeyRef<'_>, head: &H, began: Sequence) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| {

@@ -1,4 +1,4 @@
-//! Tests of a whole store: each operation, a model beside it, and many threads.
+//! Tests of a whole store: each operation, a comparison with a model, and many threads.
 
 mod model;
 mod scans;
@@ -28,7 +28,7 @@ pub(super) fn page(variant: u8, tags: &[u8], content: u64, body: usize) -> Arc<O
     Arc::new(Object::new(Page { variant, tags: tags.to_vec(), content }, Bytes::from(vec![0; body])))
 }
 
-/// Key of a URL, told apart from others of that URL by its last bytes.
+/// Key of a URL, distinguished from others of that URL by its last bytes.
 pub(super) fn key(text: &str) -> KeyRef<'_> {
     KeyRef::new(text.as_bytes(), text.find('|').unwrap_or(text.len()))
 }
