@@ -38,7 +38,7 @@ pub struct CacheCounts {
     pub refused: [Counter; Refusal::ALL.len()],
     /// Requests that have waited for the response to another request.
     pub collapsed: Counter,
-    /// Bytes of bodies that came from the cache.
+    /// Bytes of bodies served from the cache.
     pub bytes: Counter,
     /// Fetches of whole responses behind requests for a part, by [`WholeFetch`].
     pub whole: [Counter; WholeFetch::LABELS.len()],

@@ -58,7 +58,7 @@ pub struct EncodingCounts {
     pub before: AtomicU64,
     /// Bytes of the forms, without the store's overhead.
     pub after: AtomicU64,
-    /// Encodings that came to nothing, by [`Unmade`].
+    /// Encodings without a result, by [`Unmade`].
     pub unmade: [AtomicU64; Unmade::LABELS.len()],
 }
 
@@ -69,7 +69,7 @@ pub enum Unmade {
     NoSmaller,
     /// Too many bodies wait for a thread.
     QueueFull,
-    /// Bodies that come take all the memory there is for them.
+    /// Arriving bodies take all the memory that they may have.
     NoMemory,
     /// The response is no longer stored, or would become too large.
     NotStored,
@@ -80,7 +80,7 @@ impl Unmade {
     pub const LABELS: [&str; 4] = ["no_smaller", "queue_full", "no_memory", "not_stored"];
 }
 
-/// Work that threads do in the order in which it came.
+/// Work that threads do in the order of its arrival.
 struct Encoding;
 
 /// A body that is to be encoded. A body that leaves the store while it waits is skipped: the queue keeps no body in
@@ -119,7 +119,7 @@ impl Encodings {
 }
 
 impl SharedCache {
-    /// Body of a stored response in a coding. If there is none, it is made: at once if the body is small, otherwise later.
+    /// Body of a stored response in a coding. A missing form is made: at once if the body is small, otherwise later.
     pub fn encoded(self: &Arc<SharedCache>, whole: Whole, coding: Coding) -> Form {
         let Whole { entry, key, now } = whole;
         let (forms, known) = (entry.forms(), of_store(coding));

@@ -42,7 +42,7 @@ impl Filling {
 /// dropped earlier, the response was cut off.
 pub struct Ending {
     pub lead: Option<Lead>,
-    /// Time at which the head came.
+    /// Time at which the head arrived.
     pub now: Instant,
     /// Effect of the cache on the response, if it is stored.
     pub outcome: Outcome,

@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 
 const SHARDS: usize = 64;
 
-/// Time for which requests are told apart after a response that was not for all of them: they do not wait for each other
-/// then.
+/// Time for which requests are kept apart after a response that was not for all of them: they do not wait for each
+/// other then.
 const APART_NS: u64 = 10 * SECOND_NS;
 
 /// Most keys of a shard that are remembered as apart. An attacker's make room for others' by being forgotten.

@@ -47,9 +47,9 @@ pub struct Taken {
     pub responses: u64,
     /// Bytes of their fields and bodies.
     pub bytes: u64,
-    /// Responses that came and were not stored: fetched here meanwhile, purged, too large, or used less than others.
+    /// Responses that arrived and were not stored: fetched here meanwhile, purged, too large, or used less than others.
     pub left_out: u64,
-    /// Reason why not all of them came.
+    /// Reason why some of them did not arrive.
     pub cut: Option<Cut>,
 }
 
@@ -81,7 +81,7 @@ impl Context {
 }
 
 impl Giving {
-    /// Begins to tell the process at the other end of purges, and to be told.
+    /// Begins to exchange purges with the process at the other end.
     ///
     /// # Errors
     /// No thread can be made.
@@ -117,7 +117,7 @@ impl Drop for Giving {
     }
 }
 
-/// Begins to take the responses of the process at the other end. `done` is called once, when no more responses come.
+/// Begins to take the responses of the process at the other end. `done` is called once, after the last response.
 ///
 /// # Errors
 /// The socket cannot be used, or no thread can be made.
@@ -269,9 +269,9 @@ struct Receiver<'l> {
     context: &'l Context,
     /// Cache that responses are stored in.
     cache: &'l Arc<SharedCache>,
-    /// Point in the order of purges before the first response came.
+    /// Point in the order of purges before the first response arrived.
     began: Sequence,
-    /// Until all of them have come, if this process takes some.
+    /// Held until all responses have arrived, if this process takes any.
     held: Option<Held>,
     taken: Taken,
 }

@@ -114,7 +114,7 @@ fn what_is_purged_in_one_process_is_purged_in_both_at_any_time() {
     }
     old.purge(&purge(url("/200")));
     let (giving, taken) = connected(&old, &new);
-    // Before any response has come, in either process.
+    // Before any response has arrived, in either process.
     let before = [old.purge(&purge(url("/201"))), new.purge(&purge(Scope::Log(Target::Tag((*b"first").into()))))];
     giving.serves();
     let during = [old.purge(&purge(url("/202"))), new.purge(&purge(url("/203")))];

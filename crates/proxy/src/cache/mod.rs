@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Share of the memory that bodies may take while they come, before they are stored.
+/// Share of the memory that bodies may take while they arrive, before they are stored.
 const COMING_SHARE: u64 = 4;
 
 /// Places of the store that each sweep visits: some milliseconds.
@@ -67,7 +67,7 @@ pub struct SharedCache {
     pub disk: Option<Disk>,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
-    /// Bytes of bodies that are to be stored and have come so far.
+    /// Bytes of arriving bodies that are to be stored.
     coming: AtomicU64,
     /// Number of fetches behind requests: validations, and fetches of whole responses.
     pub behind: AtomicU64,
@@ -88,7 +88,7 @@ pub struct Ordered {
     pub told: Option<Told>,
 }
 
-/// Room for a body that comes, given back when this is dropped.
+/// Room for an arriving body, given back when this is dropped.
 pub struct Room {
     shared: Arc<SharedCache>,
     bytes: u64,
@@ -233,14 +233,15 @@ impl SharedCache {
         }
     }
 
-    /// Reason why a response cannot be stored once its body of this length has come, as far as that is known now.
+    /// Reason why a response with a body of this length cannot be stored, as far as it is known before the body
+    /// arrives.
     pub fn refusal(&self, key: &Key, stored: &Stored, length: u64, began: Sequence) -> Option<Refusal> {
         let has_room = || self.coming.load(Ordering::Relaxed).saturating_add(length) <= self.plan.memory / COMING_SHARE;
         let refused = self.store.refusal(key.into(), stored, length, began).map(Refusal::from);
         refused.or_else(|| (!has_room()).then_some(Refusal::NoRoom))
     }
 
-    /// Room for a body of which nothing has come.
+    /// Room for a body before its first byte.
     pub fn room(self: &Arc<SharedCache>) -> Room {
         Room { shared: self.clone(), bytes: 0 }
     }
@@ -250,7 +251,7 @@ impl Room {
     /// Takes room for more bytes.
     ///
     /// # Errors
-    /// There is none: the body is too large, or too many come at once.
+    /// There is no room: the body is too large, or too many arrive at once.
     pub fn take(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
         let coming = self.shared.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;

@@ -20,7 +20,7 @@ pub type Asked = (Arc<str>, [u64; 2]);
 pub struct OfLate(Mutex<VecDeque<(Instant, Vec<Asked>)>>);
 
 impl OfLate {
-    /// Notes the counts, if the time for that has come. To be called every second.
+    /// Notes the counts when they are due. To be called every second.
     pub fn count(&self, asked: impl FnOnce() -> Vec<Asked>, now: Instant) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.back().is_some_and(|(last, _)| now.since(*last) < STEP_NS) {

@@ -55,7 +55,7 @@ pub struct State {
     pub has_ended: bool,
 }
 
-/// A purge that the other process was told of.
+/// A purge that was sent to the other process.
 #[derive(Debug)]
 pub struct Told {
     link: Arc<Link>,

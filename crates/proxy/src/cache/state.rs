@@ -53,13 +53,13 @@ pub struct Fetch {
     pub key: Key,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     pub forward: Forward,
     pub sent: Moment,
     /// Point in the order of purges at which the request was sent.
     pub began: Sequence,
-    /// Duty to tell the requests that wait for the response.
+    /// Duty to notify the requests that wait for the response.
     pub lead: Option<Lead>,
     /// True if the request has waited for the request of another client.
     pub is_collapsed: bool,
@@ -89,7 +89,7 @@ pub struct Outcome {
     /// True if the response is stored, or will be once its body is complete.
     pub is_stored: bool,
     pub is_collapsed: bool,
-    /// Bytes of the body that come from the cache.
+    /// Bytes of the body that the cache served.
     pub bytes: usize,
     /// Reason why nothing was stored or looked up.
     pub why: Option<Why>,
@@ -100,7 +100,7 @@ pub struct Outcome {
 pub enum Why {
     Bypass(Bypass),
     Refusal(Refusal),
-    /// The request wants a stored response, and there is none.
+    /// The request wants a stored response, and none is stored.
     OnlyIfCached,
     /// The endpoint has failed, and a stale response is served.
     Stale,

@@ -54,7 +54,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Err(failed) => failed,
             };
             self.record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
-            // It was to follow the body, which has not come to its end and which the client does not get.
+            // It was to follow the body, which is incomplete and which the client does not get.
             if let Some(instead) = self.record.instead.take() {
                 return Err(Some(*instead));
             }

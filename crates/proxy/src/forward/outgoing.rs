@@ -1,5 +1,5 @@
-//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, the parts
-//! that are kept for another attempt, and the rest of its body, which is still to come.
+//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, the
+//! parts that are kept for another attempt, and the rest of its body, which has not arrived yet.
 
 use crate::body::chain::BodyChain;
 use crate::body::message::Message;
@@ -20,7 +20,7 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 /// A request, and the bytes that the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
-    /// Part of the body that the head did not bring.
+    /// Part of the body that did not arrive with the head.
     pub rest: BodyRest,
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// Criteria of a match beside host and path. Without any, all requests match.
+/// Criteria of a match in addition to host and path. Without any, all requests match.
 #[derive(Debug, Default)]
 pub struct Criteria {
     wanted: Box<[Criterion]>,
@@ -191,7 +191,7 @@ pub fn each_value(
 enum Visible {
     /// Fields that are forwarded.
     Kept,
-    /// Fields as they came. They are forwarded too, possibly in another spelling.
+    /// Fields as received. They are forwarded too, possibly in another spelling.
     Received,
     Nothing,
 }

@@ -160,11 +160,11 @@ mod tests {
         let (places, count) = (Places::for_handshakes(), Counter::default());
         let take = |n, ms| places.take(ip(n), 10, at(ms), &count);
         let crowd: Vec<_> = (0..10).map(|_| take(1, 0).expect("there is room")).collect();
-        // The oldest goes, until both have the same.
+        // The oldest is displaced, until both have the same number.
         let others: Vec<_> = (0..5).map(|_| take(2, 0).expect("the crowd gives way")).collect();
         assert!(crowd.iter().take(5).all(Place::is_displaced) && !crowd.iter().skip(5).any(Place::is_displaced));
         assert!(take(2, 0).is_err() && take(1, 0).is_err());
-        // A third comes in, too.
+        // A third client gets a place, too.
         let third = take(3, 0).expect("one of the others gives way");
         assert!(!third.is_displaced());
         drop((crowd, others, third));

@@ -208,7 +208,7 @@ impl Rules {
         self.noted(route).named.taken(&listener.name, route_name)
     }
 
-    /// Index that stands for requests that no route matched.
+    /// Index for requests that no route matched.
     pub fn unrouted(&self) -> RouteId {
         self.routes.len()
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Request field that asks for an explanation; its value is the secret.
+/// Request field that requests an explanation; its value is the secret.
 pub const FIELD: &str = "evenkeel-explain";
 
 /// Bytes of a worker's explanations; beyond, the oldest are dropped.

@@ -58,7 +58,7 @@ impl RouteStats {
 /// Response that was compressed, and has passed.
 pub struct Compressed {
     pub coding: Coding,
-    /// Bytes of its body as it came.
+    /// Bytes of its body as received.
     pub before: u64,
     /// Bytes of its body as it was sent.
     pub after: u64,
@@ -73,7 +73,7 @@ pub struct CompressionStats {
     pub responses: [Counter; Coding::ALL.len()],
     /// Responses of any coding that were stored compressed.
     pub stored: Counter,
-    /// Bytes of their bodies as they came.
+    /// Bytes of their bodies as received.
     pub before: Counter,
     /// Bytes of their bodies as they were sent.
     pub after: Counter,

@@ -45,7 +45,7 @@ pub struct Purging {
     numbers: Arc<Numbers>,
     done: PurgeDone,
     sequence: Option<Sequence>,
-    /// The other process of an upgrade, for each purge that it was told of.
+    /// Confirmations of the other process of an upgrade, for each purge sent to it.
     told: Vec<Told>,
     /// Tickets that end when the disk has noted the purges.
     written: Vec<Arc<Ticket>>,
@@ -325,11 +325,11 @@ impl Purging {
         &self.done.purged
     }
 
-    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good, and counts the stored responses
-    /// in memory that it was meant for. Looks at every key: not for a thread that serves requests.
+    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good. Then counts the stored
+    /// responses in memory that it covers. Visits every key: not for a thread that serves requests.
     ///
     /// # Errors
-    /// Responses that were purged may still be served by the other process, or come back with a crash.
+    /// The other process may still serve purged responses, or a crash may bring them back.
     pub fn end(mut self) -> Result<PurgeDone, NotEverywhere> {
         self.told.iter().try_for_each(Told::wait).map_err(NotEverywhere::Partner)?;
         if let Some(disk) = &self.numbers.cache.disk {
@@ -355,7 +355,7 @@ fn terms(item: &Item<Stored>) -> evenkeel_cache::stored::Terms {
 }
 
 impl Numbers {
-    /// State of the cache's disk, with its path. `None` if it is open, or there is none.
+    /// State of the cache's disk, with its path. `None` if it is open, or not configured.
     pub fn shown_cache_disk(&self) -> Option<String> {
         let disk = self.cache.disk.as_ref().map(shown_disk).filter(|disk| !disk.is_open)?;
         Some(format!("{}: {}", disk.path, disk.state))

@@ -119,7 +119,7 @@ impl ByStatus {
         counters[index].add(1);
     }
 
-    /// Counts by status, without zeros. Status 0 stands for no response and for statuses outside 100 to 599.
+    /// Counts by status, without zeros. Status 0 counts missing responses and statuses outside 100 to 599.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counters = self.0.get().into_iter().flatten();
         STATUS.chain([0]).zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
@@ -205,7 +205,7 @@ pub struct ListenerStats {
 pub enum AuthEnd {
     Passed,
     Refused,
-    /// No whole answer came in time.
+    /// No whole answer arrived in time.
     Unanswered,
     /// A refusal was over `answer_max`.
     TooLarge,
@@ -343,13 +343,13 @@ pub enum MirrorDrop {
     /// Its body is over `body_max`.
     TooLarge,
     InFlightMax,
-    /// Its body did not come to its end.
+    /// Its body ended before all of it had arrived.
     Incomplete,
     /// No endpoint of the pool could be picked.
     NoEndpoint,
     /// The request is a copy itself.
     CameBack,
-    /// Its body did not come for too long while other requests needed its place.
+    /// Its body stalled for too long while other requests needed its place.
     Stalled,
     /// A gRPC call with more than a single message, which may never end.
     Stream,
@@ -516,7 +516,7 @@ impl WorkerStats {
             let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
             stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
             let routes = old.map_or_else(|| RouteTable::new(&bounds).into(), |(at, old)| old.routes[at].clone());
-            // Routes that the plan before did not have start at zero if they come back. Routes that leave now are kept:
+            // Routes that the previous plan did not have start at zero if they return. Routes that leave now are kept:
             // they may still have requests.
             routes.retain(&old_routes);
             stats.routes.push(routes);

@@ -61,7 +61,7 @@ pub struct Take {
 }
 
 impl Rule for Take {
-    /// Nanoseconds until the next token if there is none.
+    /// Nanoseconds until the next token, if the bucket is empty.
     type Told = Result<(), u64>;
 
     fn worth(&self, state: u64) -> u64 {

@@ -90,8 +90,8 @@ fn ten_million_keys_stay_within_the_bound_and_a_limited_one_stays_limited() {
     });
     assert_eq!(size_of_val(&*table.sets), bytes);
     assert!(!take(&table, 7, rate, 2), "the limited key is still known");
-    // All that did not stay were worth something. A few were forgotten before their worker had seen their mark again,
-    // and came a second time.
+    // Every key that was forgotten had a used bucket. A few were forgotten before their worker had seen their mark
+    // again, and were added a second time.
     let kept = table.sets.iter().flat_map(|set| &set.marks).filter(|mark| mark.load(SeqCst) != 0).count() as u64;
     assert_eq!(kept, 100_000);
     let least = KEYS + 1 - kept;

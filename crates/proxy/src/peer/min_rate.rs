@@ -36,7 +36,7 @@ impl MinRate {
         self.left
     }
 
-    /// Accounts for `bytes` that came after a wait of `waited`. Returns true if that was in time.
+    /// Accounts for `bytes` that arrived after a wait of `waited`. Returns true if they were in time.
     pub fn came(&mut self, bytes: usize, waited: Duration) -> bool {
         let in_time = waited <= self.left;
         if self.has_no_rate {

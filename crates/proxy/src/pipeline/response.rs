@@ -37,7 +37,7 @@ pub struct Filtered {
 pub struct Arrived {
     /// True if no body follows the head, as for HEAD.
     pub ends: bool,
-    /// Outcome of the endpoint that it came from, if it did.
+    /// Outcome of its endpoint; `None` if it does not come from an endpoint.
     pub outcome: Option<Outcome>,
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
@@ -209,7 +209,7 @@ fn is_of_grpc(response: &Response) -> bool {
 fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     let mut status = of_http(response.status);
     if let Content::Page { .. } = response.content {
-        // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
+        // A page is not a message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
         let reason = record.facts.refusal.as_deref().map(str::to_string);
         response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));

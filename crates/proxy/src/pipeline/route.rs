@@ -49,7 +49,7 @@ pub struct Route<'r> {
     pub call_timeout: Option<Duration>,
     /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
-    /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
+    /// True if filters look at bodies, so that these are forwarded in parts and not as they arrive.
     pub wants_body: bool,
 }
 

@@ -101,7 +101,8 @@ fn pass(filters: &Filters, exchange: &mut Exchange<'_>, head: &mut RequestHead<'
     }
 }
 
-/// Framing of the body by the fields; nothing if they are malformed, as such a request would not come this far.
+/// Framing of the body by the fields; nothing if they are malformed, as the proxy would have refused such a request
+/// before.
 fn framing(request: &Request<'_, '_>) -> Stated {
     let mut framing = Framing::default();
     let lengths = request.values("content-length").try_for_each(|value| framing.length(value));

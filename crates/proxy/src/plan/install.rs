@@ -42,7 +42,7 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
             for (at, endpoints) in pools {
                 if let Some(pool) = installed.pools.get(at) {
                     left.extend(pool.endpoints.change(table((&worker.core, &pool.endpoints.mark), endpoints)));
-                    // So that the next sweep adopts the set published with this change, even if no request comes.
+                    // So that the next sweep adopts the set published with this change, even without requests.
                     pool.endpoints.mark.set();
                 }
             }

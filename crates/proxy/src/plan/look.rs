@@ -116,7 +116,7 @@ impl Looker {
         Some(Known { endpoints, since_ms })
     }
 
-    /// Explains the next request to this pool, on whichever worker it comes.
+    /// Explains the next request to this pool, on any worker.
     ///
     /// # Errors
     /// There is no pool of this name.

@@ -409,7 +409,7 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// Endpoints of a pool as sent to `worker`; those without a reserved slot are left out.
+/// Endpoints of a pool as sent to `worker`. Endpoints without a reserved slot are omitted.
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));

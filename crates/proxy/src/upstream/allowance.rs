@@ -21,7 +21,7 @@ const PAUSE_MAX_NS: u64 = 1_000_000_000;
 const CALM_MAX: u32 = 6;
 
 /// Maximum number of pings while the endpoint sends nothing of a response. gRPC servers end the connection
-/// (`too_many_pings`) after two that come too soon (gRPC proposals A8 and A9).
+/// (`too_many_pings`) after two early pings (gRPC proposals A8 and A9).
 pub const PINGS_MAX: u32 = 2;
 
 /// Learned limits of an endpoint that hold for all of its connections.

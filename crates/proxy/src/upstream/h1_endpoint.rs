@@ -22,7 +22,7 @@ pub struct H1Endpoint<'t> {
     asked: RequestContext,
     leniency: Leniency,
     reader: RefCell<Reader>,
-    /// Bytes of an incomplete head that were already parsed; no need to parse again before more have come.
+    /// Bytes of an incomplete head that were already parsed; no need to parse again before more have arrived.
     looked_at: Cell<usize>,
     has_spoken: Cell<bool>,
     writer: RefCell<Writer>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Hosts {
     /// Host and port, by the name of the endpoint.
     by_name: HashMap<Arc<str>, Box<str>>,
-    /// Entries that stand for several endpoints.
+    /// Entries for several endpoints each.
     of_all: Box<[OfAll]>,
 }
 

@@ -49,7 +49,7 @@ pub struct Link {
     stage: Cell<Stage>,
     /// True if no stream can be opened until a stream ends or the endpoint raises its limit.
     is_full: Cell<bool>,
-    /// True once the endpoint's SETTINGS have come.
+    /// True once the endpoint's SETTINGS have arrived.
     is_settled: Cell<bool>,
     /// True if the connection failed before the endpoint's SETTINGS: it may not speak HTTP/2.
     spoke_other: Cell<bool>,

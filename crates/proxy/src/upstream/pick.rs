@@ -77,7 +77,7 @@ impl<'r> InFlight<'r> {
         self.ticket().slot()
     }
 
-    /// Notes that the first byte of the response came.
+    /// Notes that the first byte of the response has arrived.
     pub fn answered(&mut self, now: Instant) {
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);

@@ -134,7 +134,7 @@ impl Endpoints {
         self.slots.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
 
-    /// Name of the endpoint in a slot; empty if there is none.
+    /// Name of the endpoint in a slot; empty for a free slot.
     pub fn name_of(&self, slot: Slot) -> Arc<str> {
         let slots = self.slots.borrow();
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())

@@ -31,7 +31,7 @@ impl Session {
     /// has no room.
     pub fn at<'r>(&self, clock: &'r CachedClock, pool: &'r WorkerPool) -> Option<InFlight<'r>> {
         let was = self.was?;
-        // An endpoint that has just come back may only be in the latest set, which is not adopted yet.
+        // An endpoint that has just returned may only be in the latest set, which is not adopted yet.
         pool.balancer.borrow_mut().refresh(clock.now());
         let slot = sticky::slot(pool.balancer.borrow().set(), was)?;
         InFlight::start_at(clock, pool, slot).ok()

@@ -38,7 +38,7 @@ impl EndpointStream {
         self.handle.as_ref().expect("it is taken only by drop")
     }
 
-    /// Waits until the head of a response has come, and leaves it in place; `false` if none will come.
+    /// Waits until the head of a response has arrived, and leaves it in place; `false` if none will arrive.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.handle().poll_answered(cx)
     }

@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub enum Target {
     Pool(Rc<WorkerPool>),
     Split(Split),
-    /// The route answers by itself.
+    /// The route itself responds.
     Nowhere,
 }
 
@@ -37,7 +37,7 @@ pub struct Split {
 }
 
 impl Target {
-    /// Pool for a request; `None` if the route answers by itself. `client` is called for a split with a key only.
+    /// Pool for a request; `None` if the route itself responds. `client` is called for a split with a key only.
     #[inline]
     pub fn pool(&self, core: &Core, request: &Request<'_, '_>, client: impl FnOnce() -> IpAddr) -> Option<&WorkerPool> {
         match self {
@@ -47,7 +47,7 @@ impl Target {
         }
     }
 
-    /// Pool for a session or flow of a client; `None` if the route answers by itself. IPv4-mapped addresses must be made
+    /// Pool for a session or flow of a client; `None` if the route itself responds. IPv4-mapped addresses must be made
     /// canonical first.
     pub fn pool_of_client(&self, core: &Core, client: IpAddr) -> Option<&Rc<WorkerPool>> {
         match self {

@@ -48,7 +48,7 @@ pub struct Relay<'t> {
     client_due: Cell<u8>,
     /// True while waiting for more of the request body.
     awaits_body: Cell<bool>,
-    /// True if more of the request's body will come from the client.
+    /// True if the client still has to send more of the request's body.
     body_due: Cell<bool>,
     /// True while the client may wait for a 100 before it sends the body.
     awaits_continue: Cell<bool>,

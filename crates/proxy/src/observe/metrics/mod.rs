@@ -132,7 +132,7 @@ impl Shown<'_> {
     }
 
     /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of the results of `value` for the
-    /// pool, the endpoint and the label with these indices. Rows for which it returns `None` are left out.
+    /// pool, the endpoint and the label with these indices. Rows for which it returns `None` are omitted.
     fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Length of a new key before it is written as text, in bytes: as long as the hash that signs.
 const LENGTH: usize = 32;
 
-/// Reads the key. If there is none, makes it, with access for this user only.
+/// Reads the key. Creates a missing key, with access for this user only.
 ///
 /// # Errors
 /// The file cannot be read or made, or all users may read it.
