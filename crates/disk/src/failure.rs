@@ -1,4 +1,4 @@
-//! Failures of the disk in plain words, with the path and what to do.
+//! Failures of the disk in plain words, with the path and a remedy.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Failure(String);
 
 impl Failure {
-    /// Failure of a call. `what`: the thing that was tried, as "create".
+    /// Describes a failed call. `what`: the action that was tried, as "create".
     pub fn of(what: &str, path: &Path, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {

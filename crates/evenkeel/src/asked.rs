@@ -10,7 +10,7 @@ pub type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 /// Request to the main loop. `by`: name of the client.
 #[derive(Debug)]
 pub enum Ask {
-    /// Changes the configuration, unless another generation runs than this one.
+    /// Changes the configuration. Refused if another generation than `unless` runs.
     Configure { wish: Wish, unless: Option<u64>, by: String, answer: Answer<Outcome> },
     /// Opens the logs again, after they were moved.
     Reopen { by: String, answer: Answer<String> },

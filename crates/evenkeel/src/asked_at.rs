@@ -77,8 +77,8 @@ fn cannot_start(error: std::io::Error) -> Failure {
     Failure::running(format!("admin: cannot start: {error}"))
 }
 
-/// The Unix socket and its path. Without the one that the plan names nothing starts; without one of its own the process is only
-/// harder to ask.
+/// Opens the Unix socket and returns it with its path. Without a socket that the plan names nothing starts. Without the
+/// default socket the process runs, but commands need another address.
 fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBuf, UnixListener)>, Failure> {
     let path = match socket {
         AdminSocket::Off => return Ok(None),

@@ -43,7 +43,7 @@ impl Failure {
         &self.problem
     }
 
-    /// Adds what to do about it.
+    /// Adds advice for the user.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Failure {
         Failure { help: Some(help.into()), ..self }

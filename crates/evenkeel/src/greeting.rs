@@ -1,4 +1,4 @@
-//! Greeting of a process that serves: its addresses, its pools and algorithms, and what to do next.
+//! Greeting of a process that serves: its addresses, its pools and algorithms, and the next steps.
 
 use crate::commands::check::contents;
 use crate::log::queue;
@@ -10,13 +10,13 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Endpoints that are listed by name for one pool.
+/// Most endpoints that the greeting lists by name for each pool.
 const LISTED: usize = 10;
 
 pub struct Greeting<'a> {
     pub plan: &'a Plan,
     pub workers: usize,
-    /// Results of a connection to each endpoint, if there was one.
+    /// Results of a connection to each endpoint, if connections were tried.
     pub tried: Option<Tried>,
     /// Names of endpoints that have no address yet.
     pub unresolved: Vec<Unresolved>,
@@ -125,7 +125,7 @@ fn is_self_signed(listener: &Listener) -> bool {
     listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
-/// URL of an address, with a note if it stands for every address of this machine. `path`: empty, or from its slash on.
+/// URL of an address, with a note if it is the wildcard address of this machine. `path`: empty, or from its slash on.
 pub fn url(scheme: &str, addr: SocketAddr, path: &str) -> String {
     match addr.ip().is_unspecified() {
         true => format!("{scheme}://localhost:{}{path} and every other address of this machine", addr.port()),

@@ -1,5 +1,5 @@
-//! Connections to the endpoints of the command line, one each, so that the greeting can name those that do not answer. Nothing
-//! else depends on them.
+//! A connection to each endpoint of the command line, so that the greeting can name the endpoints that do not respond.
+//! Nothing else depends on them.
 
 use crate::failure::reason;
 use evenkeel_config::Plan;

@@ -1,5 +1,5 @@
-//! Everything that runs while evenkeel serves: the planes and, if configured, the admin listeners beside them; what is asked of
-//! them meanwhile; and how all of it ends.
+//! Everything that runs while evenkeel serves: the planes, the admin listeners if configured, the requests of
+//! operators, and the orderly end.
 
 use crate::asked::{Answer, Ask};
 use crate::asked_at::AskedAt;
@@ -78,9 +78,9 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
-    /// `inherited`: sockets that came with the process.
-    /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
+    /// Starts everything. The admin starts first, so that it can report "starting" and nothing serves if its address is
+    /// in use. `inherited`: sockets that came with the process. `configured`: the origin of the plan. `offered`: the
+    /// admin address to offer if the plan comes from no file.
     pub async fn start(
         plan: Plan,
         mut inherited: Inherited,
@@ -98,7 +98,7 @@ impl Serving {
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
         let admin = asked_at.start(pages, window, &of_admin)?;
         let merged = past.as_ref().and_then(|past| past.merged.as_deref());
-        // What the process before served is served on, whatever its providers are at.
+        // The plan of the previous process is served at once, whatever the state of its providers.
         shown.awaits_provider.store(plan.providers.any() && merged.is_none(), Relaxed);
         let plan = configured.resume(plan, merged);
         let discovery = Discovery::after(past.as_mut().map(|past| std::mem::take(&mut past.found)).unwrap_or_default());
@@ -177,7 +177,7 @@ impl Serving {
         })
     }
 
-    /// The planes, and what they share.
+    /// The planes with their shared state.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -306,7 +306,8 @@ impl Serving {
                     // It would not learn of purges there.
                     None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
                 }
-                // From now on the other process answers admin clients, but for the one that waits for this.
+                // From now on the other process answers admin clients. Only the client that waits for this outcome
+                // stays.
                 if let Some(admin) = &mut self.admin {
                     admin.leave().await;
                 }
@@ -325,7 +326,8 @@ impl Serving {
         flow
     }
 
-    /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
+    /// Executes a change of the configuration. Refused if another generation than `unless` runs. `by`: the author of
+    /// the change.
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
         let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
@@ -368,7 +370,7 @@ impl Serving {
         report.answer()
     }
 
-    /// Applies the plan that runs anew, with what other providers have put meanwhile.
+    /// Merges the running plan again with the current parts of other providers, and applies the result.
     async fn merge_again(&mut self) {
         let latest = self.configured.revisions.latest();
         let running = self.runtime.plan();
@@ -455,7 +457,7 @@ impl Serving {
         }
         self.runtime.join();
         if let Some(giving) = self.giving.take().filter(|_| !is_hurried) {
-            // It has a limit of its own.
+            // The handover has a time limit itself.
             tokio::select! {
                 () = ended(|| giving.is_given(), Duration::from_millis(10)) => {}
                 () = &mut told_again => {}
@@ -473,7 +475,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Watches the file for changes, if the running plan has `watch`, and what its other providers have.
+    /// Watches the file for changes if the running plan has `watch`, and follows its other providers.
     fn follow_file(&mut self) {
         let plan = self.runtime.plan();
         self.configured.providers.follow(plan.runtime.watch);
@@ -515,7 +517,7 @@ fn pages(metrics_path: String, shown: &Arc<Shown>) -> Pages {
     }
 }
 
-/// Waits for a time, for ever if there is none.
+/// Waits until `at`; for ever without a time.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -544,7 +546,7 @@ fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     Ok((orders, lost))
 }
 
-/// Waits for the process that is to take over, if there is one.
+/// Waits until the process that takes over serves. Without such a process it waits for ever.
 async fn serves(upgrade: Option<&mut Upgrade>) -> Result<u32, String> {
     match upgrade {
         Some(upgrade) => upgrade.serves().await,

@@ -27,7 +27,7 @@ pub struct EndpointHistory {
     pub own: Own,
     /// Counts of each kind of event.
     pub counts: Counts,
-    /// Latest check, if there was one.
+    /// Latest check; `None` before the first.
     pub checked: Option<Check>,
     /// Start of the current state, in milliseconds since 1970.
     pub since_ms: u64,

@@ -1,4 +1,4 @@
-//! Arguments of commands that serve, or look at what would be served: `run`, `check`, `demo`.
+//! Arguments of commands that serve, or that inspect a configuration first: `run`, `check`, `demo`.
 
 use crate::arguments::values::{admin, algorithm_names, endpoint, listen};
 use clap::Args;

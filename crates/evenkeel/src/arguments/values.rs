@@ -1,4 +1,4 @@
-//! Values of arguments. The rules are those of configuration and scenario files.
+//! Values of arguments. The rules of configuration and scenario files apply.
 
 use crate::arguments::At;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -32,7 +32,7 @@ pub fn algorithm_names() -> PossibleValuesParser {
     algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
 }
 
-/// Address of the other side while one is checked: no machine has it (RFC 5737).
+/// Peer address for checks of a single address: no machine has it (RFC 5737).
 const NOWHERE: &str = "192.0.2.1:1";
 
 /// An endpoint, by the rules of the configuration file.
@@ -94,7 +94,7 @@ pub fn everywhere(port: &str) -> String {
     format!("{}:{port}", if ipv6 { "[::]" } else { "0.0.0.0" })
 }
 
-/// A problem on one line, which clap prints behind the argument.
+/// Text of a problem on one line. clap prints it behind the argument.
 fn said(problem: &Diagnostic) -> String {
     let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("{}{help}", problem.message)

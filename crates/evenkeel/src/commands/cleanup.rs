@@ -1,4 +1,4 @@
-//! `evenkeel cleanup`: removes what an evenkeel has left in the kernel.
+//! `evenkeel cleanup`: removes state that an evenkeel has left in the kernel.
 
 use crate::arguments::Cleanup;
 use crate::commands::check::{default_file, no_file, read};

@@ -129,10 +129,10 @@ impl Client {
         Client { may_prompt: false, ..self }
     }
 
-    /// Reads what is at this path.
+    /// Reads the resource at this path.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.ask(&Method::GET, path, None)
     }
@@ -140,24 +140,24 @@ impl Client {
     /// Asks for a change. `body`: JSON.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask<T: DeserializeOwned>(&self, method: &Method, path: &str, body: Option<String>) -> Result<T, Failure> {
         let text = self.text(method, path, body)?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, and returns the answer as it came.
+    /// Asks for a change, and returns the response as it arrived.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
         self.answer(&Sent::new(method, path).body("application/json", body))
     }
 
-    /// Reads what is at this path, if the answer comes within this time.
+    /// Reads the resource at this path, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
         let sent = Sent::new(&Method::GET, path);
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
@@ -165,10 +165,10 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Reads the reasons for which the process is not ready, if the answer comes within this time.
+    /// Reads the reasons why the process is not ready, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The process does not respond in time.
     pub fn reasons_against(&self, patience: Duration) -> Result<Vec<String>, Failure> {
         #[derive(serde::Deserialize)]
         struct Readiness {
@@ -183,7 +183,7 @@ impl Client {
     /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn propose<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -197,10 +197,10 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, unless another has made one since this version.
+    /// Asks for a change. Refused if the resource has changed since this version.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask_if<T: DeserializeOwned>(
         &self,
         method: &Method,
@@ -233,7 +233,7 @@ impl Client {
         refused && matches!(self.at, At::Address(_)) && self.token.borrow().is_none()
     }
 
-    /// Asks the person at the terminal for the token; true if there is one and it was typed.
+    /// Asks the user at the terminal for the token; true if the user typed a token.
     fn prompt(&self) -> Result<bool, Failure> {
         let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
         let typed = rpassword::prompt_password(format!("Token for {address}: "));
@@ -244,11 +244,11 @@ impl Client {
         Ok(!token.is_empty())
     }
 
-    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, `take` wants no more, or
-    /// standard output has no reader any more.
+    /// Follows the events at this path and gives the data of each event to `take`. Ends when the other side does, when
+    /// `take` returns false, or when standard output has lost its reader.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         let sent = Sent::new(&Method::GET, path);
         let (status, held) = self.runtime.block_on(self.stream(&sent, &mut take))?;
@@ -270,7 +270,7 @@ impl Client {
         let mut body = response.into_body();
         let mut held = Vec::new();
         loop {
-            // Events may never come.
+            // Events may never arrive.
             let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
                 if output::has_reader() {
                     continue;

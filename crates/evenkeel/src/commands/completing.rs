@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// Names that a running evenkeel has.
 type Names = fn(&Client) -> Result<Vec<String>, Failure>;
 
-/// Completes and ends, if a shell asks for that.
+/// Completes and ends, if a shell requests completions.
 pub fn complete() {
     CompleteEnv::with_factory(|| named(Arguments::command())).var(VARIABLE).complete();
 }

@@ -1,4 +1,5 @@
-//! `evenkeel convert`: a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy as one of evenkeel, and a report of what is not carried over.
+//! `evenkeel convert`: turns a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy into a configuration of
+//! evenkeel, and reports the parts that are not carried over.
 
 use crate::arguments::Convert;
 use crate::commands::check::STDIN;

@@ -1,5 +1,5 @@
-//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick of a described one, and predictions for
-//! other algorithms; for people or as JSON.
+//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick for a described request, and
+//! predictions for other algorithms. Prints text or JSON.
 
 use super::client::Client;
 use crate::arguments::{self, Explain};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Time between two looks whether the next request has come.
+/// Interval at which the command checks for the next request.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Requests that are listed at most.

@@ -1,5 +1,5 @@
-//! The running evenkeel that a command asks: the one that is named, the one that runs with a configuration file, or the one that
-//! runs on this machine.
+//! Finds the running evenkeel that a command asks: a named process, the process of a configuration file, or the only
+//! process on this machine.
 
 use crate::arguments::{At, Where, admin_address};
 use crate::commands::check::{default_file, read};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Variable of the environment with the address to ask if the command line names none.
 const ADMIN: &str = "EVENKEEL_ADMIN";
 
-/// Time in which each evenkeel of the machine answers which one it is.
+/// Time limit for the status of an evenkeel on this machine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Help if a socket belongs to another user.
@@ -103,7 +103,7 @@ fn of_file(file: &Path) -> Result<At, Failure> {
 
 /// Returns the process of the evenkeel that runs with a file and answers, if there is one.
 pub fn runs(file: &Path) -> Option<u32> {
-    // A socket that the file names may be that of an evenkeel that was started with another file.
+    // The file may name a socket that belongs to an evenkeel with another file.
     let found = || running().into_iter().find(|found| found.may_connect && runs_with(&found.path, file));
     let at = of_file(file).ok().or_else(|| found().map(|found| At::Socket(found.path)))?;
     let status: Status = Client::at(at).ok()?.get_within("/v1/status", PATIENCE).ok()?;

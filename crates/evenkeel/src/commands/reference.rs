@@ -35,7 +35,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
     }
 }
 
-/// With a listener of every kind, and a source to follow: what there is not has no labels.
+/// Configuration with a listener of every kind and with discovery, so that each metric shows its labels.
 const SAMPLE: &str = "
 [telemetry]
 metrics = { unused = true }
@@ -93,7 +93,7 @@ pub fn metrics() -> Result<(), Failure> {
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let providers = Parts::default();
-    // One is enough to know the labels.
+    // A single provider is enough to show the labels.
     providers.of("kubernetes");
     let registry = registry(Rooms {
         planes: vec![

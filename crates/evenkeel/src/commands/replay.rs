@@ -1,4 +1,4 @@
-//! `evenkeel replay`: reads a journal, repeats its picks, and shows the first one that differs.
+//! `evenkeel replay`: reads a journal, repeats its picks, and shows the first pick that differs.
 
 use crate::arguments::Replay;
 use crate::failure::{Failure, reason};

@@ -40,7 +40,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     serve(plan, origin, handed, inherited, |_| {})
 }
 
-/// The configuration file: the one that is named, or without addresses the one that is found.
+/// Returns the configuration file: the named file, or without addresses the default file.
 fn file(arguments: &Run) -> Result<Option<PathBuf>, Failure> {
     if arguments.config.is_some() || !arguments.endpoints.is_empty() {
         return Ok(arguments.config.clone());
@@ -105,7 +105,7 @@ pub fn serve(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::running(format!("cannot create an event loop: {e}")))?;
     runtime.block_on(async {
-        // Before the process can be seen: a signal may come as soon as it is.
+        // Before the process is visible: from then on a signal may arrive.
         let signals = Signals::catch().await.map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let config = origin.config();
         // Typed addresses may be wrong, so they are tried. Those in a file get requests and checks, and nothing else that was not
@@ -131,7 +131,7 @@ pub fn serve(
     })
 }
 
-/// The plan to run, and the one that was read: without what other arguments want.
+/// Returns the plan to run, and the plan as read, before other arguments change it.
 fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Result<(Plan, Plan), Failure> {
     let read = file.map(File::read);
     let Outcome { plan, diagnostics } = match (handed, read) {

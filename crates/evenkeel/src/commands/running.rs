@@ -66,14 +66,14 @@ pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
     if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
 }
 
-/// Failure of a command that found no file to take by itself.
+/// Failure of a command that found no default file.
 fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
     Failure::usage_error(format!("no configuration file: none is given, and neither ./{here} nor {installed} exists"))
         .help("give a file: -c FILE")
 }
 
-/// True if a line is only about an endpoint that is in no file, as discovered ones are.
+/// True if a line is only about an endpoint that no file lists because it was discovered.
 fn is_of_discovery(line: &str, wanted: &Plan) -> bool {
     let discovering = wanted.pools.iter().filter(|pool| pool.discover.is_some());
     let mut left = discovering.filter_map(|pool| line.strip_prefix(&format!("pool {}: endpoint ", pool.name)));

@@ -48,7 +48,7 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
     let count = arguments.seeds.unwrap_or(experiment.seeds);
     let seeds: Vec<u64> = (arguments.seed..).take(count as usize).collect();
     let threads = arguments.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
-    // Hidden by itself where standard error is no terminal.
+    // Hides itself if standard error is not a terminal.
     let bar = ProgressBar::new(0).with_style(style());
     let progress = |done: usize, all: usize| {
         bar.set_length(all as u64);
@@ -71,7 +71,8 @@ fn style() -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The name and the text of what was asked for: a file if it looks like one, or else a built-in.
+/// Returns the name and the text of a scenario: a file if the argument looks like a path, otherwise a built-in
+/// scenario.
 fn source(asked: &str) -> Result<(String, String), Failure> {
     if !asked.contains('/') && Path::new(asked).extension().is_none() {
         return match builtin::find(asked) {

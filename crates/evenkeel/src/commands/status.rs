@@ -27,7 +27,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             (false, pool) => {
                 let mut status: Status = client.get("/v1/status")?;
                 if let Some(name) = pool {
-                    // Requested by itself: the error then lists the pools, if there is none of this name.
+                    // A separate request: its error lists the pools if the name is unknown.
                     status.pools = vec![client.get::<Pool>(&format!("/v1/pools/{}", escaped(name)))?];
                 }
                 text(&status)
@@ -44,7 +44,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Time between two looks of `evenkeel ready --follow`, and for the answer to one.
+/// Interval of `evenkeel ready --follow`; [`PATIENCE`] limits each request.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,7 @@ pub fn ready(arguments: &Ready) -> Result<(), Failure> {
 fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
     let mut last = String::new();
     loop {
-        // One that starts anew may have another socket.
+        // A restarted process may have another socket.
         let reasons = Client::new(&arguments.place).and_then(|client| client.reasons_against(PATIENCE));
         let line = match reasons {
             Ok(reasons) if reasons.is_empty() => "ready".to_owned(),
@@ -72,7 +72,7 @@ fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
             print(&format!("{line}\n"))?;
             last = line;
         }
-        // Changes may never come.
+        // Changes may never arrive.
         if !has_reader() {
             return Ok(());
         }
@@ -166,7 +166,7 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
 /// Most characters of a match or an action in the table of routes.
 const CELL_MAX: usize = 60;
 
-/// The routes as a table. What is cut there is whole in the JSON.
+/// Table of the routes. Long cells are cut; the JSON has them whole.
 fn routes(routes: &[Route]) -> String {
     let cut = |text: String| match text.char_indices().nth(CELL_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -1,5 +1,5 @@
-//! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
-//! [`possible`]: the part of a plan that this machine can do.
+//! Changes of the configuration: plans that providers offer, and former plans. [`reload`] replaces a plan with another.
+//! [`possible`] finds the part of a plan that this machine can apply.
 
 // Order: possible, reload
 pub mod possible;
@@ -23,13 +23,13 @@ use std::time::SystemTime;
 
 /// Providers of plans, and the plans that ran.
 pub struct Configured {
-    /// A file, or what was typed in its place.
+    /// Origin of the plan: a configuration file, or the text that the command line stands for.
     pub providers: Providers,
     pub revisions: Revisions,
 }
 
 impl Configured {
-    /// Creates one that starts with a plan. `handed`: the plan that the process before had applied, if the file has another one.
+    /// Starts with a plan. `handed`: the plan that the previous process had applied, if its file has another plan.
     pub fn new(file: File, plan: Plan, handed: Option<Handed>) -> Configured {
         let plan = Arc::new(plan);
         let first = match handed {
@@ -49,8 +49,8 @@ impl Configured {
         Configured { providers: Providers::new(file, with_keys(with_tls(Machine::this()))), revisions }
     }
 
-    /// Returns the plan to start with: that of the file, with what other providers had added in the process before, whose whole
-    /// plan is `merged`.
+    /// Returns the plan to start with: the plan of the file, with the parts that other providers had added in the
+    /// previous process. `merged`: the whole plan of that process.
     pub fn resume(&mut self, plan: Plan, merged: Option<&str>) -> Plan {
         let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
         let Some(before) = before else { return plan };
@@ -70,7 +70,7 @@ impl Configured {
         self.providers.reload(by).ok_or_else(none)
     }
 
-    /// The plan that ran before, or at this generation. `running`: the one that runs.
+    /// Returns the previous plan, or the plan of this generation. `running`: the generation that runs.
     ///
     /// # Errors
     /// No such configuration is kept.
@@ -124,7 +124,7 @@ impl Configured {
         Ok(config::Outcome { result: "saved".into(), generation, text, ..Default::default() })
     }
 
-    /// A plan that was wanted runs, with what other providers have added. `warnings`: those about it.
+    /// Records that a wanted plan runs, with the parts that other providers have added. `warnings`: warnings about it.
     pub fn applied(
         &self,
         (wanted, added): (Wanted, Merged),
@@ -140,14 +140,14 @@ impl Configured {
     }
 }
 
-/// A revision without what is of the process alone.
+/// Converts a revision for the API, without data that only the process needs.
 pub fn revision(revision: &Revision) -> config::Revision {
     let Provenance { how, by, .. } = revision.wanted.provenance.clone();
     let Revision { generation, since_ms, changes, .. } = revision.clone();
     config::Revision { generation, since_ms, how, by, changes }
 }
 
-/// A revision as that which runs. `file`: that of the process.
+/// Converts the running revision for the API. `file`: the configuration file of the process.
 pub fn running(revision: &Revision, file: Option<String>) -> Running {
     let Provenance { how, by, .. } = revision.wanted.provenance.clone();
     let (generation, since_ms, differs) = (revision.generation, revision.since_ms, revision.differs);
@@ -164,7 +164,7 @@ pub fn provider(state: &State) -> Provider {
     Provider { name, listeners, routes, pools, changed_ms, fault, refused, warnings }
 }
 
-/// Converts diagnostics to those of the API.
+/// Converts diagnostics for the API.
 pub fn shown(diagnostics: &[Diagnostic]) -> Vec<config::Diagnostic> {
     let one = |diagnostic: &Diagnostic| {
         let start = diagnostic.at.range.as_ref().map(|range| range.start);

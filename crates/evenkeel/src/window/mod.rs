@@ -46,7 +46,7 @@ pub struct Window {
     revisions: Revisions,
     providers: Parts,
     started: SystemTime,
-    /// Channel to the main loop, for what only that can do.
+    /// Channel to the main loop, for requests that only the main loop can serve.
     asks: Asks,
     predictions: Predictions,
 }
@@ -107,7 +107,8 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
-        // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
+        // A pool whose endpoints are all drained now leaves its splits. It returns with the first endpoint that is not
+        // drained.
         now.splits.refresh(control.orders());
         self.keep_orders(started)?;
         let shown = now.pool(pool).map(|(plan, endpoints)| self.pool(started, (plan, endpoints)));

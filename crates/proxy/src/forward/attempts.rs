@@ -1,4 +1,4 @@
-//! Attempts of a request: one endpoint after another until one answers, within its retry rules.
+//! Attempts of a request: endpoint after endpoint until a response, within its retry rules.
 
 use super::Forward;
 use crate::body::downstream::Downstream;
@@ -54,7 +54,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Err(failed) => failed,
             };
             self.record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
-            // It was to follow the body, which has not come to its end and which the client does not get.
+            // It was to follow the body, which is incomplete and which the client does not get.
             if let Some(instead) = self.record.instead.take() {
                 return Err(Some(*instead));
             }
@@ -72,7 +72,8 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         }
     }
 
-    /// True if the client's deadline of a gRPC call has passed. Short timeouts need an exact clock: the cached one lags.
+    /// True if the client's deadline of a gRPC call has passed. Short timeouts need an exact clock: the cached clock
+    /// lags.
     fn is_expired(&self) -> bool {
         const SHORT: Duration = Duration::from_millis(100);
         let Some(limit) = self.opened.route.call_timeout else { return false };
@@ -129,10 +130,10 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         self.out.begin_try(record, &ticket.endpoint, self.call_left)
     }
 
-    /// Returns the pause in nanoseconds after which another try follows the failed one at `here`; `None` if none does.
+    /// Returns the pause in nanoseconds between the failed try at `here` and the next try; `None` if no try follows.
     fn pause_after(&self, here: Slot, failed: &attempt_end::Failed) -> Option<u64> {
         if failed.is_unprocessed && self.out.is_whole() && self.tries.has_other(here) {
-            // The endpoint has not processed the request, so another one costs neither an attempt nor retry budget.
+            // The endpoint has not processed the request, so another try costs neither an attempt nor retry budget.
             return Some(0);
         }
         let failure = failed.failure?;

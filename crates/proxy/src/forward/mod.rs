@@ -1,5 +1,5 @@
-//! Forwarding of a request: a value that knows the request, its client and its tries. [`attempts`] tries one endpoint
-//! after another; each [`attempt`] sends the request to one endpoint (or to two: [`hedge`]), and a [`relay`] passes the
+//! Forwarding of a request: a value that knows the request, its client and its tries. [`attempts`] tries endpoint after
+//! endpoint. Each [`attempt`] sends the request to an endpoint (or to two: [`hedge`]), and a [`relay`] passes the
 //! request and the response.
 
 mod attempt;

@@ -64,7 +64,7 @@ fn why(
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
         return format!("it is for other listeners ({})", route.listeners.join(", "));
     }
-    // Of several alternatives the one that fails last is the closest.
+    // Of several alternatives the last to fail is the closest.
     let misses = route.matches().iter().map(|matching| miss(matching, request, sender)).collect::<Vec<_>>();
     if let Some(miss) = misses.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
         return match miss {

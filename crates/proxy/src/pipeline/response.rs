@@ -1,4 +1,5 @@
-//! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
+//! Responses on their way to the client. Responses of endpoints and responses that this proxy generates pass the same
+//! filters.
 
 use crate::body::chain::BodyChain;
 use crate::body::fault::Unfit;
@@ -28,7 +29,7 @@ pub struct Filtered {
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
-    /// Body that the client gets instead of that of a response of the proxy itself, if a filter replaces it.
+    /// Body that the client gets instead of the body of a response of the proxy itself, if a filter replaces it.
     pub body: Option<Bytes>,
 }
 
@@ -36,7 +37,7 @@ pub struct Filtered {
 pub struct Arrived {
     /// True if no body follows the head, as for HEAD.
     pub ends: bool,
-    /// Outcome of the endpoint that it came from, if it did.
+    /// Outcome of its endpoint; `None` if it does not come from an endpoint.
     pub outcome: Option<Outcome>,
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
@@ -154,7 +155,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     own
 }
 
-/// Body of a response that this proxy generates. A large one passes its filters while it is sent.
+/// Body of a response that this proxy generates. A large body passes its filters while it is sent.
 #[derive(Default)]
 pub struct OwnBody {
     left: Bytes,
@@ -176,7 +177,7 @@ impl OwnBody {
         self.chain.is_some() && !self.left.is_empty()
     }
 
-    /// Next piece of a body without filters; `None` at its end, and for one with filters.
+    /// Next piece of a body without filters; `None` at its end, and for a body with filters.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         let len = self.whole()?.len().min(CAPACITY);
         (len > 0).then(|| self.left.split_to(len))
@@ -209,7 +210,7 @@ fn is_of_grpc(response: &Response) -> bool {
 fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     let mut status = of_http(response.status);
     if let Content::Page { .. } = response.content {
-        // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
+        // A page is not a message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
         let reason = record.exchange.facts.refusal.as_deref().map(str::to_string);
         response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));

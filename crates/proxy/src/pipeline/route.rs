@@ -49,7 +49,7 @@ pub struct Route<'r> {
     pub call_timeout: Option<Duration>,
     /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
-    /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
+    /// True if filters look at bodies, so that these are forwarded in parts and not as they arrive.
     pub wants_body: bool,
 }
 
@@ -64,10 +64,10 @@ impl Route<'_> {
     }
 }
 
-/// Position of a request in the filters, kept while one of them waits.
+/// Position of a request in the filters, kept while a filter waits.
 #[derive(Default)]
 pub struct Passage {
-    /// Index of the next filter, among those of the listener or, once `is_routed`, of the route.
+    /// Index of the next filter of the listener, or of the route once `is_routed`.
     at: usize,
     is_routed: bool,
     /// True once the request was noted for the access log, taps and traces: with the fields that the listener's filters
@@ -121,7 +121,7 @@ pub fn route<'r>(
     }
     let id = record.route;
     verdict(rules.filters_of(id).request(&mut passage.at, &mut record.exchange, head))?;
-    // Of a route without a pool, one of the filters answers.
+    // Without a pool, a filter of the route has already responded.
     let pool = record.exchange.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
     let is_open = record.exchange.facts.framing == Stated::Chunked;

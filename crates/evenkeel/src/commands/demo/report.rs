@@ -78,7 +78,7 @@ pub fn table(trials: &[Trial]) -> String {
     out
 }
 
-/// Reasons for the differences, and what they do not show. The registry describes the algorithms themselves.
+/// Reasons for the differences, and limits of the comparison. The registry describes the algorithms themselves.
 fn reading(trials: &[Trial]) -> String {
     let named = |holds: &dyn Fn(&Trial) -> bool| {
         let names: Vec<&str> = trials.iter().filter(|t| holds(t)).map(|t| t.algorithm.name).collect();

@@ -101,7 +101,7 @@ fn command(model: &mut Model, key: KeyCode) -> Option<Wish> {
         }
         KeyCode::Char(' ') => model.is_paused = !model.is_paused,
         KeyCode::Enter => enter(model),
-        // What is deepest is left first.
+        // Leaves the innermost view first.
         KeyCode::Esc if model.is_deep => model.is_deep = false,
         KeyCode::Esc => model.filter.clear(),
         KeyCode::Char('w') if model.endpoint().is_some() => model.entry = Entry::Weight(String::new()),
@@ -130,7 +130,7 @@ fn enter(model: &mut Model) {
     }
 }
 
-/// Asks whether an order is meant.
+/// Asks for confirmation of an order.
 fn order(model: &mut Model, key: char) {
     let what = match key {
         'd' => What::Drain,

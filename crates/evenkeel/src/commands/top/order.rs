@@ -25,7 +25,7 @@ pub enum What {
 pub struct Order {
     pool: String,
     endpoint: String,
-    /// Nothing is done if it has another version by then.
+    /// Version that the order applies to. Refused if the version has changed.
     pub version: String,
     what: What,
 }
