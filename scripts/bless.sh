@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Where such pages are.
-pages=(docs/reference crates/config/tests/wrong crates/config/tests/foreign crates/convert/tests/haproxy crates/convert/tests/nginx)
+pages=(ARCHITECTURE.md docs/reference crates/config/tests/wrong crates/config/tests/foreign crates/convert/tests/haproxy crates/convert/tests/nginx)
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
@@ -16,7 +16,7 @@ for crate in $(grep -l '^mod committed;' crates/*/tests/main.rs | cut -d/ -f2); 
     [ "$crate" = evenkeel ] || crate=evenkeel-$crate
     arguments+=(-p "$crate")
 done
-EVENKEEL_BLESS=1 cargo test --quiet --test all "${arguments[@]}" -- committed >"$before/said" 2>&1 || { cat "$before/said" >&2; exit 1; }
+EVENKEEL_BLESS=1 cargo test --quiet --test all --test tidy -p evenkeel-lab "${arguments[@]}" -- committed >"$before/said" 2>&1 || { cat "$before/said" >&2; exit 1; }
 
 for folder in "${pages[@]}"; do
     git --no-pager diff --no-index -U0 --dst-prefix= "$before/$folder" "$folder" || true

@@ -9,6 +9,7 @@
 //! 5. `known`: the state of a certificate, and its failures.
 //! 6. [`issuer`]: all certificates of a plan, and [`metrics`] of them.
 
+// Order: metrics, issuer, known, schedule, order, pending, account, folder, sender, failed
 mod account;
 mod failed;
 mod folder;

@@ -10,6 +10,7 @@
 //! Nothing in here measures anything: the binary passes in closures.
 #![forbid(unsafe_code)]
 
+// Order: server, process, dashboard, pages, host, api, scrape, exposition, admission, socket, stalled, numbers
 pub mod admission;
 pub mod api;
 pub mod dashboard;

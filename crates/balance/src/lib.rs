@@ -50,6 +50,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+// Order: pools, algorithms, parts, seam, measurement, endpoints, machines, structures
 pub mod algorithms;
 mod endpoints;
 mod machines;

@@ -16,6 +16,8 @@
 //! The smallest shell around them is the model of this crate's tests, `tests/model`.
 #![forbid(unsafe_code)]
 
+// Order: record, store, answer, conditional, status, decide, freshen, storable, range, tags, vary, lookup, stored,
+// freshness, policy, age, reply, invalidate, key, refusal, syntax, moment
 pub mod age;
 pub mod answer;
 pub mod conditional;

@@ -3,6 +3,7 @@
 //! them in private namespaces, which end with it, where [`conformance`] runs the suite of Gateway API, and
 //! [`demo`] a rolling update under load.
 
+// Order: conformance, demo, evenkeel, load, rig, pods, server, slices, objects, contained
 pub mod conformance;
 pub mod contained;
 pub mod demo;

@@ -9,6 +9,7 @@
 //! 4. [`encoder`]: the bytes.
 #![forbid(unsafe_code)]
 
+// Order: response, tags, refusal, media, encoder, accept, coding
 pub mod accept;
 pub mod coding;
 pub mod encoder;

@@ -29,6 +29,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+// Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
+// sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
+// wildcard
 mod builder;
 mod changes;
 mod checks;

@@ -18,6 +18,7 @@
 //! cannot be read, as it may have been a purge, all that is older is dropped.
 #![forbid(unsafe_code)]
 
+// Order: tier, scan, reads, writer, shared, queue, index, purges, file, counts, layout, failure
 mod counts;
 mod failure;
 mod file;

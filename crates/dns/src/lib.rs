@@ -8,6 +8,8 @@
 //!    ([`udp`], [`tcp`]) at each address ([`binding`]), and per-thread state ([`core`]).
 //! 4. [`stats`]: counters of the workers. [`metrics`]: their export.
 
+// Order: server, metrics, worker, tcp, udp, binding, core, answer, records, client, rate, cookie, soa, zone, reply,
+// query, pools, stats
 pub mod answer;
 mod binding;
 pub mod client;

@@ -8,6 +8,7 @@
 //! 4. [`number`]: numbers as text.
 #![forbid(unsafe_code)]
 
+// Order: flow, heatmap, intervals, phases, panels, share, spark, chart, page, axis, number
 pub mod axis;
 pub mod chart;
 pub mod flow;

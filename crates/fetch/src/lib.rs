@@ -7,6 +7,7 @@
 //! 4. [`streams`]: requests side by side over one connection, as gRPC has them.
 #![forbid(unsafe_code)]
 
+// Order: lines, client, streams, socket, server, fault
 pub mod client;
 mod fault;
 pub mod lines;

@@ -87,7 +87,6 @@ impl Blueprint {
             source: self.source,
             affinity: self.listener.kernel.affinity,
             idle: if udp { self.listener.udp.idle } else { self.listener.kernel.idle },
-            feedback: self.listener.kernel.feedback,
             members: fitting.iter().map(member).collect(),
         }
     }

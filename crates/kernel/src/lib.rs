@@ -9,6 +9,8 @@
 //!    `claim`: a name has one process.
 //! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages to the kernel.
 
+// Order: plane, explain & worker, prerequisites, cleanup, claim, numbers, blueprint, ids, drivers, ebpf, ipvs,
+// nftables, conntrack, sockets, driver, service, netlink
 mod blueprint;
 mod claim;
 pub mod cleanup;

@@ -21,8 +21,6 @@ pub struct Service {
     pub affinity: Option<Duration>,
     /// Time without a packet after which a flow counts as ended.
     pub idle: Duration,
-    /// True if weights follow measured connections, by a driver that does not compare loads itself.
-    pub feedback: bool,
     /// Endpoints of the pool with an address of a family of `addrs`, in the order of the configuration.
     pub members: Arc<[Member]>,
 }

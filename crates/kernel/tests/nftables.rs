@@ -43,7 +43,6 @@ fn service(at: u32, members: u32) -> Service {
         source: Source::Own,
         affinity: None,
         idle: Duration::from_secs(3600),
-        feedback: false,
         members: (0..members).map(member).collect(),
     }
 }

@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+// Order: experiments, experiment, setups, balancers, study, load, client, worker, endpoint, bare, strace,
+// certificates, origin, hosts, machine, procfs, child, scratch, wire, http, stats, rng, report, progress, clock,
+// error, requirements
 mod balancers;
 mod bare;
 mod certificates;

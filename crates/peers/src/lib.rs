@@ -3,6 +3,7 @@
 //! line that no test runner hides. With `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so
 //! that nothing is skipped there.
 
+// Order: addresses, trusting
 mod addresses;
 mod trusting;
 

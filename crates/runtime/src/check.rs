@@ -2,6 +2,7 @@
 //! conditions as a request; or it sends a datagram and reads the answer. A check ends its session as the protocol
 //! requires: many servers count a client that just closes as failed, and some lock it out.
 
+// Order: dialogue, grpc, lines, mysql, postgres, stream, failure
 mod dialogue;
 mod failure;
 mod grpc;

@@ -12,6 +12,8 @@
 //! 6. [`ledger`]: requests per endpoint over all planes; [`metrics`]: the state of plan and pools for Prometheus;
 //!    [`journal`]: a record of the inputs of every pick.
 
+// Order: runtime, lost, metrics, plane, control, check, ledger, generation, membership, splits, snapshot, pool,
+// history, events, journal, orders
 pub mod check;
 pub mod control;
 pub mod events;

@@ -10,6 +10,8 @@
 //! 7. [`text`], [`json`](mod@json) and [`report`]: results as text, JSON and HTML.
 #![forbid(unsafe_code)]
 
+// Order: builtin, shadow, report, json, text, verdict, results, interval, file, experiment, metric, engine,
+// scenario, planes, run, work
 pub mod builtin;
 pub mod engine;
 pub mod experiment;

@@ -149,7 +149,7 @@ fn inspect_file<'p>(kind: TlsFile, file: impl Into<Source<'p>>, now: i64) -> Vec
             let outdated = lists.found.iter().find_map(|list| outdated(file, list, now));
             outdated.into_iter().chain(lost(file, &lists)).collect()
         }),
-        TlsFile::Ocsp => pair::ocsp(path).map(|_| Vec::new()),
+        TlsFile::Ocsp => ocsp::read(path).map(|_| Vec::new()),
         TlsFile::TicketKey => tickets::read(path).map(|_| open_key(file).into_iter().collect()),
     };
     read.unwrap_or_else(|error| vec![fault(error)])
@@ -348,7 +348,7 @@ impl<M: Machine> Machine for WithTls<M> {
     }
 
     fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
-        let (Ok(der), Ok(found)) = (pair::ocsp(file), pair::certificates(cert)) else { return Vec::new() };
+        let (Ok(der), Ok(found)) = (ocsp::read(file), pair::certificates(cert)) else { return Vec::new() };
         let refused = ocsp::verify(&der, &found.found, now()).err().map(|Refusal { why, .. }| {
             let what = format!("the OCSP response in {} is not stapled: {why}", file.display());
             let help = "fetch a new one for this certificate: openssl ocsp -respout FILE; put the certificate of the issuer behind \

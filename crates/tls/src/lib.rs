@@ -9,6 +9,8 @@
 //! 6. [`identity`]: the identity of a client, from its certificate; [`proof`]: the time until which that is valid.
 //! 7. [`store`]: all TLS files of a plan, reread when they change, and [`metrics`] of them.
 
+// Order: metrics, store, endpoints, clients, inspect, names, ocsp, tickets, identity, challenges, authorities,
+// proof, pair, clock, pem, provider
 mod authorities;
 pub mod challenges;
 pub mod clients;

@@ -1,6 +1,5 @@
 //! A certificate: the chain and its key from files or texts, or errors that name the file and the fix.
 
-use crate::ocsp;
 use crate::pem::{self, Section};
 use crate::provider::provider;
 use evenkeel_config::plan::Pem;
@@ -100,7 +99,7 @@ impl Source<'_> {
     }
 }
 
-fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
+pub(crate) fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     fs::read(path).map_err(|error| {
         let (why, help) = match error.kind() {
             ErrorKind::NotFound => ("no such file".to_string(), "use an absolute path"),
@@ -248,19 +247,6 @@ pub fn lists<'p>(source: impl Into<Source<'p>>) -> Result<Found<CertificateRevoc
         found: lists.into_iter().map(|section| section.der.into()).collect(),
         left_out: others.iter().filter_map(Section::left_out).collect(),
     })
-}
-
-/// Reads an OCSP response of any status, in DER. [`ocsp::verify`] decides whether it may be stapled.
-///
-/// # Errors
-/// The file cannot be read, or has no OCSP response.
-pub fn ocsp(path: &Path) -> Result<Vec<u8>, FileError> {
-    let der = read(path, false)?;
-    if !ocsp::is_response(&der) {
-        let what = format!("{} is not an OCSP response in DER", path.display());
-        return Err(FileError::new(false, what, "fetch it with: openssl ocsp -respout FILE"));
-    }
-    Ok(der)
 }
 
 /// Reads a certificate with its key for handshakes.

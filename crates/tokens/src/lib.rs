@@ -3,6 +3,8 @@
 //! [`routes`] holds those of a plan.
 #![forbid(unsafe_code)]
 
+// Order: machine, metrics, follow, fetch, routes, check, cache, verifier, values, source, keys, token, claims,
+// refused
 mod cache;
 mod check;
 mod claims;

@@ -69,6 +69,7 @@
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
+// Order: balance & builder, endpoints, future, completion, returns, wakes, clock, error
 mod balance;
 mod builder;
 mod clock;

@@ -11,6 +11,8 @@
 //! 5. [`words`] for states, times and names.
 #![forbid(unsafe_code)]
 
+// Order: described, events, picks, shadows, tap, timeline, durations, history, latencies, words, status, served,
+// cache, config, orders
 pub mod cache;
 pub mod config;
 pub mod described;

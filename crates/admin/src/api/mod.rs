@@ -4,6 +4,8 @@
 //! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
 //! 3. [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`], [`tap`]: the paths.
 
+// Order: cache, config, endpoints, events, history, picks, process, served, splits, access, tap, running, waiting,
+// problem, json
 pub mod access;
 pub mod cache;
 pub mod config;

@@ -6,6 +6,8 @@
 //! 3. [`cards`], [`plots`], [`table`], [`shown`]: parts of pages, and figures, times and states as they are written.
 //! 4. [`watching`]: requests that are kept from second to second.
 
+// Order: cache, certificates, config, dns, endpoint, flow, layout, live, overview, pools, cards, plots, routes,
+// explain, shadows, tap, page, shown, table, watching
 mod cache;
 mod cards;
 mod certificates;

@@ -1,6 +1,7 @@
 //! Formats of metrics: OpenMetrics 1.0 for clients that ask for it, as Prometheus does, its protocol buffers for those that take native
 //! histograms, and for all others the text format of Prometheus, version 0.0.4, which every collector reads.
 
+// Order: writer, names, protobuf
 mod names;
 mod protobuf;
 mod writer;

@@ -1,5 +1,6 @@
 //! Endpoints: their configuration, their state, and the immutable set of those that may get a request.
 
+// Order: eligible, state, sticky, set, subset, endpoint
 pub mod eligible;
 pub mod endpoint;
 pub mod set;

@@ -1,6 +1,7 @@
 //! State machines. Each observes one endpoint, one pool or one request and decides what follows. None of them knows of
 //! endpoint sets or algorithms.
 
+// Order: concurrency, health, hedge, outlier, queue, retry, budget, slow_start
 pub mod budget;
 pub mod concurrency;
 pub mod health;

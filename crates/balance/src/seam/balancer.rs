@@ -1,6 +1,7 @@
 //! The balancer: one worker's access to one pool. `start` picks an endpoint and returns a [`Ticket`], which `end` takes
 //! back exactly once.
 
+// Order: again, part, choose_k
 mod again;
 mod choose_k;
 pub mod part;

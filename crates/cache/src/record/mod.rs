@@ -4,6 +4,7 @@
 //! [`purge`]); and a body, which only responses have. Reading is strict: bytes that no writer here could have written are
 //! refused, so that neither a cut file nor a process with another build can make the cache serve what was never stored.
 
+// Order: purge, response, cursor, frame
 mod cursor;
 pub mod frame;
 pub mod purge;

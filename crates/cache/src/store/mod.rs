@@ -11,6 +11,8 @@
 //! A thread has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
 //! purged entries take memory, and the log grows to its limit.
 
+// Order: browse, restore, shard & eviction, sketch, slots, item, entry, keys, counts, purge, results,
+// object & forms, options
 mod browse;
 mod counts;
 mod entry;

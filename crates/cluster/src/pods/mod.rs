@@ -2,6 +2,7 @@
 //! 10.244.0.0/16, and a folder as its root. It is ready when its ports listen. There are no probes, only the first container
 //! of a pod runs, and images are programs of this machine ([`images`]). Their output is what `kubectl logs` shows.
 
+// Order: life, container, images, status, node, kubelet, log, volumes
 mod container;
 mod images;
 mod kubelet;

@@ -4,6 +4,7 @@
 //! follows in blocks that are not compressed, which each coding has ([`stored`]). So a body keeps its coding, whatever happens to
 //! its compressor.
 
+// Order: brotli, gzip, stored, whole, zstd, step
 mod brotli;
 mod gzip;
 mod step;

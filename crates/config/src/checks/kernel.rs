@@ -151,19 +151,10 @@ fn check_listener(listener: &Listener, section: &Section, findings: &mut Finding
     check_flows(listener, section, findings);
 }
 
-/// Reports lifetimes and weights of flows that a plane does not have.
+/// Reports lifetimes of flows that a plane does not have.
 fn check_flows(listener: &Listener, section: &Section, findings: &mut Findings) {
     let plane = listener.plane.name();
     let kernel = section.section("kernel");
-    if let Some(set) = kernel.set("feedback").filter(|_| listener.kernel.feedback && listener.plane != Plane::Nftables)
-    {
-        let message = format!(
-            "\"feedback\" is for plane = \"nftables\", which cannot compare loads; plane = \"{plane}\" does so for \"leastconn\""
-        );
-        section
-            .contradiction(set.span, message, "plane", findings)
-            .help("leave it out, and set balance = \"leastconn\" in the pool");
-    }
     if let Some(set) = kernel.set("idle") {
         let wrong = match (listener.mode, listener.plane) {
             (Mode::Udp, _) => {

@@ -1,6 +1,8 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
 //! listeners, and optionally the machine. Checks within one table are beside its keys in `sections`.
 
+// Order: acme, dns, endpoints, kernel, loops, reports, routes, expressions, matches, collisions, disjoint, tcp, tls,
+// machine, udp, leads
 mod acme;
 mod collisions;
 mod disjoint;

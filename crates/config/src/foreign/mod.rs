@@ -4,6 +4,7 @@
 //! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]:
 //! files that are not TOML. Variables in values: `form/request/foreign_variables.rs`.
 
+// Order: habits, syntax, words
 mod habits;
 pub(crate) mod syntax;
 mod words;

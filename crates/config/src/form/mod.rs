@@ -1,5 +1,7 @@
 //! Forms of strings: how each [`Form`] is described, matched by the schema, and parsed into a typed value.
 
+// Order: hash_key, limit_key, media_type, network_list, network, cidr, origin, payload, pem, rate, request, retry,
+// secret, socket, address, status, url, host, name, user_list, misfit
 mod address;
 mod cidr;
 mod hash_key;

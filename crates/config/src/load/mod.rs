@@ -1,5 +1,6 @@
 //! The way from files to a plan: read, expand, include, join, check, build. Does not stop at the first error.
 
+// Order: places, env, files, slips
 pub mod env;
 pub mod files;
 pub mod places;

@@ -3,6 +3,7 @@
 //! files in this order: [`algorithms`], rows by algorithm, with the figures of approximations; [`policies`], rows by
 //! setting; [`report`], listeners of a plan; [`page`], all rows as Markdown.
 
+// Order: page, report, policies, algorithms
 pub mod algorithms;
 pub mod page;
 pub mod policies;

@@ -1,4 +1,5 @@
 //! Secrets in what people read: how they are recognized, and how quoted lines hide them.
 
+// Order: masked, names
 pub(crate) mod masked;
 pub(crate) mod names;

@@ -6,6 +6,7 @@
 //!    `secrets`: keys whose values must not be shown. `hiding`: these values in the tree of a file.
 //! 3. `field`: from a value of a section to a field of the plan, and back. `lines`: the keys of a table, written.
 
+// Order: algorithm, values, declare, hiding, reader, secrets, words, field, lines, section, balance, row
 mod algorithm;
 mod balance;
 mod declare;

@@ -4,7 +4,7 @@
 use super::middleware::Effect;
 use super::service;
 use crate::ledger::Ledger;
-use crate::model::{Pool, Table, Target, Value, name_of};
+use crate::model::{Pool, Table, Target, name_of};
 use crate::protection::{user, would_replace};
 use crate::report::{OPEN, PROTECTED};
 use crate::tree::Node;
@@ -152,13 +152,5 @@ pub(super) fn settle(effect: &mut Effect) {
             effect.set.entries.retain(|(own, _)| own != key);
         }
         crate::protection::close(&mut effect.set);
-    }
-}
-
-/// The share of requests of a percentage.
-pub(super) fn share(percent: u64) -> Value {
-    match percent {
-        100.. => Value::Int(1),
-        percent => Value::Fraction(format!("0.{percent:02}")),
     }
 }

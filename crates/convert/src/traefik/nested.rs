@@ -1,9 +1,8 @@
 //! Services that consist of others: mirroring and failover.
 
-use super::auth::share;
 use super::service::Service;
 use crate::ledger::Ledger;
-use crate::model::{Action, Pool, Table, Target, parse_size, size};
+use crate::model::{Action, Pool, Table, Target, Value, parse_size, size};
 use crate::tree::Node;
 
 /// Finds the service of a name.
@@ -92,4 +91,12 @@ pub(super) fn failover(
         target.pools.push(pool);
     }
     Service { action: Action::Pool(name.to_string()), set: main.set }
+}
+
+/// The share of requests of a percentage.
+fn share(percent: u64) -> Value {
+    match percent {
+        100.. => Value::Int(1),
+        percent => Value::Fraction(format!("0.{percent:02}")),
+    }
 }

@@ -66,7 +66,6 @@ impl Bench {
             source: Source::Own,
             affinity,
             idle: Duration::from_secs(1),
-            feedback: false,
             members,
         };
         self.maps.apply(&Change { set: vec![&service], removed: Vec::new(), left: Vec::new() }).unwrap();
@@ -248,7 +247,6 @@ fn a_change_that_does_not_fit_changes_nothing() {
             source: Source::Own,
             affinity: None,
             idle: Duration::from_secs(1),
-            feedback: false,
             members: Arc::new([]),
         })
         .collect();

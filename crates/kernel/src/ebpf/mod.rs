@@ -12,6 +12,7 @@
 //! Everything is pinned under `/sys/fs/bpf/evenkeel-NAME`: flows continue when the process ends, and the next one takes
 //! over. Attaching leaves programs of others in place, which run too.
 
+// Order: connect, forward, recount, maps, object, ranges, tables, layout, sys
 #[cfg(test)]
 mod choose_tests;
 mod connect;

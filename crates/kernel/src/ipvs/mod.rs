@@ -16,6 +16,7 @@
 //! The kernel keeps no names of services. Those of evenkeel are in a file of its runtime folder, with the boot and the
 //! network namespace that they belong to; all others are never touched.
 
+// Order: lacks, state, masquerade, steps, table, entry, weights
 mod entry;
 mod lacks;
 mod masquerade;

@@ -4,6 +4,7 @@
 //! Some hundred lines of an own layer are fewer than those that would join the crates of netlink: those model each family
 //! as types, have none for IPVS, and leave sockets, acknowledgements and dumps to their caller.
 
+// Order: generic, batch, socket, events, message, attributes
 mod attributes;
 mod batch;
 mod events;

@@ -1,12 +1,11 @@
 //! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
 //! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
-//! [`listing`], what there is; [`feedback`], weights by measured connections; [`obstacles`], rules of others that break
-//! ours, by their [`conditions`].
+//! [`listing`], what there is; [`obstacles`], rules of others that break ours, by their [`conditions`].
 
+// Order: obstacles, listing, conditions, ruleset, transaction, expressions, family, shares
 mod conditions;
 pub(crate) mod expressions;
 mod family;
-mod feedback;
 mod listing;
 mod obstacles;
 mod ruleset;
@@ -19,7 +18,6 @@ use crate::service::{Member, Policy, Service, Source, Transport};
 use evenkeel_config::plan;
 use evenkeel_config::planes::algorithms::NFTABLES_HASH;
 use family::Family;
-use feedback::Feedback;
 use listing::Listed;
 use ruleset::{COMMENT, INVALID, MARK_MASK, Names, chain, counter, families, placed, places_map};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -47,7 +45,7 @@ const GONE: &str = "the rules of nftables were gone, and are restored";
 pub struct Nftables {
     names: Names,
     /// Services that the kernel has, by name.
-    services: BTreeMap<Arc<str>, Known>,
+    services: BTreeMap<Arc<str>, Service>,
     /// Endpoints that the kernel has, by number.
     endpoints: HashMap<u32, Endpoint>,
     conntrack: Conntrack,
@@ -59,11 +57,6 @@ pub struct Nftables {
     readings: Vec<Reading>,
     /// Packets dropped as invalid: in all, and as the counter of the kernel showed them, which starts anew with the rules.
     invalid: (u64, u64),
-}
-
-struct Known {
-    service: Service,
-    feedback: Feedback,
 }
 
 struct Endpoint {
@@ -101,7 +94,7 @@ impl Nftables {
         let endpoints: Vec<_> = members.filter(|(member, _)| seen.insert(member.id)).collect();
         self.names.add_endpoints(&mut out, &endpoints);
         for service in services {
-            self.names.set_service(&mut out, service, None, &self.weighted(service));
+            self.names.set_service(&mut out, service, None);
         }
         out
     }
@@ -112,21 +105,13 @@ impl Nftables {
         (mark & MARK_MASK == self.names.mark).then_some(mark & !MARK_MASK)
     }
 
-    /// Members with the weights that measured connections suggest.
-    fn weighted(&self, service: &Service) -> Vec<Member> {
-        match self.services.get(&service.name).filter(|_| service.feedback) {
-            Some(known) => known.feedback.applied_to(&service.members),
-            None => service.members.to_vec(),
-        }
-    }
-
     /// Rules of a change, and the numbers of endpoints that are in no service afterwards.
     fn changed(&self, change: &Change<'_>) -> (Transaction, HashSet<u32>) {
         let mut out = Transaction::inet(&self.names.table);
         let mut uses: HashMap<u32, i64> = HashMap::new();
         let replaced = change.set.iter().map(|service| &service.name).chain(&change.removed);
         for known in replaced.filter_map(|name| self.services.get(name)) {
-            known.service.members.iter().for_each(|member| *uses.entry(member.id).or_default() -= 1);
+            known.members.iter().for_each(|member| *uses.entry(member.id).or_default() -= 1);
         }
         members(change).for_each(|(member, _)| *uses.entry(member.id).or_default() += 1);
         let mut new = HashSet::new();
@@ -141,11 +126,10 @@ impl Nftables {
             }
         }
         for service in &change.set {
-            let before = self.services.get(&service.name).map(|known| &known.service);
-            self.names.set_service(&mut out, service, before, &self.weighted(service));
+            self.names.set_service(&mut out, service, self.services.get(&service.name));
         }
         for known in change.removed.iter().filter_map(|name| self.services.get(name)) {
-            self.names.remove_service(&mut out, &known.service);
+            self.names.remove_service(&mut out, known);
         }
         let mut gone = HashSet::new();
         for (id, uses) in uses {
@@ -170,7 +154,7 @@ impl Nftables {
     fn after<'s>(&'s self, change: &'s Change<'_>) -> Vec<&'s Service> {
         let replaced: HashSet<&Arc<str>> =
             change.set.iter().map(|service| &service.name).chain(&change.removed).collect();
-        let kept = self.services.values().map(|known| &known.service).filter(|it| !replaced.contains(&it.name));
+        let kept = self.services.values().filter(|it| !replaced.contains(&it.name));
         kept.chain(change.set.iter().copied()).collect()
     }
 
@@ -179,7 +163,7 @@ impl Nftables {
         let replaced: Vec<&Arc<str>> = change.set.iter().map(|service| &service.name).chain(&change.removed).collect();
         for name in replaced {
             let Some(known) = self.services.get(name) else { continue };
-            for member in known.service.members.iter() {
+            for member in known.members.iter() {
                 if let Some(endpoint) = self.endpoints.get_mut(&member.id) {
                     endpoint.services -= 1;
                 }
@@ -191,11 +175,7 @@ impl Nftables {
             (endpoint.source, endpoint.services) = (source, endpoint.services + 1);
         }
         for service in &change.set {
-            let known = Known { service: (*service).clone(), feedback: Feedback::default() };
-            let before = self.services.insert(service.name.clone(), known);
-            if let (Some(before), Some(known)) = (before, self.services.get_mut(&service.name)) {
-                known.feedback = before.feedback;
-            }
+            self.services.insert(service.name.clone(), (*service).clone());
         }
         change.removed.iter().for_each(|name| _ = self.services.remove(name));
         self.endpoints.retain(|_, endpoint| endpoint.services > 0);
@@ -300,7 +280,7 @@ impl Driver for Nftables {
         let mut filled = Vec::new();
         for service in change.set.iter().filter(|service| service.transport == Transport::Udp) {
             let before = self.services.get(&service.name);
-            let was = |addr| before.is_some_and(|known| is_served(&known.service, addr));
+            let was = |addr| before.is_some_and(|known| is_served(known, addr));
             let addrs = service.addrs.iter().filter(|addr| is_served(service, **addr) && !was(**addr));
             filled.extend(addrs.map(|addr| (*addr, service.transport)));
         }
@@ -410,7 +390,7 @@ impl Nftables {
         if counters.is_empty() && self.is_defined {
             // A reload of the machine's own rules begins with a flush of all of them.
             tracing::warn!(table = self.names.table, "{GONE}");
-            return self.whole(self.services.values().map(|known| &known.service)).apply();
+            return self.whole(self.services.values()).apply();
         }
         let invalid = counters.iter().find(|(name, _)| name == INVALID).map_or(0, |(_, packets)| *packets);
         let (sum, before) = self.invalid;
@@ -433,7 +413,6 @@ impl Nftables {
             failed: 0,
         };
         self.readings = ids.into_iter().map(reading).collect();
-        self.feed_back(&active);
         Ok(())
     }
 
@@ -447,25 +426,6 @@ impl Nftables {
                 tracing::warn!(endpoint = %endpoint.addr, entries = known.get(id), "{text}");
             }
             endpoint.is_short_of_ports = is_short;
-        }
-    }
-
-    /// Adjusts the weights of services with `feedback`.
-    fn feed_back(&mut self, active: &HashMap<u32, u32>) {
-        let mut changed = Vec::new();
-        for (name, known) in self.services.iter_mut().filter(|(_, known)| known.service.feedback) {
-            if known.feedback.on_read(&known.service.members, active) {
-                changed.push(name.clone());
-            }
-        }
-        for name in changed {
-            let Some(known) = self.services.get(&name) else { continue };
-            let mut rules = Transaction::inet(&self.names.table);
-            let weighted = known.feedback.applied_to(&known.service.members);
-            self.names.set_service(&mut rules, &known.service, Some(&known.service), &weighted);
-            if let Err(fault) = rules.apply() {
-                tracing::warn!(service = &*name, %fault, "weights do not follow measured connections");
-            }
         }
     }
 }

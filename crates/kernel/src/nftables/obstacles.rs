@@ -172,7 +172,6 @@ mod tests {
             source: Source::Own,
             affinity: None,
             idle: Duration::from_secs(3600),
-            feedback: false,
             members: [].into(),
         }
     }

@@ -170,9 +170,8 @@ impl Names {
         }
     }
 
-    /// Adds a service, or changes it: its chains have these rules from now on. `weighted`: its members, with the
-    /// weights to use.
-    pub fn set_service(&self, to: &mut Transaction, service: &Service, before: Option<&Service>, weighted: &[Member]) {
+    /// Adds a service, or changes it: its chains have these rules from now on.
+    pub fn set_service(&self, to: &mut Transaction, service: &Service, before: Option<&Service>) {
         if let Some(before) = before {
             self.unlist(to, before);
             if before.affinity != service.affinity || !families(before).eq(families(service)) {
@@ -183,7 +182,7 @@ impl Names {
         }
         for family in families(service) {
             let chain = chain(service, family);
-            let shares = shares(service, family, weighted);
+            let shares = shares(service, family);
             // Named, as the kernel walks the whole transaction for each map without a name.
             let places = places_map(service, family);
             to.add_chain(&chain);
@@ -246,7 +245,7 @@ impl Names {
     /// Removes the addresses of a service from the maps.
     fn unlist(&self, to: &mut Transaction, service: &Service) {
         for family in families(service) {
-            let from = match shares(service, family, &service.members).modulus {
+            let from = match shares(service, family).modulus {
                 0 => "empty",
                 _ => "services",
             };
@@ -368,7 +367,8 @@ fn affinity_map(service: &Service, family: Family) -> String {
 }
 
 /// Shares of the members of a family; without any if none serves.
-fn shares(service: &Service, family: Family, members: &[Member]) -> Shares {
+fn shares(service: &Service, family: Family) -> Shares {
+    let members = &service.members;
     let is_of_family = |member: &Member| Family::of(member.addr) == family;
     let of_family = || members.iter().filter(|member| is_of_family(member)).cloned().collect::<Vec<_>>();
     match &service.policy {

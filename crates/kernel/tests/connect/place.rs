@@ -170,7 +170,6 @@ pub fn service(transport: Transport, policy: Policy, members: Vec<Member>) -> Se
         source: Source::Own,
         affinity: None,
         idle: Duration::from_secs(30),
-        feedback: false,
         members: members.into(),
     }
 }

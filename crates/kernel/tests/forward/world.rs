@@ -71,7 +71,6 @@ fn service(transport: Transport, source: Source, members: &[(u32, State); 4], po
         source,
         affinity: None,
         idle: Duration::from_secs(3600),
-        feedback: false,
         members: [4, 6].into_iter().flat_map(|family| (1..=4).map(move |i| member(family, i))).collect(),
     }
 }

@@ -51,7 +51,6 @@ fn service(
         source: Source::Client,
         affinity: None,
         idle: Duration::from_secs(60),
-        feedback: false,
         members: members.iter().enumerate().map(member).collect(),
     }
 }

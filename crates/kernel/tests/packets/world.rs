@@ -160,7 +160,6 @@ fn service(family: Family, transport: Transport, source: Source) -> Service {
         source,
         affinity: None,
         idle: Duration::from_secs(60),
-        feedback: false,
         members: Arc::new([member]),
     }
 }

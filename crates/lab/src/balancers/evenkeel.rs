@@ -64,9 +64,8 @@ fn listener(site: &Site, listener: &Listener) -> Text {
     if let Front::Dns(zone) = front {
         return Ok(text + &self::zone(name, zone, pool.unwrap_or_default()));
     }
-    if let Front::Kernel(Kernel { plane, feedback, .. }) = front {
+    if let Front::Kernel(Kernel { plane, .. }) = front {
         text += &format!("mode = \"tcp\"\nplane = \"{plane}\"\n");
-        text += if *feedback { "kernel = { feedback = true }\n" } else { "" };
     }
     text += match front {
         Front::Tcp => "mode = \"tcp\"\n",

@@ -2,6 +2,7 @@
 //! configuration, and runs, reloads and queries it. Experiments describe the task of a balancer, never the
 //! configuration of a program.
 
+// Order: bare, envoy, evenkeel, haproxy, nginx, sink, varnish, kind, setup
 mod bare;
 mod envoy;
 mod evenkeel;
@@ -296,17 +297,17 @@ mod tests {
 
     #[test]
     fn only_evenkeel_has_planes_in_the_kernel() {
-        let kernel = |plane, attach, feedback| {
-            let setup = setup(Front::Kernel(Kernel { plane, attach, feedback }), Algorithm::OneDraw);
+        let kernel = |plane, attach| {
+            let setup = setup(Front::Kernel(Kernel { plane, attach }), Algorithm::OneDraw);
             move |kind| written(kind, &setup)
         };
-        let text = kernel("ebpf", Some("forward"), false)("evenkeel").expect("it has");
+        let text = kernel("ebpf", Some("forward"))("evenkeel").expect("it has");
         assert!(
             text.contains("plane = \"ebpf\"") && text.contains("[kernel]") && text.contains("attach = \"forward\"")
         );
-        let nftables = kernel("nftables", None, true);
+        let nftables = kernel("nftables", None);
         let text = nftables("evenkeel").expect("it has");
-        assert!(text.contains("feedback = true") && !text.contains("attach"), "{text}");
+        assert!(text.contains("plane = \"nftables\"") && !text.contains("attach"), "{text}");
         assert!(["haproxy", "nginx", "envoy", "varnish", "bare"].iter().all(|kind| nftables(kind).is_err()));
     }
 

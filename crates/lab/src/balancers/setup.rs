@@ -124,8 +124,6 @@ pub struct Kernel {
     pub plane: &'static str,
     /// Part of `ebpf` that is in use; `None` for other planes.
     pub attach: Option<&'static str>,
-    /// True if weights follow measured flows.
-    pub feedback: bool,
 }
 
 /// DNS zone with the endpoints at the name `www`.

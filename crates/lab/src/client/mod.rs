@@ -1,5 +1,6 @@
 //! HTTP/1.1 requests of a client and their answers: complete, cut or missing.
 
+// Order: connector, http2, tls
 pub mod connector;
 pub mod http2;
 pub mod tls;

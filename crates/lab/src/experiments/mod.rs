@@ -1,6 +1,8 @@
 //! Registry of experiments: one row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
+// Order: default_algorithm, dns_scaling, dns_cost, failure, floods, herd, mytime, overhead, planes, prequal,
+// protocol_cost, reload, slow_clients, tower, udp_cost
 mod default_algorithm;
 mod dns_cost;
 mod dns_scaling;

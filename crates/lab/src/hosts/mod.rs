@@ -1,5 +1,6 @@
 //! Simulated machines: network namespaces as hosts, control groups as their CPUs.
 
+// Order: antagonist, cgroup, loopback, network, pins, left
 pub mod antagonist;
 mod cgroup;
 mod left;

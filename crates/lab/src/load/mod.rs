@@ -1,6 +1,7 @@
 //! Loads on a proxy: wrk for kept connections, ApacheBench for a connection per request, h2load for HTTP/2, and the lab
 //! itself for handshakes and latency. A single answer that is not a 2xx, or a failed read, invalidates the figure.
 
+// Order: generator, h2load, handshakes
 pub mod generator;
 pub mod h2load;
 pub mod handshakes;

@@ -1,5 +1,6 @@
 //! Common parts of experiments: options, interleaved rounds, verdicts on claims, and reports as text, JSON and HTML.
 
+// Order: grid, options, page, comparison, claim, perf, plot, prediction, topology, figures & rounds, meter
 mod claim;
 pub mod comparison;
 pub mod figures;

@@ -98,7 +98,13 @@ impl Reading {
         while i < tokens.len() {
             let here = &inside.last().expect("the file's own stays").0;
             match word(i) {
-                "{" => depth += 1,
+                "{" => {
+                    depth += 1;
+                    // Items that a macro is called with are items of this module.
+                    if word(i.wrapping_sub(1)) == "!" {
+                        inside.push((here.clone(), depth));
+                    }
+                }
                 "}" => {
                     depth -= 1;
                     inside.pop_if(|(_, at)| *at > depth);
@@ -121,7 +127,10 @@ impl Reading {
                     i = end + 1;
                     continue;
                 }
-                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" | "macro_rules" => {
+                // Not methods, nor items within functions.
+                "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" | "macro_rules"
+                    if inside.last().is_some_and(|(_, at)| *at == depth) =>
+                {
                     let name = if word(i + 1) == "!" { word(i + 2) } else { word(i + 1) };
                     self.modules.entry(here.clone()).or_default().declares.insert(name.to_string());
                 }
@@ -177,15 +186,17 @@ impl Reading {
             let Some(next) = rest.first() else { return Some((at, Path::new())) };
             let child = [&at[..], std::slice::from_ref(next)].concat();
             let module = self.modules.get(&at)?;
-            // A function may have the name of its file.
-            let is_item = rest.len() == 1 && module.imports.get(next).is_some_and(|target| target.len() > 1);
+            // A function may have the name of a module: a name alone is the function, a name before `::` the module.
+            let (is_alone, declares) = (rest.len() == 1, module.declares.contains(next));
+            let import = module.imports.get(next);
             if next == "super" {
                 at.pop()?;
-            } else if !is_item && self.modules.contains_key(&child) {
-                at = child;
-            } else if module.declares.contains(next) {
+            } else if is_alone && declares {
                 return Some((at, rest.to_vec()));
-            } else if let Some(target) = module.imports.get(next) {
+            } else if self.modules.contains_key(&child) && !(is_alone && import.is_some_and(|target| target.len() > 1))
+            {
+                at = child;
+            } else if let Some(target) = import {
                 return self.resolve(&at, &[target, &rest[1..]].concat(), depth + 1);
             } else {
                 let by_glob = module.globs.iter().find_map(|glob| {
@@ -266,12 +277,23 @@ fn imports_are_found_in_every_form() {
         ("pub(in crate::a) fn f() {}", ""),
         ("pub use crate::b::T;", "b"),
         ("use crate::named;\nfn f() { named::item() }", "named/item"),
+        // Names of modules and of functions are apart.
+        ("use crate::a;\nfn a() { a::a() }", "a"),
+        ("use crate::twice::a;\nfn f() { a() }", "twice/mod"),
+        ("use crate::all::Word;", "made"),
     ] {
         let mut files = vec![
-            ("crates/x/src/lib.rs", "mod a; mod b; mod c; mod d; mod named; mod user; mod passed; pub use d::T;"),
+            (
+                "crates/x/src/lib.rs",
+                "mod a; mod b; mod c; mod d; mod named; mod user; mod passed; mod twice; mod all; mod made; pub use d::T;",
+            ),
             ("crates/x/src/passed.rs", "pub use crate::c::T;"),
-            ("crates/x/src/named/mod.rs", "mod item; pub use item::item;"),
+            ("crates/x/src/named/mod.rs", "mod item; pub use item::item; impl X { fn item(&self) {} }"),
             ("crates/x/src/named/item.rs", "pub fn item() {}"),
+            ("crates/x/src/twice/mod.rs", "pub mod a; pub fn a() {}"),
+            ("crates/x/src/twice/a.rs", ""),
+            ("crates/x/src/all.rs", "pub use crate::made::*;"),
+            ("crates/x/src/made.rs", "words! { pub struct Word { a } }"),
             ("crates/x/src/user.rs", text),
         ];
         files.extend(others.iter().map(|(path, text)| (path.as_str(), text.as_str())));

@@ -1,5 +1,6 @@
 //! Rules for the dependencies of crates: the rooms of ARCHITECTURE.md, and no dependencies for `balance`.
 
+use crate::rooms::{ROOMS, Room};
 use crate::rule::{File, Finding, Rule};
 
 /// Rules of this file, see [`Rule`].
@@ -42,73 +43,17 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Crates with the crates that they may import: the table of rooms in ARCHITECTURE.md. Planes never import each other.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("balance", &[]),
-    ("wire", &[]),
-    ("cache", &["wire"]),
-    ("disk", &["cache", "wire"]),
-    ("compress", &["wire"]),
-    ("config", &["balance", "wire"]),
-    ("convert", &["config"]),
-    ("tls", &["config", "peers"]),
-    ("acme", &["config", "tls"]),
-    ("fetch", &["tls"]),
-    ("tokens", &["balance", "config", "fetch"]),
-    ("net", &["balance", "peers", "wire"]),
-    ("view", &["balance"]),
-    ("runtime", &["balance", "config", "net", "peers", "view", "wire"]),
-    ("discovery", &["balance", "cluster", "config", "fetch", "peers", "tls"]),
-    (
-        "proxy",
-        &["balance", "cache", "compress", "config", "disk", "net", "peers", "runtime", "tls", "tokens", "view", "wire"],
-    ),
-    ("dns", &["balance", "config", "net", "peers", "runtime", "view"]),
-    ("kernel", &["balance", "config", "net", "peers", "runtime", "view"]),
-    ("draw", &[]),
-    ("admin", &["compress", "config", "draw", "view"]),
-    ("sim", &["balance", "config", "draw"]),
-    ("tower", &["balance"]),
-    (
-        "evenkeel",
-        &[
-            "balance",
-            "cluster",
-            "config",
-            "convert",
-            "net",
-            "runtime",
-            "discovery",
-            "fetch",
-            "proxy",
-            "dns",
-            "kernel",
-            "admin",
-            "sim",
-            "tls",
-            "tokens",
-            "acme",
-            "peers",
-            "view",
-        ],
-    ),
-    ("lab", &["draw", "peers", "sim", "tower"]),
-    // Only for tests.
-    ("cluster", &["peers"]),
-    ("peers", &[]),
-];
-
 fn import_directions(files: &[File]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (krate, file) in manifests(files) {
-        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == krate) else {
-            let error = format!("crate `{krate}` has no row in MAY_IMPORT");
-            findings.push(file.finding(0, error, "say there, and in ARCHITECTURE.md, what it answers and may import"));
+        let Some(room) = ROOMS.iter().find(|room| room.name == krate) else {
+            let error = format!("crate `{krate}` has no row in ROOMS");
+            findings.push(file.finding(0, error, "state there what it answers and may import"));
             continue;
         };
         for (line, name) in dependencies(&file.text, |section| section.ends_with("dependencies")) {
             let Some(import) = name.strip_prefix("evenkeel-") else { continue };
-            if !allowed.contains(&import) {
+            if !room.imports.contains(&import) {
                 let error = format!("`{krate}` may not import `{import}`");
                 findings.push(file.finding(
                     line,
@@ -124,15 +69,15 @@ fn import_directions(files: &[File]) -> Vec<Finding> {
 /// Rows for crates that do not exist, and allowed imports that no manifest uses.
 pub fn stale(files: &[File]) -> Vec<String> {
     let mut stale = Vec::new();
-    for (krate, allowed) in MAY_IMPORT {
+    for Room { name: krate, imports: allowed, .. } in ROOMS {
         let Some((_, file)) = manifests(files).find(|(name, _)| name == krate) else {
-            stale.push(format!("MAY_IMPORT has a row for `{krate}`, which is not there"));
+            stale.push(format!("ROOMS has a row for `{krate}`, which is not there"));
             continue;
         };
         let all = dependencies(&file.text, |section| section.ends_with("dependencies"));
         let imports: Vec<&str> = all.into_iter().filter_map(|(_, name)| name.strip_prefix("evenkeel-")).collect();
         let unused = allowed.iter().filter(|allowed| !imports.contains(allowed));
-        stale.extend(unused.map(|unused| format!("MAY_IMPORT lets `{krate}` import `{unused}`, which it does not")));
+        stale.extend(unused.map(|unused| format!("ROOMS lets `{krate}` import `{unused}`, which it does not")));
     }
     stale
 }

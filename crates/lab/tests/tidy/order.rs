@@ -1,18 +1,21 @@
 //! Rules for the order within crates: no import cycles, and no imports from above.
+//!
+//! Each folder with several parts, files or folders, states their order in its `mod.rs`, a crate in its `lib.rs` or
+//! `main.rs`: `// Order: pool, tasks & waker_slot, time`. A part may use itself and those behind it. The two parts of
+//! `tasks & waker_slot`, a thing and its part, may use each other. The file with the order stands above all parts of a
+//! crate, and with the whole folder elsewhere. Where an order is missing or lacks a part, tidy prints the order that the
+//! code has.
 
 use crate::imports::{Crate, crates};
 use crate::orders::ORDERS;
 use crate::rule::{File, Finding, Rule};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Maximum length of an import cycle: a thing and its part.
 const CIRCLE_MAX: usize = 2;
 
-/// Crates in which each folder needs an order, not only the crate itself.
-const EVERY_FOLDER: &[&str] = &["proxy"];
-
-/// Folders that do not have an order yet, including their subfolders.
-const WITHOUT_ORDER: &[&str] = &[];
+/// Crates and folders that do not have an order yet.
+const WITHOUT_ORDER: &[&str] = &["config/sections", "config/sections/filters", "convert/", "discovery/", "evenkeel/"];
 
 /// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
@@ -50,78 +53,85 @@ pub static RULES: &[Rule] = &[
         ],
     },
     Rule {
-        name: "folders of a crate use only those below them",
+        name: "parts of a crate use only those behind them",
         check: orders,
         kept_by: &[
-            ("crates/discovery/src/lib.rs", "mod out; mod kept; use out::Out;"),
-            ("crates/discovery/src/out.rs", "use crate::kept::Kept;\npub struct Out;"),
-            ("crates/discovery/src/kept.rs", "pub struct Kept;"),
+            ("crates/dns/src/lib.rs", "// Order: out, kept\nmod kept;\nmod out;\nuse out::Out;"),
+            ("crates/dns/src/out.rs", "use crate::kept::Kept;\npub struct Out;"),
+            ("crates/dns/src/kept.rs", "pub struct Kept;"),
         ],
         broken_by: &[
-            ("crates/discovery/src/lib.rs", "mod out; mod kept;"),
-            ("crates/discovery/src/out.rs", "pub struct Out;"),
-            ("crates/discovery/src/kept.rs", "use crate::out::Out;"),
+            ("crates/dns/src/lib.rs", "// Order: out, kept\nmod kept;\nmod out;"),
+            ("crates/dns/src/out.rs", "pub struct Out;"),
+            ("crates/dns/src/kept.rs", "use crate::out::Out;"),
         ],
     },
     Rule {
         name: "a crate's root stands above all of it",
         check: orders,
-        kept_by: &[
-            ("crates/discovery/src/lib.rs", "mod kept;\nuse kept::K;"),
-            ("crates/discovery/src/kept.rs", "pub struct K;"),
-        ],
+        kept_by: &[("crates/dns/src/lib.rs", "mod kept;\nuse kept::K;"), ("crates/dns/src/kept.rs", "pub struct K;")],
         broken_by: &[
-            ("crates/discovery/src/lib.rs", "mod kept;\npub struct K;"),
-            ("crates/discovery/src/kept.rs", "use crate::K;"),
+            ("crates/dns/src/lib.rs", "mod kept;\npub struct K;"),
+            ("crates/dns/src/kept.rs", "use crate::K;"),
         ],
     },
     Rule {
-        name: "files of a folder use only those below them",
+        name: "parts of a folder use only those behind them",
         check: orders,
         kept_by: &[
-            ("crates/wire/src/lib.rs", "mod grpc; mod h2;"),
-            ("crates/wire/src/h2/mod.rs", "mod send; mod frame;"),
+            ("crates/wire/src/lib.rs", "mod h2;"),
+            ("crates/wire/src/h2.rs", "// Order: send,\n// frame & head\nmod send; mod frame; mod head;"),
             ("crates/wire/src/h2/send.rs", "use super::frame::Frame;"),
-            ("crates/wire/src/h2/frame.rs", "pub struct Frame;"),
+            ("crates/wire/src/h2/frame.rs", "use super::head::Head; pub struct Frame;"),
+            ("crates/wire/src/h2/head.rs", "use super::frame::Frame; pub struct Head;"),
         ],
         broken_by: &[
             ("crates/wire/src/lib.rs", "mod h2;"),
-            ("crates/wire/src/h2/mod.rs", "mod send; mod frame;"),
+            ("crates/wire/src/h2/mod.rs", "// Order: send, frame\nmod send; mod frame;"),
             ("crates/wire/src/h2/send.rs", "pub struct Send;"),
             ("crates/wire/src/h2/frame.rs", "use super::send::Send;"),
         ],
     },
     Rule {
-        name: "each file of an ordered crate has its place",
+        name: "each part has its place",
         check: orders,
-        kept_by: &[("crates/discovery/src/lib.rs", "mod kept;"), ("crates/discovery/src/kept.rs", "")],
-        broken_by: &[("crates/discovery/src/lib.rs", "mod attic;"), ("crates/discovery/src/attic.rs", "")],
-    },
-    Rule {
-        name: "each crate has an order",
-        check: orders,
-        kept_by: &[("crates/attic/src/lib.rs", "mod a;"), ("crates/attic/src/a.rs", "")],
+        kept_by: &[("crates/dns/src/lib.rs", "// Order: kept\nmod kept;"), ("crates/dns/src/kept.rs", "")],
         broken_by: &[
-            ("crates/attic/src/lib.rs", "mod a; mod b;"),
-            ("crates/attic/src/a.rs", ""),
-            ("crates/attic/src/b.rs", ""),
+            ("crates/dns/src/lib.rs", "// Order: kept\nmod kept; mod attic;"),
+            ("crates/dns/src/kept.rs", ""),
+            ("crates/dns/src/attic.rs", ""),
         ],
     },
     Rule {
-        name: "each folder of the proxy has an order",
+        name: "an order has only parts that are there",
+        check: orders,
+        kept_by: &[("crates/dns/src/lib.rs", "// Order: kept\nmod kept;"), ("crates/dns/src/kept.rs", "")],
+        broken_by: &[("crates/dns/src/lib.rs", "// Order: kept, attic\nmod kept;"), ("crates/dns/src/kept.rs", "")],
+    },
+    Rule {
+        name: "two parts at most share a place",
         check: orders,
         kept_by: &[
-            ("crates/proxy/src/lib.rs", "mod udp;"),
-            ("crates/proxy/src/udp/mod.rs", "mod table; mod flow;"),
-            ("crates/proxy/src/udp/table.rs", ""),
-            ("crates/proxy/src/udp/flow.rs", ""),
+            ("crates/dns/src/lib.rs", "// Order: a & b\nmod a; mod b;"),
+            ("crates/dns/src/a.rs", ""),
+            ("crates/dns/src/b.rs", ""),
         ],
         broken_by: &[
-            ("crates/proxy/src/lib.rs", "mod udp;"),
-            ("crates/proxy/src/udp/mod.rs", "mod table;"),
-            ("crates/proxy/src/udp/table/mod.rs", "mod a; mod b;"),
-            ("crates/proxy/src/udp/table/a.rs", ""),
-            ("crates/proxy/src/udp/table/b.rs", ""),
+            ("crates/dns/src/lib.rs", "// Order: a & b & c\nmod a; mod b; mod c;"),
+            ("crates/dns/src/a.rs", ""),
+            ("crates/dns/src/b.rs", ""),
+            ("crates/dns/src/c.rs", ""),
+        ],
+    },
+    Rule {
+        name: "each folder has an order",
+        check: orders,
+        kept_by: &[("crates/dns/src/lib.rs", "mod a;"), ("crates/dns/src/a.rs", "")],
+        broken_by: &[
+            ("crates/dns/src/lib.rs", "mod a;"),
+            ("crates/dns/src/a/mod.rs", "mod b; mod c;"),
+            ("crates/dns/src/a/b.rs", ""),
+            ("crates/dns/src/a/c.rs", ""),
         ],
     },
 ];
@@ -183,9 +193,15 @@ impl<'k> Level<'k> {
         prefixes.into_iter().map(|prefix| Level { krate, prefix }).collect()
     }
 
-    /// Name of its row in [`ORDERS`].
-    fn name(&self) -> String {
-        format!("{}/{}", self.krate.name, self.prefix).trim_end_matches('/').to_string()
+    /// File that declares the parts, as `a/mod.rs` or `a.rs`.
+    fn file(&self) -> &'k File {
+        let name = self.prefix.trim_end_matches('/');
+        let names = match name {
+            "" => ["lib.rs".to_string(), "main.rs".to_string()],
+            name => [format!("{name}/mod.rs"), format!("{name}.rs")],
+        };
+        let file = (0..self.krate.files.len()).find(|file| names.iter().any(|name| name == self.krate.path(*file)));
+        self.krate.files[file.expect("its parts were found by `mod` lines there")]
     }
 
     /// Part of this level that a file belongs to. `None` for files elsewhere, and for `mod.rs`, `lib.rs` and `main.rs`.
@@ -199,9 +215,8 @@ impl<'k> Level<'k> {
         self.prefix.is_empty() && self.part(file).is_none()
     }
 
-    /// Its parts, each with one of its files.
-    fn parts(&self) -> BTreeMap<&'k str, usize> {
-        (0..self.krate.files.len()).filter_map(|file| Some((self.part(file)?, file))).collect()
+    fn parts(&self) -> BTreeSet<&'k str> {
+        (0..self.krate.files.len()).filter_map(|file| self.part(file)).collect()
     }
 
     /// Uses between parts: from, to, both files, and the line.
@@ -212,10 +227,10 @@ impl<'k> Level<'k> {
         self.krate.uses.iter().filter_map(between).filter(|(from, to, ..)| from != to)
     }
 
-    /// Row that matches the code as it is; parts in a cycle share a place.
+    /// Order that the code has; parts in a cycle share a place.
     fn proposal(&self) -> String {
-        let mut left: BTreeSet<&str> = self.parts().into_keys().collect();
-        let mut row = Vec::new();
+        let mut left = self.parts();
+        let mut places = Vec::new();
         while !left.is_empty() {
             let uses: Vec<_> = self.uses().filter(|(from, to, ..)| left.contains(from) && left.contains(to)).collect();
             // Parts that reach a part, including itself.
@@ -229,39 +244,68 @@ impl<'k> Level<'k> {
             };
             let next = left.iter().map(|part| above(part)).min_by_key(BTreeSet::len).expect("some are left");
             left.retain(|part| !next.contains(part));
-            row.push(format!("\"{}\"", next.into_iter().collect::<Vec<_>>().join(" ")));
+            places.push(next.into_iter().collect::<Vec<_>>().join(AND));
         }
-        format!("(\"{}\", &[{}])", self.name(), row.join(", "))
+        format!("`{ORDER}{}`", places.join(", "))
     }
 
     fn check(&self, findings: &mut Vec<Finding>) {
-        let (parts, name) = (self.parts(), self.name());
-        let Some((_, order)) = ORDERS.iter().find(|(row, _)| *row == name) else {
-            let is_needed = self.prefix.is_empty() || EVERY_FOLDER.contains(&self.krate.name);
-            let is_later = WITHOUT_ORDER.iter().any(|folder| format!("{name}/").starts_with(folder));
-            if parts.len() > 1 && is_needed && !is_later {
-                let file = self.krate.files[parts.into_values().next().expect("it has two parts")];
-                let error = format!("`{name}` has no row in ORDERS; as it is: {}", self.proposal());
-                findings.push(file.finding(0, error, "a row there, with the order that it should have"));
+        let (file, parts) = (self.file(), self.parts());
+        let of_root = self.krate.uses.iter().filter(|((from, to), _)| self.is_root(*to) && !self.is_root(*from));
+        findings.extend(of_root.map(|(files, line)| self.up(*files, *line)));
+        let name = format!("{}/{}", self.krate.name, self.prefix);
+        let row = ORDERS.iter().find(|(row, _)| *row == name.trim_end_matches('/'));
+        let row = row.map(|(_, order)| (0, order.iter().map(|names| names.split(' ').collect()).collect()));
+        let Some((line, places)): Option<(usize, Vec<Vec<&str>>)> = order(file).or(row) else {
+            let is_later = WITHOUT_ORDER.iter().any(|later| match later.ends_with('/') {
+                true => name.starts_with(later),
+                false => name.trim_end_matches('/') == *later,
+            });
+            if parts.len() > 1 && !is_later {
+                let error = format!("no order of its parts; as it is: {}", self.proposal());
+                findings.push(file.finding(0, error, "a line above `mod`, with the order that it should have"));
             }
             return;
         };
-        let place = |part: &str| order.iter().position(|names| names.split(' ').any(|name| name == part));
-        for (part, file) in parts.iter().filter(|(part, _)| place(part).is_none()) {
-            let error = format!("`{part}` has no place in the row of `{name}`; as it is: {}", self.proposal());
-            findings.push(self.krate.files[*file].finding(0, error, "its name there"));
+        let place = |part: &str| places.iter().position(|names| names.contains(&part));
+        for part in parts.iter().filter(|part| place(part).is_none()) {
+            let error = format!("`{part}` has no place in the order; as it is: {}", self.proposal());
+            findings.push(file.finding(line, error, "its name there"));
         }
-        let up = |above: &str, (from, to): (usize, usize), line: usize| {
-            let error = format!("uses {}, which stands above it in `{above}`", self.krate.path(to));
-            self.krate.files[from].finding(line, error, "move what both need down, or pass it in")
-        };
+        for part in places.iter().flatten().filter(|part| !parts.contains(**part)) {
+            findings.push(file.finding(line, format!("the order has `{part}`, which is not there"), "without it"));
+        }
+        for names in places.iter().filter(|names| names.len() > CIRCLE_MAX) {
+            let error = format!("{} parts share a place: {}", names.len(), names.join(AND));
+            findings.push(file.finding(line, error, "move what several of them use into a part below"));
+        }
         let is_up = |from, to| place(from).is_some_and(|from| place(to).is_some_and(|to| to < from));
-        findings.extend(
-            self.uses().filter(|(from, to, ..)| is_up(from, to)).map(|(.., files, line)| up(&name, files, line)),
-        );
-        let of_root = self.krate.uses.iter().filter(|((from, to), _)| self.is_root(*to) && !self.is_root(*from));
-        findings.extend(of_root.map(|(files, line)| up(&name, *files, *line)));
+        let up = self.uses().filter(|(from, to, ..)| is_up(from, to));
+        findings.extend(up.map(|(.., files, line)| self.up(files, line)));
     }
+
+    fn up(&self, (from, to): (usize, usize), line: usize) -> Finding {
+        let error = format!("uses {}, which the order in {} has above it", self.krate.path(to), self.file().path);
+        self.krate.files[from].finding(line, error, "move what both need down, or pass it in")
+    }
+}
+
+/// Opening of the comment with an order.
+const ORDER: &str = "// Order: ";
+
+/// Sign between two parts that share a place.
+const AND: &str = " & ";
+
+/// Order that a file states, as the names at each place, and its line. A comma continues it on the next line.
+fn order(file: &File) -> Option<(usize, Vec<Vec<&str>>)> {
+    let mut lines = file.lines().skip_while(|(_, text)| !text.starts_with(ORDER));
+    let (line, first) = lines.next()?;
+    let mut texts = vec![first.strip_prefix(ORDER)?];
+    while texts.last().is_some_and(|text| text.ends_with(',')) {
+        texts.push(lines.next()?.1.strip_prefix("// ")?);
+    }
+    let places = texts.into_iter().flat_map(|text| text.trim_end_matches(',').split(", "));
+    Some((line, places.map(|place| place.split(AND).collect()).collect()))
 }
 
 fn orders(files: &[File]) -> Vec<Finding> {
@@ -270,27 +314,4 @@ fn orders(files: &[File]) -> Vec<Finding> {
         Level::all(&krate).iter().for_each(|level| level.check(&mut findings));
     }
     findings
-}
-
-/// Names in [`ORDERS`] that no longer exist.
-pub fn stale(files: &[File]) -> Vec<String> {
-    let krates = crates(files);
-    let levels: Vec<_> = krates.iter().flat_map(Level::all).map(|level| (level.name(), level.parts())).collect();
-    let mut stale = Vec::new();
-    for (row, order) in ORDERS {
-        let parts = levels.iter().find(|(name, _)| name == row).map(|(_, parts)| parts);
-        let names = order.iter().flat_map(|names| names.split(' '));
-        let gone = names.filter(|name| !parts.is_some_and(|parts| parts.contains_key(name)));
-        stale.extend(gone.map(|name| format!("the row of `{row}` in ORDERS names `{name}`, which is not there")));
-    }
-    stale
-}
-
-#[test]
-fn a_place_is_shared_by_two_at_most() {
-    for (row, order) in ORDERS {
-        for names in *order {
-            assert!(names.split(' ').count() <= CIRCLE_MAX, "{row}: {names} share a place");
-        }
-    }
 }

@@ -64,7 +64,7 @@ pub fn tree(folder: &Path, prefix: &str, files: &mut Vec<File>) {
             if ours {
                 tree(&entry.path(), &format!("{path}/"), files);
             }
-        } else if name == "Makefile" || [".rs", ".toml", ".md", ".sh"].iter().any(|end| name.ends_with(end)) {
+        } else if name == "Makefile" || [".rs", ".toml", ".md", ".sh", ".py"].iter().any(|end| name.ends_with(end)) {
             let text = fs::read_to_string(entry.path()).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
             files.push(File { path, text });
         }

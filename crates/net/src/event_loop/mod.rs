@@ -14,6 +14,8 @@
 //! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections
 //! (docs/measurements/2026-11-23-event-loop.md).
 
+// Order: allowance, rest, alarm, source, reactor, budget, tasks & waker_slot, units, task_waker, remote_waker,
+// fake_clock & kernel
 pub mod alarm;
 pub mod allowance;
 pub mod budget;

@@ -9,6 +9,7 @@
 //! 5. [`state`]: a session with its pending bytes; [`stream`]: that on a socket, as
 //!    [`Transport`](crate::transport::Transport) uses it.
 
+// Order: stream, handshake, info, state, session, towards, error, record
 pub mod error;
 pub mod handshake;
 pub mod info;

@@ -58,7 +58,7 @@ pub async fn run<'r, D: Downstream>(
                 Ok(acquired) => acquired,
                 // The endpoint had closed the idle connection and took nothing: open a new one.
                 Err(Some(_)) if is_reused => continue,
-                Err(error) => return Err(unreachable(pool, ticket, error).into()),
+                Err(error) => return Err(unreachable(ticket, error).into()),
             };
         record.note_connected(connect_ns);
         out.advance(sent);
@@ -76,7 +76,7 @@ pub async fn run<'r, D: Downstream>(
             let first = UpstreamConn { ticket, transport };
             match Box::pin(hedge::race(&wanted, down, record, opened, out, tries, first, delay_ns)).await {
                 Ok(first) => UpstreamConn { ticket, transport } = first,
-                Err((first, fault)) => return Err(failed(record, pool, first.ticket, fault)),
+                Err((first, fault)) => return Err(failed(record, first.ticket, fault)),
             }
         }
         let second = ticket.slot() != slot;
@@ -104,7 +104,7 @@ pub async fn run<'r, D: Downstream>(
                 {
                     pool.keep_idle(&ticket.endpoint, transport, kept_secs, core.clock.now());
                 }
-                return Err(failed(record, pool, ticket, fault));
+                return Err(failed(record, ticket, fault));
             }
             Ok(answered) => answered,
         };
@@ -112,7 +112,7 @@ pub async fn run<'r, D: Downstream>(
         if answered.reusable && opened.body.is_done() && !opened.close {
             pool.keep_idle(&ticket.endpoint, transport, answered.kept_secs, core.clock.now());
         }
-        attempt_end::answered(client, record, pool, ticket, answered, (!second).then_some(tries));
+        attempt_end::answered(record, ticket, answered, (!second).then_some(tries));
         return Ok(answered);
     }
 }

@@ -3,7 +3,6 @@
 use crate::body::fault::Fault;
 use crate::body::response::Response;
 use crate::forward::relay::Answered;
-use crate::listener::client::Client;
 use crate::observe::end::{Cause, Phase};
 use crate::record::Record;
 use crate::record::grpc::Call;
@@ -12,7 +11,7 @@ use crate::upstream::pick::InFlight;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::retries::Tries;
 use evenkeel_balance::retry::Failure;
-use evenkeel_balance::{Clock, Instant, Slot};
+use evenkeel_balance::{Instant, Slot};
 use std::rc::Rc;
 
 /// Failed attempt and its consequences.
@@ -30,22 +29,13 @@ pub struct Failed {
 /// Ends an attempt that was answered. `tries` records the latency for the hedging delay; `None` if the second copy
 /// answered, as the race has recorded the first one's then.
 #[inline]
-pub fn answered(
-    client: &Client<'_>,
-    record: &Record<'_>,
-    pool: &WorkerPool,
-    ticket: InFlight<'_>,
-    answered: Answered,
-    tries: Option<&Tries<'_>>,
-) {
-    let clock = &client.core.clock;
-    let endpoint = ticket.endpoint.clone();
+pub fn answered(record: &Record<'_>, ticket: InFlight<'_>, answered: Answered, tries: Option<&Tries<'_>>) {
     if let Some(tries) = tries {
-        tries.on_answer(ticket.latency_ns(), clock.now());
+        tries.on_answer(ticket.latency_ns(), ticket.now());
     }
-    let slot = ticket.slot();
+    let (pool, slot, endpoint, now) = (ticket.pool, ticket.slot(), ticket.endpoint.clone(), ticket.now());
     ticket.finish(answered.outcome, record.status.get());
-    take_received(record, pool, slot, &endpoint, clock.now());
+    take_received(record, pool, slot, &endpoint, now);
 }
 
 /// Passes the load report of a response to the balancer, now that the request has ended.
@@ -68,10 +58,10 @@ impl From<Unreachable> for Failed {
 
 /// Ends an attempt that failed after the endpoint had got the request, through the fault of either side.
 #[cold]
-pub fn failed(record: &Record<'_>, pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
+pub fn failed(record: &Record<'_>, ticket: InFlight<'_>, fault: Fault) -> Failed {
     // A response that has begun cannot be replaced: closing the connection shows the client that it is truncated.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
-    let (slot, now) = (ticket.slot(), ticket.now());
+    let (pool, slot, now) = (ticket.pool, ticket.slot(), ticket.now());
     let endpoint = ticket.give_up(fault);
     take_received(record, pool, slot, &endpoint, now);
     let mut reply = if begun { fault.reply_within() } else { fault.reply() };

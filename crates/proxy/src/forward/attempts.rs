@@ -3,7 +3,7 @@
 use crate::body::downstream::Downstream;
 use crate::body::response::Response;
 use crate::forward::attempt;
-use crate::forward::attempt_end::Failed;
+use crate::forward::attempt_end;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::Answered;
 use crate::listener::client::Client;
@@ -15,7 +15,7 @@ use crate::record::explanation::Explanation;
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
-use evenkeel_balance::retry::{Decision, Stop};
+use evenkeel_balance::retry::{Decision, Failed, Stop};
 use evenkeel_balance::{Clock, NoPick, Outcome, Slot};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn send<'r, D: Downstream>(
 ) -> Result<Answered, Option<Response>> {
     let clock = &client.core.clock;
     record.is_sent = true;
-    let tries = Tries::begin(opened.route.retries, opened.route.key, clock.now());
+    let tries = Tries::begin(opened.route.retries, opened.route.pool, clock, opened.route.key);
     let mut last: Option<Response> = None;
     loop {
         if is_expired(client, record, opened) {
@@ -43,12 +43,12 @@ pub async fn send<'r, D: Downstream>(
         let (ticket, how) = match place(client, record, opened, &tries) {
             Ok(placed) => placed,
             Err(why) => {
-                let (pool, deadline) = (opened.route.pool, opened.route.deadline);
+                let deadline = opened.route.deadline;
                 let (timer, phase, timing) = (down.timer(), &record.phase, &record.timing);
                 let wait = Wait { timer, deadline, phase, timing, why: record.explanation().map(Explanation::pick) };
-                match wait.place(clock, pool, &tries, why, |cx| down.poll_gone(cx)).await {
+                match wait.place(&tries, why, |cx| down.poll_gone(cx)).await {
                     Ok(ticket) => (ticket, How::Waited),
-                    Err(none) => return Err(unplaced(record, pool, none, last)),
+                    Err(none) => return Err(unplaced(record, opened.route.pool, none, last)),
                 }
             }
         };
@@ -82,14 +82,14 @@ pub async fn send<'r, D: Downstream>(
         if let Some(instead) = record.instead.take() {
             return Err(Some(*instead));
         }
-        if failed.is_unprocessed && out.is_whole() && tries.has_other(opened.route.pool, slot) {
+        if failed.is_unprocessed && out.is_whole() && tries.has_other(slot) {
             // The endpoint has not processed the request, so another one costs neither an attempt nor retry budget.
             tries.tried.borrow_mut().push(slot);
             last = failed.reply;
             opened.route.pool.stats.retries.add(1);
             continue;
         }
-        match decide(client, down, opened, out, (&tries, slot), &failed) {
+        match decide(down, opened, out, (&tries, slot), &failed) {
             Some(Decision::Again { after_ns, .. }) => {
                 tries.tried.borrow_mut().push(slot);
                 last = failed.reply;
@@ -99,10 +99,7 @@ pub async fn send<'r, D: Downstream>(
                 }
                 opened.route.pool.stats.retries.add(1);
             }
-            stop => {
-                if let Some(Decision::Stop(why)) = stop {
-                    opened.route.pool.stats.retries_refused[why as usize].add(1);
-                }
+            Some(Decision::Stop(_)) | None => {
                 record.blame(failed.cause);
                 return Err(failed.reply);
             }
@@ -132,22 +129,25 @@ fn unplaced(record: &Record<'_>, pool: &WorkerPool, none: NoPlace, last: Option<
 
 /// Decides on a retry; `None` for failures that no retry can fix.
 fn decide<D: Downstream>(
-    client: &Client<'_>,
     down: &D,
     opened: &Opened<'_>,
     out: &mut Outgoing<'_>,
     (tries, here): (&Tries<'_>, Slot),
-    failed: &Failed,
+    failed: &attempt_end::Failed,
 ) -> Option<Decision> {
     let failure = failed.failure?;
     // For a status, the decision was made when its response arrived.
     if let Some(decision) = tries.take_decision() {
-        return Some(if out.again() { decision } else { Decision::Stop(Stop::BodyGone) });
+        if !out.again() {
+            tries.count_refused(Stop::BodyGone);
+            return Some(Decision::Stop(Stop::BodyGone));
+        }
+        return Some(decision);
     }
     let replayable = out.is_whole() || (opened.is_here() && out.again());
     let left_ns = down.timer().left_ns(opened.route.deadline);
-    let at = (opened.route.pool, here);
-    Some(tries.decide(at, failure, opened.idempotent, replayable, left_ns, client.core.clock.now()))
+    let (idempotent, beyond) = (opened.idempotent, tries.has_beyond(here));
+    Some(tries.decide(&Failed { failure, idempotent, replayable, left_ns, beyond }))
 }
 
 /// Picks an endpoint: that of the session at the first try, else by the algorithm.
@@ -155,7 +155,7 @@ fn place<'r>(
     client: &'r Client<'_>,
     record: &Record<'_>,
     opened: &Opened<'r>,
-    tries: &Tries<'_>,
+    tries: &Tries<'r>,
 ) -> Result<(InFlight<'r>, How), NoPick> {
     let pool = opened.route.pool;
     if let Some(session) = record.session.as_ref().filter(|_| record.tries == 0)
@@ -164,8 +164,8 @@ fn place<'r>(
         return Ok((ticket, How::Session));
     }
     let ticket = match record.explanation() {
-        Some(explanation) => explanation.place(&client.core.clock, pool, tries),
-        None => pick::place(&client.core.clock, pool, tries),
+        Some(explanation) => explanation.place(tries),
+        None => pick::place(tries),
     };
     Ok((ticket?, How::Picked))
 }

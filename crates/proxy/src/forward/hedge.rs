@@ -63,7 +63,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
         Err(_) => return Err((first, Fault::TimedOut(Due::Response))),
     }
     // The budget is checked before the pick, which counts as load and changes the algorithm's state.
-    if !tries.hedge(clock.now()) {
+    if !tries.hedge() {
         return Ok(first);
     }
     let asked = Request { key: opened.route.key, tried: &[first.ticket.slot()], beyond: false };
@@ -113,7 +113,7 @@ pub async fn race<'r, D: Downstream, L: Lane>(
     restore(request, record, &first_endpoint, opened);
     record.note_try_ended(&second.endpoint, second_start, lost_by);
     match lost.second {
-        Some(Lost::Unreachable(error)) => drop(unreachable(pool, second, error)),
+        Some(Lost::Unreachable(error)) => drop(unreachable(second, error)),
         Some(Lost::Closed) => drop(second.give_up(Fault::NoResponse)),
         // The first was faster, or neither answered: the second had less time, so it is not at fault.
         None => drop(second.give_up(Fault::Overtaken)),

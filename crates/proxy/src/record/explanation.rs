@@ -50,13 +50,8 @@ impl Explanation {
     /// # Errors
     /// No endpoint can be picked.
     #[cold]
-    pub fn place<'r>(
-        &self,
-        clock: &'r CachedClock,
-        pool: &'r WorkerPool,
-        tries: &Tries<'_>,
-    ) -> Result<InFlight<'r>, NoPick> {
-        let (key, beyond) = (tries.key, tries.is_beyond());
+    pub fn place<'r>(&self, tries: &Tries<'r>) -> Result<InFlight<'r>, NoPick> {
+        let (clock, pool, key, beyond) = (tries.clock, tries.pool, tries.key, tries.is_beyond());
         let mut placed = self.start(How::Picked, clock, pool, &Asked { key, tried: &tries.tried.borrow(), beyond });
         if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
             placed = self.start(How::Picked, clock, pool, &Asked { key, ..Asked::default() });

@@ -66,12 +66,8 @@ pub struct Failed {
 ///
 /// # Errors
 /// No complete answer came by the deadline.
-pub async fn run(
-    terms: Terms<'_>,
-    pool: &WorkerPool,
-    ticket: InFlight<'_>,
-    request: &mut SideRequest,
-) -> Result<Answer, Failed> {
+pub async fn run(terms: Terms<'_>, ticket: InFlight<'_>, request: &mut SideRequest) -> Result<Answer, Failed> {
+    let pool = ticket.pool;
     let (in_parts, context, is_idempotent) = (pool.takes_messages(false), request.context(), request.is_idempotent());
     let (mut of_endpoint, mut below) = (Vec::new(), Vec::new());
     let SideRequest { method, target, host, fields, lines, message, has_body } = request;
@@ -110,22 +106,21 @@ pub async fn run(
         wants_trailers: false,
     };
     if in_parts {
-        return on_stream(terms, pool, ticket, &head, message).await;
+        return on_stream(terms, ticket, &head, message).await;
     }
     let mut bytes = Vec::new();
     head.write(&mut bytes);
-    on_connection(terms, pool, ticket, (&bytes, message, closes), (context, is_idempotent)).await
+    on_connection(terms, ticket, (&bytes, message, closes), (context, is_idempotent)).await
 }
 
 /// Sends a request over HTTP/1.
 async fn on_connection(
     terms: Terms<'_>,
-    pool: &WorkerPool,
     mut ticket: InFlight<'_>,
     (head, message, closes): (&[u8], &Message, bool),
     (context, is_idempotent): (RequestContext, bool),
 ) -> Result<Answer, Failed> {
-    let Terms { core, timer, deadline, .. } = terms;
+    let (Terms { core, timer, deadline, .. }, pool) = (terms, ticket.pool);
     let wanted = Wanted { core, peer: None, origin: None, pool };
     let mut idle = pool.take_idle(&ticket.endpoint, core.clock.now());
     loop {
@@ -137,24 +132,24 @@ async fn on_connection(
             match acquired.map_err(|Elapsed| None).and_then(|acquired| acquired.map_err(Some)) {
                 Ok(acquired) => acquired,
                 Err(Some(_)) if is_reused => continue,
-                Err(error) => return Err(no_connection(pool, ticket, error)),
+                Err(error) => return Err(no_connection(ticket, error)),
             };
         let leniency = Leniency::of(&pool.plan(), is_reused);
         let up = H1Endpoint::new(&transport, core, context, leniency, false);
         let may_be_stray = is_reused && is_idempotent;
         let read = {
             let upload = pin!(upload_bytes(&transport, &head[sent..], message));
-            exchange(terms, pool, &up, &mut ticket, upload, may_be_stray).await
+            exchange(terms, &up, &mut ticket, upload, may_be_stray).await
         };
         match read {
             Err(Fault::NoResponse | Fault::Stray) if may_be_stray => {}
-            Err(fault) => return Err(failed(pool, ticket, fault)),
+            Err(fault) => return Err(failed(ticket, fault)),
             Ok((read, is_sent)) => {
                 let kept = up.kept();
                 if kept.reusable && is_sent && read.answer.is_whole && !closes {
                     pool.keep_idle(&ticket.endpoint, transport, kept.secs, core.clock.now());
                 }
-                return Ok(read.end(pool, ticket, core));
+                return Ok(read.end(ticket));
             }
         }
     }
@@ -163,12 +158,11 @@ async fn on_connection(
 /// Sends a request over HTTP/2.
 async fn on_stream(
     terms: Terms<'_>,
-    pool: &WorkerPool,
     mut ticket: InFlight<'_>,
     head: &EndpointHead<'_>,
     message: &Message,
 ) -> Result<Answer, Failed> {
-    let Terms { core, timer, deadline, .. } = terms;
+    let (Terms { timer, deadline, .. }, pool) = (terms, ticket.pool);
     let connect = connect_timeout(pool);
     let sessions = ticket.endpoint.sessions.clone();
     let beginning = sessions.stream(pool.way(&ticket.endpoint), head, message, connect);
@@ -179,13 +173,13 @@ async fn on_stream(
     };
     let begun = match begun {
         Ok(begun) => begun,
-        Err(error) => return Err(no_connection(pool, ticket, error)),
+        Err(error) => return Err(no_connection(ticket, error)),
     };
     let up = &begun.stream;
     let upload = pin!(upload_parts(up, message));
-    match exchange(terms, pool, up, &mut ticket, upload, false).await {
-        Ok((read, _)) => Ok(read.end(pool, ticket, core)),
-        Err(fault) => Err(failed(pool, ticket, fault)),
+    match exchange(terms, up, &mut ticket, upload, false).await {
+        Ok((read, _)) => Ok(read.end(ticket)),
+        Err(fault) => Err(failed(ticket, fault)),
     }
 }
 
@@ -225,11 +219,11 @@ struct Read {
 
 impl Read {
     /// Ends the ticket, and returns the answer.
-    fn end(self, pool: &WorkerPool, ticket: InFlight<'_>, core: &Core) -> Answer {
-        let (slot, endpoint) = (ticket.slot(), ticket.endpoint.clone());
+    fn end(self, ticket: InFlight<'_>) -> Answer {
+        let (pool, slot, endpoint, now) = (ticket.pool, ticket.slot(), ticket.endpoint.clone(), ticket.now());
         ticket.finish(self.outcome, self.answer.status);
         if let Some(received) = self.received {
-            pool.take_received(slot, &endpoint, received, core.clock.now());
+            pool.take_received(slot, &endpoint, received, now);
         }
         self.answer
     }
@@ -238,14 +232,13 @@ impl Read {
 /// Sends and reads at the same time, until the answer is there. Returns true with it if all of the request was sent.
 async fn exchange<U: Upstream>(
     terms: Terms<'_>,
-    pool: &WorkerPool,
     up: &U,
     ticket: &mut InFlight<'_>,
     mut upload: Pin<&mut impl Future<Output = ()>>,
     may_be_stray: bool,
 ) -> Result<(Read, bool), Fault> {
     let mut is_sent = false;
-    let mut download = pin!(download(terms, pool, up, ticket, may_be_stray));
+    let mut download = pin!(download(terms, up, ticket, may_be_stray));
     let both = poll_fn(|cx| {
         is_sent = is_sent || upload.as_mut().poll(cx).is_ready();
         download.as_mut().poll(cx)
@@ -258,7 +251,6 @@ async fn exchange<U: Upstream>(
 /// Reads the answer. `may_be_stray`: a 408 with which the endpoint closes may be the end of an idle connection.
 async fn download(
     terms: Terms<'_>,
-    pool: &WorkerPool,
     up: &impl Upstream,
     ticket: &mut InFlight<'_>,
     may_be_stray: bool,
@@ -282,6 +274,7 @@ async fn download(
     ticket.answered(now);
     let fields = head.fields.fields();
     let outcome = pick::outcome(head.status, &fields);
+    let pool = ticket.pool;
     let received = pool.hears().and_then(|reports| pool.hear(&reports, &fields, now));
     let (mut body, mut len, mut is_whole) = (Vec::new(), 0, head.ends);
     while !is_whole {
@@ -304,14 +297,15 @@ async fn download(
 
 /// Ends an attempt that got no connection. `error` is `None` if there was none in time.
 #[cold]
-fn no_connection(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Failed {
-    let why = unreachable(pool, ticket, error).why;
+fn no_connection(ticket: InFlight<'_>, error: Option<io::Error>) -> Failed {
+    let why = unreachable(ticket, error).why;
     Failed { failure: Some(Failure::Connect), is_unprocessed: false, why }
 }
 
 /// Ends an attempt by a fault.
 #[cold]
-fn failed(pool: &WorkerPool, ticket: InFlight<'_>, fault: Fault) -> Failed {
+fn failed(ticket: InFlight<'_>, fault: Fault) -> Failed {
+    let pool = ticket.pool;
     let endpoint = ticket.give_up(fault);
     let (_, text) = fault.reply().unwrap_or_default();
     Failed {

@@ -189,7 +189,7 @@ impl RequestCopy {
             mirror.prober.after_start(&mirror.pool);
             pool.stats.mirrors.sent.add(1);
             let terms = Terms { core, timer: &timer, deadline, answer_max: ANSWER_MAX, keeps_body: false };
-            if attempt::run(terms, pool, ticket, request).await.is_err() {
+            if attempt::run(terms, ticket, request).await.is_err() {
                 pool.stats.mirrors.failed.add(1);
             }
         });

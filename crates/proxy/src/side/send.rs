@@ -8,7 +8,7 @@ use crate::upstream::pick::{self, Wait};
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Retries, Tries};
 use evenkeel_balance::Clock;
-use evenkeel_balance::retry::Decision;
+use evenkeel_balance::retry::{Decision, Failed};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::task::Poll;
@@ -35,40 +35,37 @@ pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>)
     let (clock, timer) = (&core.clock, core.wheel.timer());
     let deadline = timer.tick_after(to.timeout);
     let terms = Terms { core, timer: &timer, deadline, answer_max: to.answer_max, keeps_body: true };
-    let tries = Tries::begin(&to.retries, key, clock.now());
+    let tries = Tries::begin(&to.retries, pool, clock, key);
     let (phase, timing) = (Cell::default(), Cell::new(Timing::new(clock.now())));
     let mut last: Option<String> = None;
     loop {
-        let ticket = match pick::place(clock, pool, &tries) {
+        let ticket = match pick::place(&tries) {
             Ok(ticket) => ticket,
             Err(why) => {
                 let wait = Wait { timer: &timer, deadline, phase: &phase, timing: &timing, why: None };
-                let placed = wait.place(clock, pool, &tries, why, |_| Poll::Pending).await;
+                let placed = wait.place(&tries, why, |_| Poll::Pending).await;
                 // The reason of the attempt before tells more than that no endpoint is left for another.
                 placed.map_err(|none| last.take().or(none.count(pool)).unwrap_or_default())?
             }
         };
         to.prober.after_start(&to.pool);
         let slot = ticket.slot();
-        let failed = match attempt::run(terms, pool, ticket, request).await {
+        let failed = match attempt::run(terms, ticket, request).await {
             Ok(answer) => return Ok(answer),
             Err(failed) => failed,
         };
         // As for requests of clients: what an endpoint has not processed costs neither an attempt nor retry budget.
-        let after_ns = if failed.is_unprocessed && tries.has_other(pool, slot) {
+        let after_ns = if failed.is_unprocessed && tries.has_other(slot) {
             0
         } else {
             let decide = |failure| {
                 let (idempotent, left_ns) = (request.is_idempotent(), timer.left_ns(deadline));
-                tries.decide((pool, slot), failure, idempotent, true, left_ns, clock.now())
+                let beyond = tries.has_beyond(slot);
+                tries.decide(&Failed { failure, idempotent, replayable: true, left_ns, beyond })
             };
             match failed.failure.map(decide) {
                 Some(Decision::Again { after_ns, .. }) => after_ns,
-                Some(Decision::Stop(why)) => {
-                    pool.stats.retries_refused[why as usize].add(1);
-                    return Err(failed.why);
-                }
-                None => return Err(failed.why),
+                Some(Decision::Stop(_)) | None => return Err(failed.why),
             }
         };
         last = Some(failed.why);

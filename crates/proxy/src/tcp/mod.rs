@@ -18,11 +18,10 @@ use crate::peer::hash_key;
 use crate::peer::per_address::OpenConnection;
 use crate::upstream::connections::{Unreachable, Wanted, unreachable};
 use crate::upstream::pick::{self, InFlight, NoPlace, Wait};
-use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::{self, Left, Tries};
 use duplex::{Duplex, Side};
-use evenkeel_balance::retry::{Decision, Failure};
-use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
+use evenkeel_balance::retry::{Decision, Failed, Failure};
+use evenkeel_balance::{Clock, FailureKind, Outcome};
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::Info;
@@ -119,16 +118,16 @@ async fn open<'r>(
     let timeouts = rules.routes.planned[route].timeouts;
     let key = pool.plan().key().map(|_| hash_key::of_client(client.peer.ip));
     let (timer, clock) = (down.timer, &client.core.clock);
-    let tries = Tries::begin(rules.retries(route, client.core), key, clock.now());
+    let tries = Tries::begin(rules.retries(route, client.core), pool, clock, key);
     let wanted = Wanted { core: client.core, peer: Some(&client.peer), origin: None, pool };
     let mut last: Option<String> = None;
     loop {
-        let placed = match pick::place(clock, pool, &tries) {
+        let placed = match pick::place(&tries) {
             Ok(ticket) => Ok(ticket),
             Err(why) => {
                 let (phase, timing) = (&record.phase, &record.timing);
                 let wait = Wait { timer, deadline: u64::MAX, phase, timing, why: None };
-                wait.place(clock, pool, &tries, why, |cx| down.transport.poll_reset(cx)).await
+                wait.place(&tries, why, |cx| down.transport.poll_reset(cx)).await
             }
         };
         let mut ticket = match placed {
@@ -171,8 +170,10 @@ async fn open<'r>(
             Err(Elapsed) => None,
         };
         let slot = ticket.slot();
-        let Unreachable { cause, why, .. } = unreachable(pool, ticket, error);
-        match decide(client, (pool, slot), &tries) {
+        let Unreachable { cause, why, .. } = unreachable(ticket, error);
+        // Nothing was sent, so the session counts as idempotent and replayable.
+        let (failure, beyond) = (Failure::Connect, tries.has_beyond(slot));
+        match tries.decide(&Failed { failure, idempotent: true, replayable: true, left_ns: None, beyond }) {
             Decision::Again { after_ns, .. } => {
                 tries.tried.borrow_mut().push(slot);
                 if let Err(Left) = retries::pause(after_ns, |cx| down.transport.poll_reset(cx)).await {
@@ -309,14 +310,4 @@ impl Drop for Whole<'_> {
             self.transport.reset_on_close(true);
         }
     }
-}
-
-/// Decides whether another endpoint is tried after a failed connect.
-fn decide(client: &Client<'_>, (pool, here): (&WorkerPool, Slot), tries: &Tries<'_>) -> Decision {
-    // Nothing was sent, so the session counts as idempotent and replayable.
-    let decision = tries.decide((pool, here), Failure::Connect, true, true, None, client.core.clock.now());
-    if let Decision::Stop(why) = decision {
-        pool.stats.retries_refused[why as usize].add(1);
-    }
-    decision
 }

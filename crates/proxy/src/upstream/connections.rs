@@ -129,8 +129,8 @@ pub struct Unreachable {
 
 /// Ends the ticket of a request after a failed connect. `error` is `None` after a timeout.
 #[cold]
-pub fn unreachable(pool: &WorkerPool, ticket: InFlight<'_>, error: Option<io::Error>) -> Unreachable {
-    let endpoint = ticket.endpoint.clone();
+pub fn unreachable(ticket: InFlight<'_>, error: Option<io::Error>) -> Unreachable {
+    let (pool, endpoint) = (ticket.pool, ticket.endpoint.clone());
     let why = error.as_ref().map_or("no connection in time".to_string(), io::Error::to_string);
     let (cause, status) = match error {
         // This process lacks descriptors, memory or ports: the endpoint must not be ejected for that.

@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 /// when the client leaves and the future that serves it is dropped.
 pub struct InFlight<'r> {
     clock: &'r CachedClock,
-    pool: &'r WorkerPool,
+    pub pool: &'r WorkerPool,
     /// The endpoint, held as its pool may release it meanwhile.
     pub endpoint: Rc<Endpoint>,
     ticket: Option<Ticket>,
@@ -200,8 +200,8 @@ impl NoPlace {
 ///
 /// # Errors
 /// No endpoint can be picked now; [`Wait::place`] may help.
-pub fn place<'r>(clock: &'r CachedClock, pool: &'r WorkerPool, tries: &Tries<'_>) -> Result<InFlight<'r>, NoPick> {
-    let (key, beyond) = (tries.key, tries.is_beyond());
+pub fn place<'r>(tries: &Tries<'r>) -> Result<InFlight<'r>, NoPick> {
+    let (clock, pool, key, beyond) = (tries.clock, tries.pool, tries.key, tries.is_beyond());
     let mut placed = InFlight::start(clock, pool, &Request { key, tried: &tries.tried.borrow(), beyond });
     if matches!(placed, Err(NoPick::AllTried)) && tries.same_will_do() {
         // After the pause of a retry, an endpoint that has failed may work again, and is better than none.
@@ -225,16 +225,14 @@ pub struct Wait<'w> {
 }
 
 impl Wait<'_> {
-    /// Waits in the pool's queue for an endpoint. Returns at once if waiting does not help with `why`, the reason why
+    /// Waits in the queue of the pool for an endpoint. Returns at once if waiting does not help with `why`, the reason why
     /// none was picked before. `gone` is ready when the client has left.
     ///
     /// # Errors
     /// No endpoint became free: see [`NoPlace`].
     pub async fn place<'r>(
         &self,
-        clock: &'r CachedClock,
-        pool: &'r WorkerPool,
-        tries: &Tries<'_>,
+        tries: &Tries<'r>,
         why: NoPick,
         gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
     ) -> Result<InFlight<'r>, NoPlace> {
@@ -242,15 +240,12 @@ impl Wait<'_> {
             return Err(NoPlace::Pick(why));
         }
         self.phase.set(Phase::Queue);
-        let tried = tries.tried.borrow().clone();
-        let began = clock.now();
-        let got = self
-            .queue(clock, pool, &Request { key: tries.key, tried: &tried, beyond: tries.is_beyond() }, why, gone)
-            .await;
+        let began = tries.clock.now();
+        let got = self.queue(tries, why, gone).await;
         // `read` and not `now`: the cached time may be that of the start if the worker was woken without having slept.
-        let waited = clock.read().since(began);
+        let waited = tries.clock.read().since(began);
         self.timing.update(|timing| Timing { queue_ns: timing.queue_ns + waited, ..timing });
-        pool.stats.queue_wait.record(waited);
+        tries.pool.stats.queue_wait.record(waited);
         got
     }
 
@@ -260,13 +255,13 @@ impl Wait<'_> {
     /// See [`NoPlace`].
     async fn queue<'r>(
         &self,
-        clock: &'r CachedClock,
-        pool: &'r WorkerPool,
-        request: &Request<'_>,
+        tries: &Tries<'r>,
         why: NoPick,
         mut gone: impl FnMut(&mut Context<'_>) -> Poll<()>,
     ) -> Result<InFlight<'r>, NoPlace> {
-        let timer = self.timer;
+        let (timer, clock, pool) = (self.timer, tries.clock, tries.pool);
+        let tried = tries.tried.borrow().clone();
+        let request = &Request { key: tries.key, tried: &tried, beyond: tries.is_beyond() };
         let mut waiting: Option<Waiting> = None;
         timer.set(timer.tick_after(pool.queue_time()).min(self.deadline));
         let mut trying = pin!(poll_fn(|cx| {

@@ -2,10 +2,11 @@
 
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
-use evenkeel_balance::retry::{Decision, Failed, Failure, Retry};
+use evenkeel_balance::retry::{Decision, Failed, Failure, Retry, Stop};
 use evenkeel_balance::rng::{Rng, mix};
-use evenkeel_balance::{EndpointSet, Instant, Slot, budget::Budget};
+use evenkeel_balance::{Clock, EndpointSet, Instant, Slot, budget::Budget};
 use evenkeel_config::plan::{self, RouteTimeouts};
+use evenkeel_net::clock::CachedClock;
 use evenkeel_net::event_loop::alarm;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -63,6 +64,8 @@ impl Retries {
 /// Tries of one request, and the decisions between them.
 pub struct Tries<'r> {
     retries: &'r Retries,
+    pub pool: &'r WorkerPool,
+    pub clock: &'r CachedClock,
     /// Hash key for the pool's algorithm; `None` if it uses none, or the request does not have it.
     pub key: Option<u64>,
     retry: Cell<Retry>,
@@ -81,10 +84,11 @@ pub struct Tries<'r> {
 
 impl<'r> Tries<'r> {
     /// Begins the tries of a request, which earns the route some budget.
-    pub fn begin(retries: &'r Retries, key: Option<u64>, now: Instant) -> Tries<'r> {
-        retries.budget.borrow_mut().earn(now);
+    pub fn begin(retries: &'r Retries, pool: &'r WorkerPool, clock: &'r CachedClock, key: Option<u64>) -> Tries<'r> {
+        let began = clock.now();
+        retries.budget.borrow_mut().earn(began);
         let (retry, decided, same, beyond, hedged, tried) = Default::default();
-        Tries { retries, key, retry, decided, same, beyond, hedged, tried, began: now }
+        Tries { retries, pool, clock, key, retry, decided, same, beyond, hedged, tried, began }
     }
 
     /// True if the settings may allow a request that is not idempotent to be sent twice. `is_call`: it is a gRPC call.
@@ -103,36 +107,42 @@ impl<'r> Tries<'r> {
         self.beyond.get()
     }
 
-    /// Decides what follows a failed try at `here`. A retry is taken from the budget.
+    /// Decides what follows a failed try. A retry is taken from the budget, a refused one is counted.
     #[cold]
-    pub fn decide(
-        &self,
-        (pool, here): (&WorkerPool, Slot),
-        failure: Failure,
-        idempotent: bool,
-        replayable: bool,
-        left_ns: Option<u64>,
-        now: Instant,
-    ) -> Decision {
+    pub fn decide(&self, failed: &Failed) -> Decision {
         let (settings, mut retry) = (&self.retries.plan.settings, self.retry.get());
-        let mut tried = self.tried.borrow_mut();
-        tried.push(here);
-        let beyond = pool.balancer.borrow_mut().has_beyond(&tried, now);
-        tried.pop(); // the next try adds it again
-        let failed = Failed { failure, idempotent, replayable, left_ns, beyond };
         let (mut budget, mut rng) = (self.retries.budget.borrow_mut(), self.retries.rng.borrow_mut());
-        let decision = retry.decide(settings, &failed, &mut budget, &mut rng, now);
+        let decision = retry.decide(settings, failed, &mut budget, &mut rng, self.clock.now());
         self.retry.set(retry);
-        if let Decision::Again { same, leaves, .. } = decision {
-            self.same.set(same);
-            self.beyond.set(leaves);
+        match decision {
+            Decision::Again { same, leaves, .. } => {
+                self.same.set(same);
+                self.beyond.set(leaves);
+            }
+            Decision::Stop(why) => self.count_refused(why),
         }
         decision
     }
 
+    /// Counts a retry that is refused.
+    #[cold]
+    pub fn count_refused(&self, why: Stop) {
+        self.pool.stats.retries_refused[why as usize].add(1);
+    }
+
+    /// True if endpoints beyond the preferred ones could serve the request after a failed try at `here`.
+    #[cold]
+    pub fn has_beyond(&self, here: Slot) -> bool {
+        let mut tried = self.tried.borrow_mut();
+        tried.push(here);
+        let has_beyond = self.pool.balancer.borrow_mut().has_beyond(&tried, self.clock.now());
+        tried.pop(); // the next try adds it again
+        has_beyond
+    }
+
     /// True if an endpoint other than `here` has room and was not tried.
-    pub fn has_other(&self, pool: &WorkerPool, here: Slot) -> bool {
-        let (balancer, tried) = (pool.balancer.borrow(), self.tried.borrow());
+    pub fn has_other(&self, here: Slot) -> bool {
+        let (balancer, tried) = (self.pool.balancer.borrow(), self.tried.borrow());
         let set = balancer.set();
         let mut members = std::iter::once(set).chain(set.overflow()).flat_map(EndpointSet::members);
         members.any(|m| m.slot != here && !tried.contains(&m.slot) && !balancer.loads().is_full(m))
@@ -175,8 +185,8 @@ impl<'r> Tries<'r> {
     }
 
     /// Takes a hedge from the budget. Returns true if a second endpoint may be asked now.
-    pub fn hedge(&self, now: Instant) -> bool {
-        self.retries.hedge.as_ref().is_some_and(|hedge| hedge.borrow_mut().send(now))
+    pub fn hedge(&self) -> bool {
+        self.retries.hedge.as_ref().is_some_and(|hedge| hedge.borrow_mut().send(self.clock.now()))
     }
 
     /// Returns the budget of a hedge that was not sent, as no other endpoint has room.

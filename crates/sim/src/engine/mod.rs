@@ -5,6 +5,7 @@
 //! ([`arrivals`]), and their measurements ([`tally`]). All policies see the same workload: arrivals, work and
 //! capacities have generators of their own, and random choices for a request depend on its number alone.
 
+// Order: outcome, requests, serving, upkeep, world, arrivals, calendar, dispatcher, jobs, server, tally, yardstick
 mod arrivals;
 pub(crate) mod calendar;
 mod dispatcher;

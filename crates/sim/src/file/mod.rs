@@ -5,6 +5,8 @@
 //! what balances and refuses what it cannot keep, [`pool`] puts a pool of a configuration into it, and [`judged`] reads
 //! published figures and claims. The `keys` files have a row for each key.
 
+// Order: judged, points, policies, keys, judged_keys, service_keys, system, pool, service, planes, work, work_keys,
+// row
 mod judged;
 mod judged_keys;
 mod keys;

@@ -6,6 +6,7 @@
 //! endpoints ([`fit`]) and clients is a system; systems that do not reproduce the measurements with the pool's own
 //! algorithm are left out; and a figure is given only if all the others agree on it.
 
+// Order: model, fit, trace
 mod fit;
 mod model;
 mod trace;

@@ -5,9 +5,11 @@ mod staple;
 
 pub use staple::Staple;
 
+use crate::pair::{self, FileError};
 use crate::provider::provider;
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512, digest};
 use rustls::pki_types::CertificateDer;
+use std::path::Path;
 use x509_parser::asn1_rs::{Any, Class, FromDer, Tag};
 use x509_parser::prelude::X509Certificate;
 use x509_parser::time::ASN1Time;
@@ -130,8 +132,21 @@ pub fn has_ended(next_update: i64, now: i64) -> bool {
     next_update <= now.saturating_add(EARLY)
 }
 
+/// Reads an OCSP response of any status, in DER. [`verify`] decides whether it may be stapled.
+///
+/// # Errors
+/// The file cannot be read, or has no OCSP response.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    let der = pair::read(path, false)?;
+    if !is_response(&der) {
+        let what = format!("{} is not an OCSP response in DER", path.display());
+        return Err(FileError::new(false, what, "fetch it with: openssl ocsp -respout FILE"));
+    }
+    Ok(der)
+}
+
 /// True for an OCSP response of any status.
-pub fn is_response(der: &[u8]) -> bool {
+fn is_response(der: &[u8]) -> bool {
     status(der).is_some()
 }
 

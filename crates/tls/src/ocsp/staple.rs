@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::ocsp::{self, Refusal};
-use crate::pair::{self, FileError};
+use crate::pair::FileError;
 use rustls::pki_types::CertificateDer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Staple {
         chain: &[CertificateDer<'_>],
         before: &[Arc<Staple>],
     ) -> Result<Staple, FileError> {
-        let (der, now) = (pair::ocsp(file)?, clock::now());
+        let (der, now) = (ocsp::read(file)?, clock::now());
         let response = match ocsp::verify(&der, chain, now) {
             Ok(next_update) => Some(Response { der, next_update }),
             Err(Refusal { why, is_denial }) => {

@@ -7,6 +7,7 @@
 //! 2. `send_head`, `send_data` and the other senders write frames: `send.rs`.
 //! 3. Budgets bound useless frames of a peer: `flood.rs`.
 
+// Order: send, blocks, receive, connection & settings, streams, event, head, flow, flood, frame, hpack, protocol
 mod blocks;
 mod connection;
 mod event;

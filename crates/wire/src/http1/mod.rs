@@ -4,6 +4,8 @@
 //! Decides which messages are refused, where a body ends and which fields are forwarded (RFC 9110, RFC 9112). The rule
 //! behind all of it: an endpoint never sees a request that was not counted.
 
+// Order: translate, mend, request, response, tolerance, max_forwards, fields, tokens, body, chunked, kind, limits,
+// reject, version
 pub mod body;
 pub mod chunked;
 pub mod fields;

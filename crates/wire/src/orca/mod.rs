@@ -5,6 +5,7 @@
 //! A report is advice: whatever is wrong with it, the request whose response carried it is fine. Sans-io, as it reads
 //! input from strangers.
 
+// Order: json, protobuf, text, base64, report
 mod base64;
 mod json;
 mod protobuf;

@@ -4,6 +4,7 @@
 //! Source: HAProxy, doc/proxy-protocol.txt. Where that leaves a choice, the stricter reading is taken: a trusted sender
 //! has no reason to send anything else.
 
+// Order: v1, v2, header
 mod header;
 mod v1;
 mod v2;

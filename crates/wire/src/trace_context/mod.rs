@@ -1,6 +1,7 @@
 //! Trace context: the trace that a request belongs to, and the decision to record it. Read from the fields of its head
 //! and written for the next hop, as W3C Trace Context (level 2) or as B3, in one field or in several.
 
+// Order: b3, w3c, span
 mod b3;
 mod span;
 mod w3c;

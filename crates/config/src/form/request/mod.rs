@@ -1,6 +1,8 @@
 //! Forms of parts of requests: paths and their patterns, hosts and fields for endpoints, values with
 //! variables, and tokens with their keys.
 
+// Order: key_source, path_parts, path, pieces, regex, expressions, expression, send_host, template,
+// foreign_variables, token_field, field_name
 mod expression;
 mod expressions;
 pub(super) mod field_name;

@@ -1,6 +1,7 @@
 //! The access log, `access_log` of `[telemetry]`: destination, line format and extra header fields. See
 //! [`AccessLog`].
 
+// Order: format, sink
 mod format;
 mod sink;
 

@@ -27,14 +27,5 @@ table! {
                 have `udp.idle`; connections of `nftables` and `ipvs` have the timeouts of the kernel.",
             why: "An idle connection that is forgotten fails at its next packet; keep-alive probes come earlier.",
         };
-        /// True if weights follow measured flows, with [`Plane::Nftables`](super::Plane::Nftables).
-        feedback: bool = Key {
-            name: "feedback",
-            kind: Kind::Bool,
-            absent: Absent::Default("false"),
-            help: "With `nftables`: gives less to endpoints that have more open connections than their share, as a slow \
-                one has. Looks once a second.",
-            why: "Endpoints that keep connections open for long would get less although they are not slow.",
-        };
     }
 }

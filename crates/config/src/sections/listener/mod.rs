@@ -1,6 +1,7 @@
 //! `[listener.NAME]`: addresses that accept clients, and the rules for those clients. See [`Listener`];
 //! larger subtables have files of their own.
 
+// Order: bound, errors, http2, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, zone, mode
 mod bound;
 mod errors;
 mod http2;

@@ -1,6 +1,8 @@
 //! `[pool.NAME]`: a group of endpoints, and everything about choosing among them. See [`Pool`]; subtables
 //! have files of their own.
 
+// Order: discover, health, dialogue, http2, limits, load_reports, locality, endpoint, outlier, panic, queue, shadow,
+// slow_start, sticky, subset, tls, tolerate
 mod dialogue;
 mod discover;
 mod endpoint;

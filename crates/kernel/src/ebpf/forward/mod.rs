@@ -1,6 +1,7 @@
 //! Forwarding of packets by a program at the ingress of interfaces: [`Forward`]. The program is `bpf/forward.c`, which
 //! says what becomes of a packet; here it is loaded, attached, given addresses, and its flows are swept.
 
+// Order: sweep, ends, walk, memory, interfaces
 mod ends;
 mod interfaces;
 mod memory;

@@ -1,6 +1,7 @@
 //! Default-algorithm experiment, after the discussion of HAProxy's default: throughput of round robin, leastconn and
 //! random with four servers, one of them behind a slow link; and the cost of picking.
 
+// Order: outcome, beside, picking, known
 mod known;
 mod outcome;
 mod picking;

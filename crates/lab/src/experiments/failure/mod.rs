@@ -1,5 +1,6 @@
 //! Failure experiment: evenkeel and other balancers under the same load, in front of the same failing endpoints.
 
+// Order: outcome, conduct, measure, schedule, traffic
 mod conduct;
 mod measure;
 mod outcome;

@@ -1,6 +1,7 @@
 //! Floods experiment, the cost of attackers to other clients: HTTP/2 frame floods, and TLS handshakes
 //! that never complete, beside one well-behaved client.
 
+// Order: attacker, attacks
 mod attacker;
 mod attacks;
 

@@ -1,6 +1,7 @@
 //! MyTime experiment, after HAProxy's test of two random choices in sidecars: an application of four services on six
 //! nodes, whose balancers each know only their own requests.
 
+// Order: beside, outcome, run, balancer & system
 mod balancer;
 mod beside;
 mod outcome;

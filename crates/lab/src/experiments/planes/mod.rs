@@ -1,6 +1,7 @@
 //! Planes experiment, after a cloud provider's comparison of layer 7 and layer 4 balancers as far as it can run here:
 //! the same requests directly, through HTTP proxies, and through TCP proxies.
 
+// Order: beside, kernel, outcome, measure
 mod beside;
 mod kernel;
 mod measure;
@@ -55,7 +56,7 @@ from 50 clients. What connect() balances is sent from the balancer's own namespa
 less that of all other processes: the two differ by soft interrupts on an idle core or in other processes. These parts need root.
 
 With one endpoint of four at 40 Mbit/s it counts how many requests a second are left, and with one that refuses, its share of 40 \
-connects that are held. nftables with feedback looks once a second, so it is loaded for three seconds before.",
+connects that are held.",
     args: |command| Arguments::augment_args(command),
     run: |matches| Arguments::from_arg_matches(matches).map_err(|e| Error::Wrong(e.to_string())).and_then(|a| run(&a)),
 };

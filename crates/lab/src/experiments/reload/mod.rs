@@ -1,6 +1,7 @@
 //! Reload experiment, the effect of reloads on clients: a hundred reloads and a replaced binary, under every kind of
 //! load that they might disturb.
 
+// Order: outcome, conduct, traffic
 mod conduct;
 mod outcome;
 mod traffic;

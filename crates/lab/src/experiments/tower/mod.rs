@@ -1,5 +1,6 @@
 //! Tower experiment: the three demonstrations of Peak EWMA in tower's pull request 76, in real time.
 
+// Order: stack, table
 mod stack;
 mod table;
 

@@ -2,6 +2,7 @@
 //! of which sends its next request after the answer. Open: requests at times drawn beforehand, independent of earlier
 //! ones; latency counts from the planned time.
 
+// Order: drive, resolve, tally, ticks
 mod drive;
 mod resolve;
 mod tally;

@@ -50,8 +50,8 @@ pub async fn run<'r, D: Downstream>(
         let limits = Limits::new(timeouts, pool, moves.are_some(), deadline);
         let Begun { stream, reused, connect_ns } = match begin(&wanted, down, out, &ticket, limits).await {
             Ok(begun) => begun,
-            Err(NotBegun::Fault(fault)) => return Err(failed(record, pool, ticket, fault)),
-            Err(NotBegun::Unreachable(error)) => return Err(unreachable(pool, ticket, error).into()),
+            Err(NotBegun::Fault(fault)) => return Err(failed(record, ticket, fault)),
+            Err(NotBegun::Unreachable(error)) => return Err(unreachable(ticket, error).into()),
         };
         record.note_connected(connect_ns);
         record.phase.set(Phase::Head);
@@ -65,23 +65,23 @@ pub async fn run<'r, D: Downstream>(
         let relay = Relay::new(client, timer, record, opened, terms);
         let fault = match relay.parts(down, &stream, &mut ticket, opened, out, repeatable).await {
             Ok(done) => {
-                answered(client, record, pool, ticket, done, (!second).then_some(tries));
+                answered(record, ticket, done, (!second).then_some(tries));
                 return Ok(done);
             }
             Err(fault) => fault,
         };
         let may_repeat = reused && opened.idempotent;
         let is_running = ticket.endpoint.sessions.is_running();
-        let has_other = || tries.has_other(pool, ticket.slot());
+        let has_other = || tries.has_other(ticket.slot());
         let pause_ns = moves.after(fault, &stream, may_repeat, is_running, has_other);
         let left_ns = timer.left_ns(deadline).unwrap_or(u64::MAX);
         let Some(pause_ns) = pause_ns.filter(|pause_ns| *pause_ns < left_ns && out.is_whole()) else {
-            return Err(failed(record, pool, ticket, fault));
+            return Err(failed(record, ticket, fault));
         };
         // Frees the stream's place for others during the pause.
         drop(stream);
         if retries::pause(pause_ns, |cx| down.poll_gone(cx)).await.is_err() {
-            return Err(failed(record, pool, ticket, Fault::ClientGone));
+            return Err(failed(record, ticket, Fault::ClientGone));
         }
     }
 }
@@ -105,7 +105,7 @@ async fn hedged<'r, D: Downstream>(
     {
         // Boxed: only routes with hedging need room for it.
         let race = Box::pin(hedge::race(wanted, down, record, opened, out, tries, first, delay_ns)).await;
-        return race.map_err(|(first, fault)| failed(record, wanted.pool, first.ticket, fault));
+        return race.map_err(|(first, fault)| failed(record, first.ticket, fault));
     }
     Ok(first)
 }

@@ -8,7 +8,7 @@ use crate::load::reports;
 use crate::pipeline::response::{Arrived, Filtered, filter, filter_interim};
 use crate::record::grpc::Call;
 use crate::upstream::pick;
-use evenkeel_balance::retry::{Decision as Again, Failure};
+use evenkeel_balance::retry::{Decision as Again, Failed, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome, Slot};
 use evenkeel_wire::grpc::{self, Status};
 use evenkeel_wire::head::Fields;
@@ -182,17 +182,14 @@ impl Relay<'_, '_> {
     /// may be asked again, as a discarded response cannot be forwarded if the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
-        let (Some((tries, idempotent)), Some(pool)) = (self.tries, self.record.pool) else { return false };
-        if !tries.minds(failure) || !(tries.may_return() || tries.has_other(pool, here)) {
+        let Some((tries, idempotent)) = self.tries else { return false };
+        if !tries.minds(failure) || !(tries.may_return() || tries.has_other(here)) {
             return false;
         }
         let left_ns = self.timer.left_ns(self.deadline);
-        let (now, replayable) = (self.client.core.clock.now(), !self.body_gone.get());
-        match tries.decide((pool, here), failure, idempotent, replayable, left_ns, now) {
-            Again::Stop(why) => {
-                pool.stats.retries_refused[why as usize].add(1);
-                false
-            }
+        let (replayable, beyond) = (!self.body_gone.get(), tries.has_beyond(here));
+        match tries.decide(&Failed { failure, idempotent, replayable, left_ns, beyond }) {
+            Again::Stop(_) => false,
             again => {
                 tries.note(again);
                 true

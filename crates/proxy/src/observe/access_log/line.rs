@@ -1,6 +1,6 @@
 //! A log line: its fields, and its JSON form.
 
-use super::backwards::Backwards;
+use super::figures::{millis, number};
 use super::front::Front;
 use super::layout::Layout;
 use super::names::{NOWHERE, Names};
@@ -87,41 +87,26 @@ impl<'a> Line<'a> {
         out.extend_from_slice(&self.taken.json);
         out.extend_from_slice(&self.sent.json);
         let Summary { tries, status, bytes_in, bytes_out, timing, .. } = self.summary;
-        let mut text = Backwards::new();
-        text.put(b"\"");
-        text.put(self.proto.as_bytes());
-        text.put(b",\"proto\":\"");
-        text.number(u64::from(tries));
-        text.put(b",\"tries\":");
-        out.extend_from_slice(text.bytes());
+        number(out, b",\"tries\":", u64::from(tries));
+        out.extend_from_slice(b",\"proto\":\"");
+        out.extend_from_slice(self.proto.as_bytes());
+        out.push(b'"');
         if let Some(tls) = self.tls {
             secured(out, tls);
         }
         out.extend_from_slice(if Layout::is_json(self.asked) { self.asked } else { UNREAD });
-        text.clear();
-        let is_usual = self.is_usual();
-        if is_usual {
-            text.put(b"\"}\n");
-        }
-        text.put(&self.summary.term());
-        text.put(b",\"term\":\"");
-        text.millis(Some(timing.total_ns));
-        text.put(b",\"t_total\":");
-        text.millis(timing.ttfb_ns);
-        text.put(b",\"t_ttfb\":");
-        text.millis(timing.connect_ns);
-        text.put(b",\"t_connect\":");
-        text.millis(Some(timing.queue_ns));
-        text.put(b",\"t_queue\":");
-        text.number(bytes_out);
-        text.put(b",\"bytes_out\":");
-        text.number(bytes_in);
-        text.put(b",\"bytes_in\":");
-        text.number(u64::from(status));
-        text.put(b",\"status\":");
-        out.extend_from_slice(text.bytes());
-        if !is_usual {
-            self.write_rest(out);
+        number(out, b",\"status\":", u64::from(status));
+        number(out, b",\"bytes_in\":", bytes_in);
+        number(out, b",\"bytes_out\":", bytes_out);
+        millis(out, b",\"t_queue\":", Some(timing.queue_ns));
+        millis(out, b",\"t_connect\":", timing.connect_ns);
+        millis(out, b",\"t_ttfb\":", timing.ttfb_ns);
+        millis(out, b",\"t_total\":", Some(timing.total_ns));
+        out.extend_from_slice(b",\"term\":\"");
+        out.extend_from_slice(&self.summary.term());
+        match self.is_usual() {
+            true => out.extend_from_slice(b"\"}\n"),
+            false => self.write_rest(out),
         }
     }
 
@@ -145,11 +130,8 @@ impl<'a> Line<'a> {
                 quoted(out, endpoint.as_bytes());
                 out.extend_from_slice(b",\"cause\":");
                 quoted(out, end.as_bytes());
-                let mut text = Backwards::new();
-                text.put(b"}");
-                text.millis(Some(*took_ns));
-                text.put(b",\"ms\":");
-                out.extend_from_slice(text.bytes());
+                millis(out, b",\"ms\":", Some(*took_ns));
+                out.push(b'}');
             }
             out.push(b']');
         }

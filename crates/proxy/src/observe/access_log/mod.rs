@@ -2,7 +2,7 @@
 //! [`template`]. The name and the doc of a field are in `evenkeel_config`'s `LineValue`, its value is in [`Line`] or in
 //! the [`summary`](super::summary), and both `line` and `template` write it. The [`layout`] keeps the fields of heads.
 
-mod backwards;
+mod figures;
 mod front;
 mod layout;
 mod line;

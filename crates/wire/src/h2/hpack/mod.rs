@@ -1,6 +1,7 @@
 //! HPACK (RFC 7541), the compression of heads in HTTP/2: indexes of fields that both sides know, and Huffman-coded
 //! strings.
 
+// Order: encoder, decoder, table, static_table, huffman, integer
 mod decoder;
 mod encoder;
 mod huffman;

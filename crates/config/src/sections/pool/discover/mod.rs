@@ -1,6 +1,7 @@
 //! `discover` of a pool: endpoints from a source that others keep up to date. See [`Discover`]; one file for each
 //! source.
 
+// Order: consul, dns, docker, etcd, http, kubernetes, nomad, xds, server
 mod consul;
 mod dns;
 mod docker;

@@ -23,7 +23,7 @@ const HTTP: &str = "haproxy HTTP";
 pub const PATHS: [Path; 11] = [
     Path::direct(DIRECT, true),
     Path::direct(ROUTED, false),
-    Path::nftables(NFTABLES, false),
+    Path::nftables(NFTABLES),
     Path { endpoints: 1, ..Path::connect(CONNECT_ONE, Algorithm::Random) },
     Path::connect(CONNECT, Algorithm::Random),
     Path::forward(FORWARD, Algorithm::Random),

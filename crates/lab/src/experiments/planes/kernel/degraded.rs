@@ -7,21 +7,18 @@ use crate::error::Result;
 use crate::study::figures::{row, told};
 use crate::study::{Claim, Finding, Found, Options, Plot, Rounds, Says};
 use serde_json::json;
-use std::time::{Duration, Instant};
 
 const RIVAL: &str = "haproxy TCP, leastconn";
-const FEEDBACK: &str = "nftables, feedback";
 
 /// Paths in the order of the table.
-pub const PATHS: [Path; 9] = [
+pub const PATHS: [Path; 8] = [
     Path::connect("eBPF connect, random(1)", Algorithm::OneDraw),
     Path::connect("eBPF connect, power of two", Algorithm::Random),
     Path::connect("eBPF connect, leastconn", Algorithm::LeastConn),
     Path::forward("eBPF forward, random(1)", Algorithm::OneDraw),
     Path::forward("eBPF forward, power of two", Algorithm::Random),
     Path::forward("eBPF forward, leastconn", Algorithm::LeastConn),
-    Path::nftables("nftables, random(1)", false),
-    Path::nftables(FEEDBACK, true),
+    Path::nftables("nftables, random(1)"),
     Path::proxy(RIVAL, "haproxy", Front::Tcp, Algorithm::LeastConn),
 ];
 
@@ -49,8 +46,6 @@ const REFUSED: [Claim; 2] = [
 
 /// Rate of the slow link, in bytes per second: 40 Mbit/s.
 const SLOW: f64 = 5e6;
-/// Load before the measurement of weights that follow it: nftables looks once a second.
-const LEARNING: Duration = Duration::from_secs(3);
 const CONNECTS: usize = 40;
 
 /// Measures the slow link and adds the figures to those that were found.
@@ -63,12 +58,6 @@ pub fn slow(site: &Site, paths: &[&Path], options: &Options, found: &mut Found) 
     site.limit_last(Some(SLOW))?;
     let rounds = Rounds::run(&names, options.rounds(), |at, _| {
         let open = site.open(paths[at], false)?;
-        if paths[at].name == FEEDBACK && !options.quick {
-            let start = Instant::now();
-            while start.elapsed() < LEARNING {
-                open.load(requests / 4, CONNECTIONS, false)?;
-            }
-        }
         open.load(requests, CONNECTIONS, false).map(|answered| answered.requests as f64 / answered.seconds)
     })?;
     site.limit_last(None)?;

@@ -1,6 +1,7 @@
 //! Planes in the kernel beside proxies, in network namespaces: CPU time of a request, and endpoints that are slow or
 //! refuse.
 
+// Order: cost, degraded, site
 mod cost;
 mod degraded;
 mod site;

@@ -68,8 +68,8 @@ impl Path {
         Path { name, way: Way::Through(program, front, algorithm), is_local: false, endpoints: ENDPOINTS }
     }
 
-    pub const fn nftables(name: &'static str, feedback: bool) -> Path {
-        let front = Front::Kernel(Kernel { plane: "nftables", attach: None, feedback });
+    pub const fn nftables(name: &'static str) -> Path {
+        let front = Front::Kernel(Kernel { plane: "nftables", attach: None });
         Path::proxy(name, "evenkeel", front, Algorithm::OneDraw)
     }
 
@@ -84,7 +84,7 @@ impl Path {
     }
 
     const fn ebpf(name: &'static str, attach: &'static str, algorithm: Algorithm) -> Path {
-        let front = Front::Kernel(Kernel { plane: "ebpf", attach: Some(attach), feedback: false });
+        let front = Front::Kernel(Kernel { plane: "ebpf", attach: Some(attach) });
         Path::proxy(name, "evenkeel", front, algorithm)
     }
 

@@ -1,5 +1,6 @@
 //! Cases of the cost experiments: loads and claims, in a table for each experiment. A new case is a row.
 
+// Order: h2, http, tcp, tls, case
 mod case;
 mod h2;
 mod http;
