@@ -31,7 +31,7 @@ use evenkeel_kernel::Kernel;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::Claim;
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{Giving, Proxy, RouteFiles, Secured};
+use evenkeel_proxy::{Giving, Proxy, Resources, Secured};
 use evenkeel_runtime::{Ledger, Orders, Runtime};
 use evenkeel_tls::Store;
 use evenkeel_tokens::{Metrics as Keys, Pace, Tokens as Verifiers};
@@ -70,7 +70,7 @@ pub struct Serving {
     /// Certificates and keys of the plan that runs.
     certificates: watch::Receiver<Arc<Store>>,
     /// Access lists of the plan that runs.
-    route_files: watch::Receiver<RouteFiles>,
+    resources: watch::Receiver<Arc<Resources>>,
     /// Verifiers of tokens of the plan that runs.
     tokens: watch::Receiver<Arc<Verifiers>>,
     discovery: Discovery,
@@ -133,7 +133,7 @@ impl Serving {
         let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
         // What only one plane can show.
         let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
-        let (recorded, answers, route_files) = (proxy.take_recorded(), dns.numbers(), proxy.route_files());
+        let (recorded, answers, resources) = (proxy.take_recorded(), dns.numbers(), proxy.resources());
         let tokens = proxy.tokens();
         let kernel = Kernel::new(&runtime);
         let (in_kernel, explainer) = (kernel.numbers(), kernel.explainer());
@@ -192,7 +192,7 @@ impl Serving {
             runtime,
             ledger,
             certificates,
-            route_files,
+            resources,
             tokens,
             discovery,
             issuer,
@@ -322,9 +322,9 @@ impl Serving {
                 }
                 _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
                 _ = look_at_files.tick(), if self.watches_files() => {
-                    let (files, tokens) = (self.route_files.borrow().clone(), self.tokens.borrow().clone());
+                    let resources = self.resources.borrow().clone();
                     // Reading a million networks takes a while, in which other orders must not wait.
-                    tokio::task::spawn_blocking(move || (files.look(), tokens.look()));
+                    tokio::task::spawn_blocking(move || resources.look());
                 }
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
@@ -501,8 +501,7 @@ impl Serving {
 
     /// True if files of routes are to be read again when they change.
     fn watches_files(&self) -> bool {
-        let has_files = !self.route_files.borrow().is_empty() || !self.tokens.borrow().has_no_files();
-        has_files && self.runtime.plan().runtime.watch
+        self.resources.borrow().has_files() && self.runtime.plan().runtime.watch
     }
 
     /// Opens the logs again. `why`: who asked for it.

@@ -2,7 +2,7 @@
 //! The crate `evenkeel-cache` decides what may be stored and which requests it serves. A request has a [`state`] at the cache,
 //! with a copy of its head ([`asked`]); a response whose body is still to come is a [`filling`]. Bodies have [`encodings`],
 //! too. At an upgrade the process that takes over gets the stored responses ([`handover`]), and purges hold in both
-//! ([`partner`]). A [`disk`] may be beside the memory.
+//! ([`partner`]). A [`disk`] may be beside the memory. [`resource`] makes the cache of the next plan and writes its metrics.
 
 pub mod asked;
 pub mod counts;
@@ -13,6 +13,7 @@ pub mod flights;
 pub mod handover;
 pub mod keys;
 pub mod partner;
+mod resource;
 pub mod state;
 mod stream;
 
@@ -90,11 +91,6 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates the cache of the first plan, with what is on its disk.
-    pub fn first(plan: &Plan) -> SharedCache {
-        SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open))
-    }
-
     /// Creates a cache with nothing in memory, which takes it as it fills.
     pub fn new(plan: CacheMemory, disk: Option<Disk>) -> SharedCache {
         let options = Options {
@@ -119,8 +115,8 @@ impl SharedCache {
         }
     }
 
-    /// Cache of the next plan: the same, unless its size or its disk has changed.
-    pub fn next(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
+    /// Keeps the cache for the next plan, unless its size or its disk has changed.
+    fn followed_by(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
         let wanted = disk::options(plan);
         let has_same_disk = self.disk.as_ref().map(Disk::options) == wanted.as_ref();
         if has_same_disk {

@@ -4,7 +4,7 @@ use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
-use crate::peer::access::Table;
+use crate::peer::access::{AccessLists, Table};
 use evenkeel_balance::published::Reader;
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ struct Networks {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let list = from.route.as_ref()?.access?;
+    let list = from.resources.of::<AccessLists>().of(&from.route.as_ref()?.plan.name)?;
     Some(Box::new(Networks { table: list.reader().into(), status: list.status }))
 }
 

@@ -5,7 +5,7 @@ use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
-use crate::peer::limits::{Limit, Over, RouteLimits};
+use crate::peer::limits::{Limit, Limits as AllLimits, Over, RouteLimits};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
@@ -40,7 +40,7 @@ fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
 struct Limits(Arc<RouteLimits>);
 
 pub fn of_route(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let limits = from.route.as_ref()?.limits?;
+    let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
@@ -80,7 +80,7 @@ impl Filter for Limits {
 struct OfClaims(Arc<RouteLimits>);
 
 pub fn of_claims(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    let limits = from.route.as_ref()?.limits?;
+    let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     limits.all().iter().any(Limit::is_of_token).then(|| Box::new(OfClaims(limits.clone())) as _)
 }
 

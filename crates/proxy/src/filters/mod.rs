@@ -5,7 +5,7 @@
 
 mod access;
 mod acme_challenge;
-mod answering;
+pub mod answering;
 mod auth;
 pub mod caching;
 mod client;

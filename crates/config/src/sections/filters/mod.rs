@@ -54,7 +54,7 @@ use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use std::sync::{Arc, LazyLock};
 
-/// A key of filters.
+/// A key by which `[[route]]` configures a filter or a part of it.
 pub struct FilterKey {
     /// Row of the key in its tables.
     pub key: &'static Key,
@@ -77,7 +77,7 @@ macro_rules! filters {
         table! {
             static FILTERS = "filters of [[route]]", "Filters that requests and their responses pass.";
 
-            /// Filters of a route.
+            /// Values of all keys of filters, each with its default if the route does not set it.
             #[derive(Clone, Debug, PartialEq)]
             pub struct Filters {
                 $( $(#[$doc])* $field: $ty = $row; )*

@@ -1,13 +1,13 @@
 //! Filter that answers 401 to requests without the name and password of a user. Verification takes place on threads of
 //! its own, for which the request waits.
 
+use crate::peer::passwords::credentials::Credentials;
+use crate::peer::passwords::users::{UserList, UserLists, Users};
+use crate::peer::passwords::verifier::{Checked, Verification, Verified};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
 use crate::filters::row::Build;
-use crate::peer::passwords::credentials::Credentials;
-use crate::peer::passwords::users::{UserList, Users};
-use crate::peer::passwords::verifier::{Checked, Verification, Verified};
 use evenkeel_balance::Clock;
 use evenkeel_balance::published::Reader;
 use evenkeel_wire::head::Request;
@@ -34,7 +34,7 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.basic_auth.as_ref()?;
     // Without the filter, the route would be open.
-    let list = route.users.expect("the file of each route is read with its plan");
+    let list = from.resources.of::<UserLists>().of(&plan.users).expect("the file of each route is read with its plan");
     let settings = Settings {
         users: list.reader().into(),
         list: list.clone(),
