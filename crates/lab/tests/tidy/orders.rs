@@ -29,12 +29,13 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["resource", "filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "load_field",
         "load_report", "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
-        "exchange",
+        "limits exchange", "watched_files",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond", "error_pages"]),
-    ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
+    ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
+    ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max", "host_groups"]),
@@ -59,10 +60,9 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
     ("proxy/observe/metrics", &["compression", "endpoints", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
-        "admission", "per_address", "limits", "bandwidth", "key_table", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
+        "admission", "per_address", "bandwidth", "key_table", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",
     ]),
-    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),

@@ -1,5 +1,6 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
+use super::limits::route_limits::{Held, Over};
 use crate::cache::counts::CacheResult;
 use crate::cache::filling::Filling;
 use crate::cache::state::CacheState;
@@ -13,7 +14,6 @@ use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
-use crate::peer::limits::{Held, Over};
 use crate::peer::sender::Sender;
 use crate::side::copy::Coming;
 use crate::upstream::pool::{Endpoint, WorkerPool};

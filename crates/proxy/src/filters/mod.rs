@@ -30,3 +30,4 @@ mod sticky;
 pub mod table;
 mod template;
 mod trace;
+mod watched_files;

@@ -8,16 +8,16 @@ use super::{
 };
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
-use crate::peer::access::AccessLists;
 use crate::peer::bandwidth::Bandwidths;
-use crate::peer::limits::Limits;
-use crate::peer::passwords::users::UserLists;
 use crate::resource::{Maker, Resources};
+use access::lists::AccessLists;
 use answering::error_pages::ErrorPages;
+use auth::passwords::users::UserLists;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, FILTER_KEYS};
 use evenkeel_runtime::Diagnostic;
 use evenkeel_tokens::Tokens;
+use limits::route_limits::AllLimits;
 use std::sync::OnceLock;
 
 const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false, copied_bodies: false };
@@ -178,7 +178,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["limits"]),
         summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
         looks_at: REQUESTS,
-        resources: &[Maker::of::<Limits>()],
+        resources: &[Maker::of::<AllLimits>()],
         build: limits::of_route,
     },
     Row {
@@ -205,7 +205,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["limits"]),
         summary: "Answers 429 to requests over a limit whose key is a claim of their token.",
         looks_at: REQUESTS,
-        resources: &[Maker::of::<Limits>()],
+        resources: &[Maker::of::<AllLimits>()],
         build: limits::of_claims,
     },
     Row {

@@ -1,9 +1,9 @@
 //! Filter that answers 401 to requests without the name and password of a user. Verification takes place on threads of
 //! its own, for which the request waits.
 
-use crate::peer::passwords::credentials::Credentials;
-use crate::peer::passwords::users::{UserList, UserLists, Users};
-use crate::peer::passwords::verifier::{Checked, Verification, Verified};
+use super::passwords::credentials::Credentials;
+use super::passwords::users::{UserList, UserLists, Users};
+use super::passwords::verifier::{Checked, Verification, Verified};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};

@@ -1,15 +1,18 @@
-//! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key.
+//! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key
+//! ([`route_limits`]).
+
+pub mod route_limits;
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
-use crate::peer::limits::{Limit, Limits as AllLimits, Over, RouteLimits};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
 use evenkeel_tokens::Checked;
+use route_limits::{AllLimits, Limit, Over, RouteLimits};
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Limits of routes: rates of requests and requests in flight, by client network, field, cookie, claim or route, over
 //! all workers and listeners.
 
-use super::hash_key::cookie;
-use super::key_table::{Enter, KeyHash, KeyTable, Take};
+use crate::peer::hash_key::cookie;
+use crate::peer::key_table::{Enter, KeyHash, KeyTable, Take};
 use crate::resource::Resource;
 use evenkeel_balance::Instant;
 use evenkeel_balance::token_bucket::Rate;
@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Limits of all routes of a plan.
 #[derive(Debug, Default)]
-pub struct Limits(HashMap<Arc<str>, Arc<RouteLimits>>);
+pub struct AllLimits(HashMap<Arc<str>, Arc<RouteLimits>>);
 
 /// Limits of a route, in the order in which they apply.
 #[derive(Debug)]
@@ -68,10 +68,10 @@ pub struct Over<'l> {
     pub wait_ns: u64,
 }
 
-impl Resource for Limits {
+impl Resource for AllLimits {
     /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
     /// size, and are still rates or still numbers in flight.
-    fn next(plan: &Plan, before: Option<&Arc<Limits>>) -> Result<Arc<Limits>, Vec<Diagnostic>> {
+    fn next(plan: &Plan, before: Option<&Arc<AllLimits>>) -> Result<Arc<AllLimits>, Vec<Diagnostic>> {
         let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
             let before = before.and_then(|before| before.of(&route.name));
@@ -83,7 +83,7 @@ impl Resource for Limits {
             });
             Arc::new(RouteLimits(all.collect()))
         };
-        Ok(Arc::new(Limits(limited.map(|route| (route.name.clone(), next(route))).collect())))
+        Ok(Arc::new(AllLimits(limited.map(|route| (route.name.clone(), next(route))).collect())))
     }
 
     fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -95,7 +95,7 @@ impl Resource for Limits {
     }
 }
 
-impl Limits {
+impl AllLimits {
     /// Limits of a route, if it has any.
     pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
         self.0.get(route)
@@ -308,5 +308,5 @@ impl Drop for Held<'_> {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
+#[path = "route_limits_tests.rs"]
 mod tests;

@@ -11,8 +11,8 @@ fn plan(limits: &str) -> Plan {
     outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
 }
 
-fn next(limits: &str, before: Option<&Arc<Limits>>) -> Arc<Limits> {
-    Limits::next(&plan(limits), before).expect("limits cannot fail")
+fn next(limits: &str, before: Option<&Arc<AllLimits>>) -> Arc<AllLimits> {
+    AllLimits::next(&plan(limits), before).expect("limits cannot fail")
 }
 
 fn limits(text: &str) -> Arc<RouteLimits> {
@@ -110,5 +110,5 @@ fn a_limit_keeps_its_state_while_its_key_and_size_stay() {
     let third = next("{ requests = '2/h', burst = 1, keys = 1000 }", Some(&second));
     assert!(admit(third.of("r").expect("it has limits"), "10.0.0.1", &[]).is_ok());
     let without = Plan { routes: [].into(), ..plan("{ in_flight = 1 }") };
-    assert!(Limits::next(&without, Some(&third)).expect("limits cannot fail").of("r").is_none());
+    assert!(AllLimits::next(&without, Some(&third)).expect("limits cannot fail").of("r").is_none());
 }

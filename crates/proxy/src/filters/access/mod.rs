@@ -1,11 +1,13 @@
-//! Filter that answers requests of clients whose networks a route does not allow.
+//! Filter that answers requests of clients whose networks a route does not allow, by its [`lists`].
+
+pub mod lists;
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, RequestHead, Verdict};
 use super::row::Build;
 use crate::body::response::Response;
-use crate::peer::access::{AccessLists, Table};
 use evenkeel_balance::published::Reader;
+use lists::{AccessLists, Table};
 use std::borrow::Cow;
 use std::cell::RefCell;
 

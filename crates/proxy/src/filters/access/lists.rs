@@ -1,7 +1,7 @@
 //! Networks whose clients a route answers or refuses: lists of the configuration and of files, built once for all
 //! workers and read again when a file changes.
 
-use super::watched_files::{self, WatchedFiles, no_list};
+use crate::filters::watched_files::{self, WatchedFiles, no_list};
 use crate::resource::Resource;
 use evenkeel_balance::networks::{Builder, Networks};
 use evenkeel_balance::published::{Published, Reader};
@@ -139,5 +139,5 @@ impl Table {
 }
 
 #[cfg(test)]
-#[path = "access_tests.rs"]
+#[path = "lists_tests.rs"]
 mod tests;

@@ -125,7 +125,7 @@ fn errors_name_the_route_the_file_and_the_line() {
     assert!(errors(&pipe)[0].contains("not a regular file"));
 }
 
-/// `cargo test -p evenkeel-proxy --lib access::tests::measures -- --ignored --nocapture`
+/// `cargo test -p evenkeel-proxy --lib access::lists::tests::measures -- --ignored --nocapture`
 #[test]
 #[ignore = "measures, and asserts nothing"]
 fn measures_a_file_of_a_million_networks() {

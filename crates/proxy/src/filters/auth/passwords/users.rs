@@ -1,7 +1,7 @@
 //! Users of routes: names and hashes of passwords, read once for all workers, and again when a file of them changes.
 
 use super::verifier::Verifier;
-use crate::peer::watched_files::{self, WatchedFiles, no_list};
+use crate::filters::watched_files::{self, WatchedFiles, no_list};
 use crate::resource::Resource;
 use evenkeel_balance::published::{Published, Reader};
 use evenkeel_config::plan::Users as Place;
