@@ -25,12 +25,13 @@ MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
 help: ## Lists what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Installs what building, testing and measuring need (Debian); instant when nothing is missing
+setup: ## Installs what building, testing and measuring need (Debian), and enables the hook of commits; instant when nothing is missing
 	@scripts/setup.sh
+	@git config core.hooksPath >/dev/null || git config core.hooksPath scripts/hooks || true
 
 demo: ## Compares the algorithms in front of ten endpoints and kills one; needs a compiler, nothing else
 	@scripts/setup.sh demo
-	cargo run --profile demo -p evenkeel -- demo
+	cargo run --profile demo -p evenkeel --no-default-features -- demo
 
 check: ## Checks what each change must pass: format, lints, licences, tests, and some seconds of fuzzing: 15 minutes
 	$(MAKE) lint
@@ -82,7 +83,7 @@ cross: ## Builds the program for aarch64, and runs the tests of decisions and of
 
 test-ipvs: ## Runs the tests of the plane ipvs in a kernel that has it, as a program (installs User-Mode Linux): half a minute
 	@scripts/setup.sh ipvs
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-kernel --test all -- --ignored --nocapture uml::
+	EVENKEEL_REQUIRE_PEERS=1 $(TEST) --test all -- --ignored --nocapture uml::
 
 test-kubernetes: ## Runs the tests of discovery, of rolling updates and of deploy/ beside a kube-apiserver, and those of the Helm chart (builds both once, in some twenty minutes): five minutes
 	@scripts/setup.sh gateway-api
@@ -111,8 +112,7 @@ cluster-up: ## Starts a Kubernetes cluster in namespaces of its own, which stays
 
 test-xds: ## Runs the tests of discovery and of the program beside a control plane, go-control-plane (needs Go, builds it once): minutes
 	@scripts/setup.sh xds
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel-discovery --test all -- --ignored xds::
-	EVENKEEL_REQUIRE_PEERS=1 cargo test -p evenkeel --test all -- --ignored xds::
+	EVENKEEL_REQUIRE_PEERS=1 $(TEST) --test all -- --ignored xds::
 
 msrv: ## Checks that the oldest compiler, rust-version of Cargo.toml, builds everything
 	@scripts/setup.sh msrv

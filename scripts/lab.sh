@@ -38,8 +38,8 @@ run() {
 
 case $what in
 quick)
-    # With the features of the tests: otherwise most crates would be built once more.
-    cargo build --workspace --features evenkeel-net/tokio-io --bins
+    # The programs that tests start, as `cargo build` would build most crates once more, without the features that tests add.
+    cargo test --workspace --features evenkeel-net/tokio-io --no-run --test ha --test generator
     mkdir -p "$target/lab"
     for experiment in "${experiments[@]}" "${small[@]}"; do
         read -ra words <<<"$experiment"

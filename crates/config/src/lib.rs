@@ -13,7 +13,7 @@
 //! 5. `checks`: references and colliding routes, that is, checks over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
 //!    suggest the intended word.
-//! 7. `list`: files that list endpoints.
+//! 7. `list`: files that list endpoints. [`entry`]: values of endpoints that others name.
 //! 8. [`tables`]: other files, read with tables of their own.
 //! 9. [`changes()`]: differences between two plans.
 //! 10. [`planes`]: what planes keep of algorithms and settings.
@@ -29,20 +29,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
+// Order: builder, changes, list, load, render, tables, pages, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
-// wildcard
+// wildcard, entry
 mod builder;
 mod changes;
 mod checks;
 mod code;
 mod diagnostic;
+pub mod entry;
 mod foreign;
 mod form;
 mod list;
 mod load;
 mod machine;
 mod nearest;
+mod pages;
 pub mod plan;
 pub mod planes;
 pub mod printable;
@@ -72,6 +74,7 @@ pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
 pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
 pub use nearest::nearest;
+pub use pages::reference_pages;
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference};
 pub use render::{render_text, to_json};

@@ -1,4 +1,4 @@
-//! Generated Markdown pages: the reference of keys and codes, and the reference of algorithms.
+//! Generated Markdown: the reference of keys and codes, and the reference of algorithms.
 
 use crate::code::Code;
 use crate::quantity::{duration_text, size_text};
@@ -9,11 +9,16 @@ use evenkeel_balance::picker::{Algorithm, Needs};
 use std::fmt::Write;
 use std::time::Duration;
 
-const GENERATED: &str =
+pub(crate) const GENERATED: &str =
     "<!-- Generated from the tables in crates/config and crates/balance. `make bless` regenerates it. -->";
 
-/// Page of all keys (type, default, meaning, reason of the default) and of all error codes.
+/// Text of all keys (type, default, meaning, reason of the default) and of all error codes.
 pub fn reference() -> String {
+    format!("{}{}{}", opening(), tables_reference(&ROOT), codes())
+}
+
+/// Beginning of the reference of keys.
+pub(crate) fn opening() -> String {
     let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
@@ -22,7 +27,12 @@ pub fn reference() -> String {
          `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of 1024).\n\n\
          `evenkeel config schema` prints a JSON Schema, with which many editors complete and check the file."
     );
-    out += &tables_reference(&ROOT);
+    out
+}
+
+/// Section of all error codes.
+pub(crate) fn codes() -> String {
+    let mut out = String::new();
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
     for code in Code::ALL {
         let _ = writeln!(out, "| {} | {} | {} |", code.as_str(), code.severity().as_str(), code.meaning());
@@ -33,20 +43,33 @@ pub fn reference() -> String {
 /// Sections for all tables of a file with this top level.
 pub fn tables_reference(root: &'static Table) -> String {
     let mut out = String::new();
-    root.walk().into_iter().for_each(|table| one_table(table, &mut out));
+    let links = Links { to_table: &|table| code_part(table.path), algorithms: "algorithms.md" };
+    root.walk().into_iter().for_each(|table| one_table(table, "##", &links, &mut out));
     out
 }
 
-fn one_table(table: &Table, out: &mut String) {
-    let title = if table.path == "the top level" { "The top level".to_string() } else { code_part(table.path) };
-    let _ = writeln!(out, "\n## {title}\n\n{}", table.help);
+/// Links of a page to other parts of the reference.
+pub(crate) struct Links<'l> {
+    /// Text for a table, perhaps with a link.
+    pub to_table: &'l dyn Fn(&Table) -> String,
+    /// Path of the page of algorithms.
+    pub algorithms: &'l str,
+}
+
+/// Title of a table: its path, with the part in brackets as code.
+pub(crate) fn title(table: &Table) -> String {
+    if table.path == "the top level" { "The top level".to_string() } else { code_part(table.path) }
+}
+
+pub(crate) fn one_table(table: &Table, heading: &str, links: &Links<'_>, out: &mut String) {
+    let _ = writeln!(out, "\n{heading} {}\n\n{}", title(table), table.help);
     if !table.keys.is_empty() {
         let _ = writeln!(out, "\n| Key | Type | Default | Meaning |\n|---|---|---|---|");
     }
     for key in table.keys {
         let why = if key.why.is_empty() || table.inherits { String::new() } else { format!(" *Why: {}*", key.why) };
         let default = default(key, table.inherits);
-        row(&[&format!("`{}`", key.name), &type_of(&key.kind), &default, &format!("{}{why}", key.help)], out);
+        row(&[&format!("`{}`", key.name), &links.type_of(&key.kind), &default, &format!("{}{why}", key.help)], out);
     }
 }
 
@@ -67,33 +90,39 @@ fn default(key: &Key, inherits: bool) -> String {
     }
 }
 
-fn type_of(kind: &Kind) -> String {
-    let time = |ns: u64| duration_text(Duration::from_nanos(ns));
-    match *kind {
-        Kind::Bool => "boolean".to_string(),
-        Kind::Int { min, max } if min == max => min.to_string(),
-        Kind::Int { min, max } => format!("integer, {min} to {max}"),
-        Kind::IntOr { min, max, word } => format!("`\"{word}\"`, or integer, {min} to {max}"),
-        Kind::IntOrText { min, max, form } => format!("{}, or integer, {min} to {max}", form.describe()),
-        Kind::Number { min, max } => format!("number, {min} to {max}"),
-        Kind::Duration { min, max, off: false } => format!("duration, {} to {}", time(min), time(max)),
-        Kind::Duration { min, max, off: true } => format!("`\"off\"`, or duration, {} to {}", time(min), time(max)),
-        Kind::Size { min, max, off: false } => format!("size, {} to {}", size_text(min), size_text(max)),
-        Kind::Size { min, max, off: true } => format!("`\"off\"`, or size, {} to {}", size_text(min), size_text(max)),
-        Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
-        Kind::Text(form) => form.describe().to_string(),
-        Kind::List(of) => format!("array of: {}", type_of(of)),
-        Kind::Map { keys, of } => format!("table: each key {}, each value: {}", keys.describe(), type_of(of)),
-        Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => format!("table: {}", code_part(table.path)),
-        Kind::TableOr { table, key } => {
-            let what = if table.is_number(key) { "number" } else { "string" };
-            format!("{}, or its `{key}` as a {what}", code_part(table.path))
+impl Links<'_> {
+    fn type_of(&self, kind: &Kind) -> String {
+        let time = |ns: u64| duration_text(Duration::from_nanos(ns));
+        match *kind {
+            Kind::Bool => "boolean".to_string(),
+            Kind::Int { min, max } if min == max => min.to_string(),
+            Kind::Int { min, max } => format!("integer, {min} to {max}"),
+            Kind::IntOr { min, max, word } => format!("`\"{word}\"`, or integer, {min} to {max}"),
+            Kind::IntOrText { min, max, form } => format!("{}, or integer, {min} to {max}", form.describe()),
+            Kind::Number { min, max } => format!("number, {min} to {max}"),
+            Kind::Duration { min, max, off: false } => format!("duration, {} to {}", time(min), time(max)),
+            Kind::Duration { min, max, off: true } => format!("`\"off\"`, or duration, {} to {}", time(min), time(max)),
+            Kind::Size { min, max, off: false } => format!("size, {} to {}", size_text(min), size_text(max)),
+            Kind::Size { min, max, off: true } => {
+                format!("`\"off\"`, or size, {} to {}", size_text(min), size_text(max))
+            }
+            Kind::Choice(words) => words.iter().map(|w| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
+            Kind::Text(form) => form.describe().to_string(),
+            Kind::List(of) => format!("array of: {}", self.type_of(of)),
+            Kind::Map { keys, of } => format!("table: each key {}, each value: {}", keys.describe(), self.type_of(of)),
+            Kind::Table(table) | Kind::Named(table) | Kind::Tables(table) => {
+                format!("table: {}", (self.to_table)(table))
+            }
+            Kind::TableOr { table, key } => {
+                let what = if table.is_number(key) { "number" } else { "string" };
+                format!("{}, or its `{key}` as a {what}", (self.to_table)(table))
+            }
+            Kind::TableOrTables(table) => format!("table, or array of them: {}", (self.to_table)(table)),
+            Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", (self.to_table)(table)),
+            Kind::Open => "table".to_string(),
+            Kind::TableOrBool(table) => format!("boolean, or table: {}", (self.to_table)(table)),
+            Kind::Balance => format!("[algorithm]({})", self.algorithms),
         }
-        Kind::TableOrTables(table) => format!("table, or array of them: {}", code_part(table.path)),
-        Kind::TableOrWord { table, word } => format!("`\"{word}\"`, or table: {}", code_part(table.path)),
-        Kind::Open => "table".to_string(),
-        Kind::TableOrBool(table) => format!("boolean, or table: {}", code_part(table.path)),
-        Kind::Balance => "[algorithm](algorithms.md)".to_string(),
     }
 }
 

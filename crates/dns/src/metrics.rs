@@ -6,6 +6,7 @@ use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, Mode};
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::Generation;
+use evenkeel_runtime::View;
 use evenkeel_runtime::ledger::{Members, PlaneCounts, PoolCounts, Tally};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::served::{Answered, Record, Zone};
@@ -53,7 +54,7 @@ impl Numbers {
     }
 
     /// Zones of the plan, with counts of queries and responses.
-    pub fn zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
+    fn zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
         let one = |listener: &Arc<plan::Listener>| {
             let zone = listener.zone.as_ref()?;
             let workers = || self.listeners.get(&listener.name).into_iter().flatten();
@@ -77,7 +78,7 @@ impl Numbers {
         plan.listeners.iter().filter_map(one).collect()
     }
 
-    /// Counters of a listener of the plan on one worker.
+    /// Counters of a listener of the plan on a worker.
     pub(crate) fn listener(&self, name: &str, worker: usize) -> Arc<ListenerStats> {
         self.listeners[name][worker].clone()
     }
@@ -97,13 +98,13 @@ impl Numbers {
         self.tallies[pool].change(members);
     }
 
-    /// Counters of a pool of the plan on one worker.
+    /// Counters of a pool of the plan on a worker.
     pub(crate) fn pool(&self, name: &str, worker: usize) -> Arc<PoolStats> {
         self.pools[name][worker].clone()
     }
 }
 
-/// DNS part of the ledger: counters of the workers under the current plan.
+/// The plane as operators see it: counters of the workers under the current plan.
 pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
 
 impl PlaneCounts for Counted {
@@ -130,7 +131,13 @@ impl PlaneCounts for Counted {
     }
 }
 
-/// Queries of a listener on one worker, and those answered with SERVFAIL.
+impl View for Counted {
+    fn shown_zones(&self, plan: &Plan, timeline: &Timeline) -> Vec<Zone> {
+        self.0.borrow().clone().zones(plan, timeline)
+    }
+}
+
+/// Queries of a listener on a worker, and queries answered with SERVFAIL.
 fn queries(worker: &ListenerStats) -> Counts {
     let requests = worker.queries.iter().map(Counter::get).sum();
     let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);

@@ -16,10 +16,10 @@ use evenkeel_net::clock::Base;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{self, CannotListen, Claim, ListenFd, Protocol};
 use evenkeel_net::workers::{Threads, Worker, Workers};
-use evenkeel_runtime::ledger::{Members, PlaneCounts};
+use evenkeel_runtime::ledger::Members;
 use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
-    Change, Diagnostic, Generation, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
+    Change, Diagnostic, Generation, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError, View,
 };
 use prometheus_client::collector::Collector;
 use std::collections::{HashMap, HashSet};
@@ -85,7 +85,7 @@ impl Dns {
     }
 
     /// Counters for the metrics, under the current and later plans.
-    pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
+    fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
         self.numbers.subscribe()
     }
 
@@ -258,8 +258,8 @@ impl Plane for Dns {
         Box::new(Metrics::new(self.numbers()))
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        Box::new(Counted(self.numbers()))
+    fn view(&self) -> Arc<dyn View> {
+        Arc::new(Counted(self.numbers()))
     }
 
     fn join(self: Box<Self>) {

@@ -20,10 +20,6 @@ impl InUse {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// True if one of them is free by now.
     pub fn is_over(&self) -> bool {
         self.0.iter().any(|(protocol, addr)| is_free(*protocol, *addr))

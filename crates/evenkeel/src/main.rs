@@ -13,6 +13,7 @@ mod log;
 mod notify;
 mod offered;
 mod output;
+mod planes;
 mod predictions;
 mod reach;
 mod registry;

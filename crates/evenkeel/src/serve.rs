@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::in_use::InUse;
 use crate::notify::Notify;
 use crate::offered::Offered;
+use crate::planes::{self, Connected};
 use crate::registry::{Rooms, registry};
 use crate::signals::{Asked, Signals};
 use crate::traces::Exporter;
@@ -17,7 +18,7 @@ use crate::watchdog::Watchdog;
 use crate::window::Window;
 use crate::window::handed;
 use crate::window::past;
-use crate::window::shown::Shown;
+use crate::window::shown::{Shown, Started};
 use crate::window::state::{self, Kept, Left};
 use evenkeel_acme::Issuer;
 use evenkeel_admin::api::problem::Problem;
@@ -26,19 +27,17 @@ use evenkeel_config::Plan;
 use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::merge::Unwanted;
 use evenkeel_discovery::providers::wanted::Offer;
-use evenkeel_dns::Dns;
-use evenkeel_kernel::Kernel;
 use evenkeel_net::inherit::{self, Inherited};
 use evenkeel_net::listen::Claim;
 use evenkeel_net::workers::Command;
-use evenkeel_proxy::{Giving, Proxy, Resources, Secured};
-use evenkeel_runtime::{Ledger, Orders, Runtime};
-use evenkeel_tls::Store;
-use evenkeel_tokens::{Metrics as Keys, Pace, Tokens as Verifiers};
+use evenkeel_proxy::Giving;
+use evenkeel_runtime::{Orders, Runtime};
+use evenkeel_tokens::{Metrics as Keys, Pace};
 use evenkeel_view::config::{Outcome, Wish};
 use evenkeel_view::events::Kind;
 use evenkeel_view::timeline;
 use evenkeel_view::words::unix_ms;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,32 +46,12 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// Time between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
-const LOOK_EVERY: Duration = Duration::from_secs(3);
-
-/// Time between two looks at the files of access lists and of keys of tokens, if they are watched. One that has changed is read at the second.
-const LISTS_EVERY: Duration = Duration::from_secs(1);
-
-/// Time between two steps through stored responses for those that nothing serves any more.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// Time between two looks whether the addresses are free of listeners that were left out.
-const LISTEN_EVERY: Duration = Duration::from_secs(1);
-
 /// Time in which workers end when they are to stop.
 const STOP_MAX: Duration = Duration::from_millis(500);
 
 /// All planes, and the tasks that watch them.
 pub struct Serving {
     runtime: Runtime,
-    /// The requests of all planes.
-    ledger: Ledger,
-    /// Certificates and keys of the plan that runs.
-    certificates: watch::Receiver<Arc<Store>>,
-    /// Access lists of the plan that runs.
-    resources: watch::Receiver<Arc<Resources>>,
-    /// Verifiers of tokens of the plan that runs.
-    tokens: watch::Receiver<Arc<Verifiers>>,
     discovery: Discovery,
     issuer: Issuer,
     exporter: Exporter,
@@ -88,7 +67,11 @@ pub struct Serving {
     admin_sockets: Vec<OwnedFd>,
     /// Statistics of the workers, with the cache that they share.
     numbers: watch::Receiver<Arc<evenkeel_proxy::Numbers>>,
-    /// Handover of stored responses to the process that takes over.
+    /// Process that is to take over, until it serves.
+    upgrade: Option<Upgrade>,
+    /// Client of the admin that waits for it.
+    answer_upgrade: Option<Answer<String>>,
+    /// Handover of stored responses to it.
     giving: Option<Giving>,
     in_use: InUse,
     notify: Notify,
@@ -130,17 +113,11 @@ impl Serving {
         let following = discovery.follow(&plan).await;
         let mut runtime = Runtime::found(plan, following.lists(), inherited.instance(), orders)?;
         discovery.keep(following);
-        let (mut proxy, dns) = (Proxy::start(&runtime, Secured::default())?, Dns::new(&runtime)?);
-        // What only one plane can show.
-        let (looker, counted, certificates) = (Arc::new(proxy.looker()), proxy.numbers(), proxy.certificates());
-        let (recorded, answers, resources) = (proxy.take_recorded(), dns.numbers(), proxy.resources());
-        let tokens = proxy.tokens();
-        let kernel = Kernel::new(&runtime);
-        let (in_kernel, explainer) = (kernel.numbers(), kernel.explainer());
-        runtime.start(vec![Box::new(proxy), Box::new(dns), Box::new(kernel)], &mut inherited)?;
+        let (all, Connected { looker, numbers, certificates, tokens, recorded }) = planes::start(&runtime)?;
+        runtime.start(all, &mut inherited)?;
         let events = runtime.control().events();
         if let Some(stream) = inherited.take_cache() {
-            handed::take(&stream, &runtime.plan(), counted.clone(), runtime.control());
+            handed::take(&stream, &runtime.plan(), numbers.clone(), runtime.control());
         }
         if let Some(past) = past {
             shown.timeline.restore(past.timeline);
@@ -148,38 +125,36 @@ impl Serving {
         }
         // Ends with the proxy, which holds the other end.
         tokio::spawn(evenkeel_tokens::follow(tokens.clone(), Pace::default()));
-        let ledger = runtime.ledger();
-        let store = certificates.borrow().clone();
-        let issuer = Issuer::start(&runtime.plan(), store.challenges().clone());
+        let issuer = Issuer::start(&runtime.plan(), certificates.challenges().clone());
         let exporter = Exporter::start(recorded, runtime.plan().telemetry.traces.as_ref());
-        // Set once, here.
-        let _ = shown.looker.set(looker);
-        let _ = shown.control.set(runtime.control().clone());
-        let _ = shown.running.set(counted.clone());
-        let _ = shown.ledger.set(ledger.clone());
-        let _ = shown.certificates.set(store.shown());
-        let _ = shown.issued.set(issuer.shown());
-        let _ = shown.answers.set(answers);
-        let _ = shown.kernel.set(in_kernel);
-        let _ = shown.explainer.set(explainer);
         let version = env!("CARGO_PKG_VERSION");
         let text = format!("evenkeel {version} serves, process {}", std::process::id());
         events.tell(Kind::Process, (None, None), text, None);
         if let Some(lost) = lost {
             events.tell(Kind::Process, (None, None), lost, None);
         }
-        let numbers = registry(Rooms {
+        let registry = registry(Rooms {
             planes: runtime.collectors().collect(),
             reloads: reloads.clone(),
             discovery: &discovery,
             providers: configured.providers.parts(),
-            certificates: &store,
+            certificates: &certificates,
             orders: issuer.shown(),
             spans: exporter.metrics(),
-            tokens: Keys::new(tokens.clone()),
+            tokens: Keys::new(tokens),
             admin: of_admin,
         });
-        let _ = shown.registry.set(numbers);
+        shown.start(Started {
+            registry,
+            control: runtime.control().clone(),
+            running: runtime.running(),
+            workers: runtime.workers(),
+            ledger: runtime.ledger(),
+            planes: runtime.views().collect(),
+            looker,
+            certificates: certificates.shown(),
+            issued: issuer.shown(),
+        });
         for addr in inherited.left() {
             tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
         }
@@ -190,10 +165,6 @@ impl Serving {
         notify.ready("serving");
         Ok(Serving {
             runtime,
-            ledger,
-            certificates,
-            resources,
-            tokens,
             discovery,
             issuer,
             exporter,
@@ -204,7 +175,9 @@ impl Serving {
             asked,
             socket: asked_at.path,
             admin_sockets: asked_at.sockets,
-            numbers: counted,
+            numbers,
+            upgrade: None,
+            answer_upgrade: None,
             giving: None,
             in_use: InUse::default(),
             notify,
@@ -231,100 +204,30 @@ impl Serving {
     pub async fn until_told(mut self, signals: Signals) -> Result<(), Failure> {
         signals.interrupts(self.runtime.interrupt());
         self.follow_file();
-        let mut upgrade: Option<Upgrade> = None;
         let mut watchdog = Watchdog::new(&self.notify);
-        let mut answer_upgrade: Option<Answer<String>> = None;
-        let mut count = tokio::time::interval(timeline::EVERY);
-        count.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look_at_files = tokio::time::interval(LISTS_EVERY);
-        look_at_files.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut second = tokio::time::interval(timeline::EVERY);
+        second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // Time at which to accept no more, once that is ordered.
         let mut leave_at: Option<Instant> = None;
-        let mut sweep = tokio::time::interval(SWEEP_EVERY);
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut listen = tokio::time::interval(LISTEN_EVERY);
-        listen.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                asked = signals.next() => match asked {
-                    Asked::Hangup if self.configured.providers.file().is_some() => {
-                        // The result is in the log.
-                        let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
-                    }
-                    Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
-                    Asked::Upgrade => upgrade = upgrade.or_else(|| self.upgrade("SIGUSR2").ok()),
-                    Asked::Hangup | Asked::End => {
-                        let delay = self.runtime.plan().runtime.shutdown_delay;
-                        if delay.is_zero() || leave_at.is_some() {
-                            break;
-                        }
-                        leave_at = Some(Instant::now() + delay);
-                        self.shown.draining.store(true, Relaxed);
-                        self.notify.stopping("not ready any more");
-                        tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
-                    }
+                asked = signals.next() => if self.told(asked, &mut leave_at).await.is_break() {
+                    break;
                 },
                 () = until(leave_at) => break,
-                Some(asked) = self.asked.recv() => match asked {
-                    Ask::Configure { wish, unless, by, answer } => {
-                        let _ = answer.send(self.configure(wish, unless, &by).await);
-                    }
-                    Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
-                    Ask::Upgrade { answer, .. } if upgrade.is_some() => {
-                        let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
-                    }
-                    Ask::Upgrade { by, answer } => match self.upgrade(&by) {
-                        Ok(started) => (upgrade, answer_upgrade) = (Some(started), Some(answer)),
-                        Err(why) => _ = answer.send(Err(Problem::refused(why))),
-                    },
-                },
-                _ = count.tick(), if self.admin.is_some() => self.shown.count(&self.ledger, unix_ms(SystemTime::now())),
-                _ = listen.tick(), if !self.in_use.is_empty() => if self.in_use.is_over() {
-                    self.merge_again().await;
-                },
-                _ = sweep.tick(), if self.shown.has_cache() => self.shown.sweep_cache(),
+                Some(asked) = self.asked.recv() => self.answer(asked).await,
+                _ = second.tick() => self.tick().await,
                 offer = self.configured.providers.offered() => {
                     // The result is in the log.
                     let _ = self.take(offer).await;
                 }
                 () = self.configured.providers.contributed() => self.merge_again().await,
-                served = serves(upgrade.as_mut()) => match served {
-                    Ok(pid) => {
-                        self.notify.main_process(pid);
-                        tracing::info!(pid, "the new process serves");
-                        match &self.giving {
-                            Some(giving) => giving.serves(),
-                            // It would not learn of purges there.
-                            None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
-                        }
-                        // From now on the other process answers admin clients, but for the one that waits for this.
-                        if let Some(admin) = &mut self.admin {
-                            admin.leave().await;
-                        }
-                        if let Some(answer) = answer_upgrade.take() {
-                            let _ = answer.send(Ok(format!("process {pid} has taken over")));
-                        }
-                        return self.retire(signals).await;
-                    }
-                    Err(why) => {
-                        (upgrade, self.giving) = (None, None);
-                        tracing::error!(why, "the new process did not take over; this one continues");
-                        if let Some(answer) = answer_upgrade.take() {
-                            let _ = answer.send(Err(Problem::refused(format!("the new process did not take over: {why}"))));
-                        }
-                    }
+                served = serves(self.upgrade.as_mut()) => if self.upgraded(served).await.is_break() {
+                    return self.retire(signals).await;
                 },
                 found = self.discovery.changed() => {
                     // Interrupted, the process ends, and nothing picks from them.
                     let _ = self.runtime.apply_endpoints(found);
-                }
-                _ = look.tick(), if !self.certificates.borrow().is_empty() => self.certificates.borrow().clone().look(),
-                _ = look_at_files.tick(), if self.watches_files() => {
-                    let resources = self.resources.borrow().clone();
-                    // Reading a million networks takes a while, in which other orders must not wait.
-                    tokio::task::spawn_blocking(move || resources.look());
                 }
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
@@ -339,6 +242,91 @@ impl Serving {
             let _ = std::fs::remove_file(path);
         }
         ended
+    }
+
+    /// Does what a signal asks for. Breaks if the process is to accept no more now; `leave_at` is set if it is to do so later.
+    async fn told(&mut self, asked: Asked, leave_at: &mut Option<Instant>) -> ControlFlow<()> {
+        match asked {
+            Asked::Hangup if self.configured.providers.file().is_some() => {
+                // The result is in the log.
+                let _ = self.configure(Wish::Reload, None, "SIGHUP").await;
+            }
+            Asked::Reopen => _ = self.reopen_log("SIGUSR1"),
+            Asked::Upgrade if self.upgrade.is_some() => {}
+            Asked::Upgrade => _ = self.upgrade("SIGUSR2"),
+            Asked::Hangup | Asked::End => {
+                let delay = self.runtime.plan().runtime.shutdown_delay;
+                if delay.is_zero() || leave_at.is_some() {
+                    return ControlFlow::Break(());
+                }
+                *leave_at = Some(Instant::now() + delay);
+                self.shown.draining.store(true, Relaxed);
+                self.notify.stopping("not ready any more");
+                tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Does what a client of the admin asks for.
+    async fn answer(&mut self, asked: Ask) {
+        match asked {
+            Ask::Configure { wish, unless, by, answer } => {
+                let _ = answer.send(self.configure(wish, unless, &by).await);
+            }
+            Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
+            Ask::Upgrade { answer, .. } if self.upgrade.is_some() => {
+                let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
+            }
+            Ask::Upgrade { by, answer } => match self.upgrade(&by) {
+                Ok(()) => self.answer_upgrade = Some(answer),
+                Err(why) => _ = answer.send(Err(Problem::refused(why))),
+            },
+        }
+    }
+
+    /// Does the work of a second.
+    async fn tick(&mut self) {
+        if self.admin.is_some() {
+            self.shown.count(unix_ms(SystemTime::now()));
+        }
+        self.runtime.tick();
+        if self.in_use.is_over() {
+            self.merge_again().await;
+        }
+    }
+
+    /// Notes how the start of the process that is to take over ended: its process id, or why it failed. Breaks if this process is to
+    /// leave.
+    async fn upgraded(&mut self, served: Result<u32, String>) -> ControlFlow<()> {
+        self.upgrade = None;
+        let answer = self.answer_upgrade.take();
+        let (flow, result) = match served {
+            Ok(pid) => {
+                self.notify.main_process(pid);
+                tracing::info!(pid, "the new process serves");
+                match &self.giving {
+                    Some(giving) => giving.serves(),
+                    // It would not learn of purges there.
+                    None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
+                }
+                // From now on the other process answers admin clients, but for the one that waits for this.
+                if let Some(admin) = &mut self.admin {
+                    admin.leave().await;
+                }
+                (ControlFlow::Break(()), Ok(format!("process {pid} has taken over")))
+            }
+            Err(why) => {
+                self.giving = None;
+                tracing::error!(why, "the new process did not take over; this one continues");
+                let why = format!("the new process did not take over: {why}");
+                (ControlFlow::Continue(()), Err(Problem::refused(why)))
+            }
+        };
+        if let Some(answer) = answer {
+            let _ = answer.send(result);
+        }
+        flow
     }
 
     /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
@@ -399,7 +387,7 @@ impl Serving {
     }
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
-    fn upgrade(&mut self, by: &str) -> Result<Upgrade, String> {
+    fn upgrade(&mut self, by: &str) -> Result<(), String> {
         tracing::info!("{by}: starting the process that takes over");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
@@ -417,11 +405,16 @@ impl Serving {
         let cache = theirs.iter().map(|socket| (inherit::CACHE.to_string(), socket.as_fd()));
         let handed: Vec<_> = mine.chain(admin).chain(past).chain(cache).collect();
         let upgrade = Upgrade::start(self.runtime.instance(), &handed, &left);
-        self.giving = giving.filter(|_| upgrade.is_ok());
-        upgrade.map_err(|error| {
-            tracing::error!(%error, "{by}: cannot start it; this one continues");
-            format!("it cannot be started: {error}")
-        })
+        match upgrade {
+            Ok(upgrade) => {
+                (self.upgrade, self.giving) = (Some(upgrade), giving);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "{by}: cannot start it; this one continues");
+                Err(format!("it cannot be started: {error}"))
+            }
+        }
     }
 
     /// Leaves the sockets to another process, and ends with the last request.
@@ -497,11 +490,6 @@ impl Serving {
         if self.configured.providers.is_complete(&self.runtime.plan()) {
             self.shown.awaits_provider.store(false, Relaxed);
         }
-    }
-
-    /// True if files of routes are to be read again when they change.
-    fn watches_files(&self) -> bool {
-        self.resources.borrow().has_files() && self.runtime.plan().runtime.watch
     }
 
     /// Opens the logs again. `why`: who asked for it.

@@ -4,12 +4,13 @@
 //! 1. [`service`]: what a listener asks of the kernel; [`driver`]: interface to a mechanism of the kernel.
 //! 2. [`plane`]: the plane of the runtime; `worker`: the thread that follows the pools and has drivers change the
 //!    kernel; `blueprint`: from listeners and sets to services; `ids`: numbers of endpoints.
-//! 3. [`numbers`]: counts for the ledger, for metrics and for operators; [`explain`]: what the kernel has of a listener.
+//! 3. [`numbers`]: counts of endpoints and drivers; `shown`: the planes as operators see them; [`explain`]: state of the
+//!    kernel for a listener.
 //! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left;
 //!    `claim`: a name has one process.
 //! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages to the kernel.
 
-// Order: plane, explain & worker, prerequisites, cleanup, claim, numbers, blueprint, ids, drivers, ebpf, ipvs,
+// Order: plane, shown, explain & worker, prerequisites, cleanup, claim, numbers, blueprint, ids, drivers, ebpf, ipvs,
 // nftables, conntrack, sockets, driver, service, netlink
 mod blueprint;
 mod claim;
@@ -27,9 +28,9 @@ pub mod numbers;
 pub mod plane;
 pub mod prerequisites;
 pub mod service;
+mod shown;
 mod sockets;
 mod worker;
 
-pub use explain::Explainer;
 pub use plane::Kernel;
 pub use prerequisites::WithPlanes;

@@ -1,13 +1,13 @@
-//! Counts of endpoints and drivers: what the kernel's readings become for the ledger, metrics and operators.
+//! Counts of endpoints and drivers: what the kernel's readings become, and their metrics.
 
 use crate::blueprint::Blueprint;
 use crate::driver::Reading;
 use evenkeel_config::plan::Plane;
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::Generation;
-use evenkeel_runtime::ledger::{EndpointCounts, Members, PlaneCounts, PoolCounts, Tally};
+use evenkeel_runtime::ledger::{EndpointCounts, Members, Tally};
 use evenkeel_runtime::membership::Endpoints;
-use evenkeel_view::timeline::{Counts, RouteCounts};
+use evenkeel_view::timeline::Counts;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -77,8 +77,8 @@ impl DriverStats {
 pub struct Numbers {
     pub drivers: BTreeMap<Plane, Arc<DriverStats>>,
     /// Services: name of the listener, and pool.
-    services: Vec<(Plane, Arc<str>, Arc<str>)>,
-    tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
+    pub(crate) services: Vec<(Plane, Arc<str>, Arc<str>)>,
+    pub(crate) tallies: HashMap<Arc<str>, Tally<EndpointStats>>,
 }
 
 impl Numbers {
@@ -148,41 +148,13 @@ impl Numbers {
         Some((open, self.counts(pool).requests))
     }
 
-    fn counts(&self, pool: &str) -> Counts {
+    pub(crate) fn counts(&self, pool: &str) -> Counts {
         let mut sum = Counts::default();
         if let Some(tally) = self.tallies.get(pool) {
             let members = tally.members();
             (0..members.endpoints.len()).flat_map(|e| members.stats(e)).for_each(|stats| sum.add(stats.counts()));
         }
         sum
-    }
-}
-
-/// Part of the ledger that kernel planes count.
-pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
-
-impl PlaneCounts for Counted {
-    fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
-        Some(self.0.borrow().tallies.get(name)?.over(endpoints))
-    }
-
-    fn listeners(&self) -> Counts {
-        let (numbers, mut sum) = (self.0.borrow(), Counts::default());
-        numbers.tallies.keys().for_each(|pool| sum.add(numbers.counts(pool)));
-        sum
-    }
-
-    fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
-        let numbers = self.0.borrow();
-        // Listeners that share a pool share its counts: the kernel counts by endpoint.
-        let alone = |pool: &Arc<str>| numbers.services.iter().filter(|(.., other)| other == pool).count() == 1;
-        let of = |(_, listener, pool): &(Plane, Arc<str>, Arc<str>)| {
-            let counts = numbers.counts(pool);
-            (counts.requests > 0).then(|| {
-                ((listener.clone(), listener.clone()), RouteCounts { counts, sent: counts, ..RouteCounts::default() })
-            })
-        };
-        numbers.services.iter().filter(|(.., pool)| alone(pool)).filter_map(of).collect()
     }
 }
 

@@ -4,16 +4,17 @@ use crate::blueprint::Blueprint;
 use crate::claim::Claim;
 use crate::driver::Lack;
 use crate::explain::{Explainer, Thread};
-use crate::numbers::{Counted, EndpointStats, Metrics, Numbers};
+use crate::numbers::{EndpointStats, Metrics, Numbers};
 use crate::prerequisites::Prerequisites;
+use crate::shown::Shown;
 use crate::worker::{self, Parts, Update};
 use evenkeel_config::plan::Plane as Mechanism;
 use evenkeel_config::{Plan, Subject};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Threads, Worker, Workers};
-use evenkeel_runtime::ledger::{Members, PlaneCounts};
-use evenkeel_runtime::{Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending};
+use evenkeel_runtime::ledger::Members;
+use evenkeel_runtime::{Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, View};
 use prometheus_client::collector::Collector;
 use std::collections::BTreeSet;
 use std::io;
@@ -56,16 +57,6 @@ impl Kernel {
             sent: None,
             changed: Vec::new(),
         }
-    }
-
-    /// Returns what asks for the state of listeners.
-    pub fn explainer(&self) -> Explainer {
-        Explainer::new(self.thread.clone())
-    }
-
-    /// Returns the numbers, which follow later plans.
-    pub fn numbers(&self) -> watch::Receiver<Arc<Numbers>> {
-        self.numbers.subscribe()
     }
 }
 
@@ -164,8 +155,8 @@ impl Plane for Kernel {
         Box::new(Metrics(self.numbers.subscribe()))
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        Box::new(Counted(self.numbers.subscribe()))
+    fn view(&self) -> Arc<dyn View> {
+        Arc::new(Shown::new(self.numbers.subscribe(), Explainer::new(self.thread.clone())))
     }
 
     fn open(&self) -> u64 {

@@ -2,13 +2,17 @@
 //! `scripts/instructions.py` counts what filters cost: `filters run -c FILE`.
 
 use evenkeel_proxy::row::{Build, Key, LooksAt, Row, Stage};
-use evenkeel_proxy::{Filter, Secured, Server};
+use evenkeel_proxy::{Filter, Pure, Secured, Server, Step};
 
 struct Nothing;
 
-impl Filter for Nothing {}
+impl Filter for Nothing {
+    type State = ();
+}
 
-fn nothing(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+impl Pure for Nothing {}
+
+fn nothing(build: &Build<'_>) -> Option<Step> {
     (&*build.listener.name == "filtered").then(|| Box::new(Nothing) as _)
 }
 

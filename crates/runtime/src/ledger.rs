@@ -4,10 +4,11 @@
 
 use crate::generation::Generation;
 use crate::membership::Endpoints;
+use evenkeel_balance::Instant;
 use evenkeel_config::plan::Endpoint;
 use evenkeel_view::latencies::Latencies;
 use evenkeel_view::timeline::{Counted, Counts, OfLate, PoolCounted, RouteCounts, Timeline};
-use evenkeel_view::{LatencyOfLate, Pool};
+use evenkeel_view::{self as view, LatencyOfLate, Pool};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +37,9 @@ pub trait PoolCounts: Send + Sync {
 
     /// Adds the times to first byte of an endpoint's responses.
     fn add_latencies(&self, endpoint: usize, to: &mut Latencies);
+
+    /// Adds to an endpoint as operators see it. `now` is on the workers' clock.
+    fn add_to(&self, endpoint: usize, now: Instant, to: &mut view::Endpoint);
 }
 
 /// Counts of one worker for one endpoint.
@@ -50,6 +54,9 @@ pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
 
     /// Adds the times to first byte of responses.
     fn add_latencies(&self, _: &mut Latencies) {}
+
+    /// Adds the counts of all workers to an endpoint as operators see it. `now` is on the workers' clock.
+    fn add_to<'s>(_all: impl Iterator<Item = &'s Self> + Clone, _now: Instant, _to: &mut view::Endpoint) {}
 }
 
 /// Endpoints of a pool, with the counts of each worker of a plane.
@@ -95,6 +102,10 @@ impl<S: EndpointCounts> PoolCounts for Members<S> {
     fn add_latencies(&self, endpoint: usize, to: &mut Latencies) {
         self.stats(endpoint).for_each(|stats| stats.add_latencies(to));
     }
+
+    fn add_to(&self, endpoint: usize, now: Instant, to: &mut view::Endpoint) {
+        S::add_to(self.stats(endpoint), now, to);
+    }
 }
 
 /// Counts of a plane's workers for a pool, whose endpoints may change under one plan.
@@ -133,7 +144,7 @@ impl<S: Default> Tally<S> {
 #[derive(Clone)]
 pub struct Ledger {
     running: watch::Receiver<Arc<Generation>>,
-    planes: Arc<[Box<dyn PlaneCounts>]>,
+    planes: Arc<[Arc<dyn PlaneCounts>]>,
 }
 
 /// Requests of one pool over all planes.
@@ -147,7 +158,7 @@ impl Ledger {
     /// Creates a ledger over planes, for the pools of the generation that runs when it is read.
     pub fn new(
         running: watch::Receiver<Arc<Generation>>,
-        planes: impl Iterator<Item = Box<dyn PlaneCounts>>,
+        planes: impl Iterator<Item = Arc<dyn PlaneCounts>>,
     ) -> Ledger {
         Ledger { running, planes: planes.collect() }
     }
@@ -205,8 +216,9 @@ impl PoolCounted for PoolLedger {
 }
 
 impl PoolLedger {
-    /// Adds the counts of planes to a pool as shown to operators, which must have the same endpoints.
-    pub fn add_to(&self, pool: &mut Pool, timeline: &Timeline) {
+    /// Adds the counts of planes to a pool as shown to operators, which must have the same endpoints. `now` is on the workers'
+    /// clock.
+    pub fn add_to(&self, pool: &mut Pool, timeline: &Timeline, now: Instant) {
         let late = |e: usize, name: &str| {
             let (counts, _) = self.endpoint(e);
             (counts, timeline.of_late(&pool.name, name, counts, &self.latencies(e)))
@@ -221,6 +233,9 @@ impl PoolLedger {
             let of = late.latencies.count();
             endpoint.latency = percentiles.map(|(p50_ms, p99_ms)| LatencyOfLate { responses: of, p50_ms, p99_ms });
             endpoint.share = (whole > 0).then(|| part(late) as f64 / whole as f64);
+        }
+        for (e, endpoint) in pool.endpoints.iter_mut().enumerate() {
+            self.planes.iter().for_each(|plane| plane.add_to(e, now, endpoint));
         }
     }
 }

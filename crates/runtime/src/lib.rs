@@ -37,7 +37,7 @@ pub use generation::{Generation, Summary};
 pub use ledger::Ledger;
 pub use metrics::Metrics;
 pub use orders::Orders;
-pub use plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
+pub use plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError, View, Work};
 pub use pool::{Pools, SharedPool};
 pub use runtime::Runtime;
 pub use snapshot::{EndpointSnapshot, PoolSnapshot};

@@ -1,19 +1,25 @@
-//! Interface between the runtime and a plane: preparing and installing a plan, and changing endpoints.
+//! Interface between the runtime and a plane: preparing and installing a plan, changing endpoints, and showing the plane
+//! to operators.
 
 use crate::control::Control;
 use crate::generation::Generation;
 use crate::ledger::PlaneCounts;
 use crate::membership::Endpoints;
 use crate::pool::{Pools, SharedPool};
+use evenkeel_balance::Instant;
 use evenkeel_config::{Plan, Subject, plan};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{CannotListen, ListenFd};
 use evenkeel_net::workers::{Applying, Threads};
+use evenkeel_view::Status;
+use evenkeel_view::served::{InKernel, Route, Zone};
+use evenkeel_view::timeline::Timeline;
 use prometheus_client::collector::Collector;
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 
 /// Data plane by which clients reach the endpoints of pools. The runtime calls it from one thread: for a plan,
@@ -51,8 +57,14 @@ pub trait Plane: Send + Sync {
     /// Returns the metrics, to be registered once and without a prefix; they follow later plans.
     fn collector(&self) -> Box<dyn Collector>;
 
-    /// Returns the plane's part of the ledger, which follows later plans.
-    fn counts(&self) -> Box<dyn PlaneCounts>;
+    /// Returns the plane as operators see it, on threads of their own. The view follows later plans.
+    fn view(&self) -> Arc<dyn View>;
+
+    /// Looks after files and memory, once a second; `now` is on the workers' clock. Returns work that may take longer than a
+    /// moment, for another thread.
+    fn tick(&mut self, _now: Instant) -> Option<Work> {
+        None
+    }
 
     /// Number of open client connections.
     fn open(&self) -> u64 {
@@ -70,6 +82,38 @@ pub trait Plane: Send + Sync {
     /// Waits until every worker has ended and its logs are written.
     fn join(self: Box<Self>);
 }
+
+/// Plane as operators see it: its counts and, where a plane has more, its part of what the API returns.
+pub trait View: PlaneCounts {
+    /// Returns the reason for which the process is not ready for new requests, if the plane has one.
+    fn not_ready(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Adds to the state of the process, which has listeners and pools in the order of the plan.
+    fn add_to(&self, _status: &mut Status) {}
+
+    /// Returns routes in the order of the plan that runs.
+    fn shown_routes(&self, _timeline: &Timeline) -> Vec<Route> {
+        Vec::new()
+    }
+
+    /// Returns zones in the order of this plan, which runs.
+    fn shown_zones(&self, _plan: &Plan, _timeline: &Timeline) -> Vec<Zone> {
+        Vec::new()
+    }
+
+    /// Asks the kernel about a listener. `None` if this plane has no listener of that name in the kernel.
+    fn in_kernel(&self, _listener: &str) -> Option<Asking> {
+        None
+    }
+}
+
+/// Question to the kernel, and the reason if it is not answered.
+pub type Asking = Pin<Box<dyn Future<Output = Result<InKernel, String>> + Send>>;
+
+/// Work that a thread for it does.
+pub type Work = Box<dyn FnOnce() + Send>;
 
 /// Result of a plane's `prepare`, to be passed to its `install`.
 pub struct Prepared(Box<dyn Any>);

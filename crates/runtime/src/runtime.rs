@@ -8,7 +8,7 @@ use crate::lost;
 use crate::membership::{Endpoints, Found};
 use crate::metrics::Metrics;
 use crate::orders::Orders;
-use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError};
+use crate::plane::{Change, Diagnostic, Next, Plane, Prepared, Sending, StartError, View};
 use crate::pool::{Pools, SharedPool};
 use evenkeel_config::{Plan, plan};
 use evenkeel_net::clock::Base;
@@ -264,7 +264,21 @@ impl Runtime {
 
     /// Returns the ledger of requests over all planes.
     pub fn ledger(&self) -> Ledger {
-        Ledger::new(self.running(), self.planes.iter().map(|plane| plane.counts()))
+        Ledger::new(self.running(), self.views().map(|view| view as _))
+    }
+
+    /// Returns every plane as operators see it.
+    pub fn views(&self) -> impl Iterator<Item = Arc<dyn View>> {
+        self.planes.iter().map(|plane| plane.view())
+    }
+
+    /// Has every plane look after its files and memory, once a second. Must be used inside a tokio runtime, whose threads do
+    /// the longer work.
+    pub fn tick(&mut self) {
+        let now = self.control.now();
+        for work in self.planes.iter_mut().filter_map(|plane| plane.tick(now)) {
+            tokio::task::spawn_blocking(work);
+        }
     }
 
     /// Metrics of the shared state, and those of every plane.

@@ -8,7 +8,7 @@ use evenkeel_balance::slow_start::FULL;
 use evenkeel_balance::state::State;
 use evenkeel_config::plan;
 use evenkeel_view::words::reason;
-use evenkeel_view::{Endpoint, Order, Pool, Weights};
+use evenkeel_view::{Endpoint, Listener, Order, Pool, Weights};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -110,6 +110,17 @@ impl SharedPool {
         };
         let endpoints = snapshots.iter().zip(endpoints).map(endpoint).collect();
         Pool { in_panic, waiting, endpoints, ..named(plan) }
+    }
+}
+
+/// Listener as shown to operators, without the counts of planes.
+pub fn listener(plan: &plan::Listener) -> Listener {
+    Listener {
+        name: plan.name.to_string(),
+        mode: plan.mode.name().into(),
+        plane: plan.plane.name().into(),
+        addresses: plan.bind.iter().map(ToString::to_string).collect(),
+        ..Listener::default()
     }
 }
 

@@ -69,7 +69,7 @@ fn history_and_shares_are_of_all_planes() {
     let now = setup.runtime.now();
     let (plan, endpoints) = now.pool("web").expect("it is in the plan");
     let mut pool: Pool = setup.runtime.control().shown(plan, &endpoints);
-    ledger.pool(&plan.name, endpoints).add_to(&mut pool, &timeline);
+    ledger.pool(&plan.name, endpoints).add_to(&mut pool, &timeline, evenkeel_balance::Instant(0));
     let shown: Vec<_> = pool.endpoints.iter().map(|endpoint| (endpoint.requests, endpoint.share)).collect();
     assert_eq!(shown, [(5, Some(0.25)), (15, Some(0.75))]);
 }

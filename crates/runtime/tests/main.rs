@@ -14,3 +14,4 @@ mod orders;
 mod plane;
 mod publishing;
 mod setup;
+mod shown;

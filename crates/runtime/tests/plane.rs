@@ -7,14 +7,18 @@ use evenkeel_net::listen::ListenFd;
 use evenkeel_net::workers::{Command, ControlLink, Threads, Workers};
 use evenkeel_runtime::ledger::{EndpointCounts, Members, PlaneCounts, PoolCounts, Tally};
 use evenkeel_runtime::membership::Endpoints;
-use evenkeel_runtime::{Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool};
+use evenkeel_runtime::{
+    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, View, Work,
+};
 use evenkeel_view::timeline::Counts;
+use evenkeel_view::{Endpoint, Status};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::collections::{HashMap, HashSet};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::{fmt, io};
 
 /// Calls of planes, in order.
@@ -42,6 +46,8 @@ pub struct Seen {
     tallies: Mutex<HashMap<Arc<str>, Tally<Requests>>>,
     /// True if its workers end by an error when they are sent something.
     pub breaks: AtomicBool,
+    /// Threads that have done its longer work.
+    pub worked: Mutex<Vec<ThreadId>>,
 }
 
 impl Seen {
@@ -58,6 +64,7 @@ impl Seen {
             unknown: AtomicUsize::new(0),
             tallies: Mutex::default(),
             breaks: AtomicBool::new(false),
+            worked: Mutex::default(),
         })
     }
 
@@ -89,6 +96,10 @@ impl EndpointCounts for Requests {
     fn counts(&self) -> Counts {
         Counts { requests: self.0.load(SeqCst), errors: 0, unreached: 0 }
     }
+
+    fn add_to<'s>(all: impl Iterator<Item = &'s Requests> + Clone, now: Instant, to: &mut Endpoint) {
+        to.bytes_in += all.map(|one| one.0.load(SeqCst)).sum::<u64>() * now.0;
+    }
 }
 
 struct Counting(Arc<Seen>);
@@ -100,6 +111,16 @@ impl PlaneCounts for Counting {
 
     fn listeners(&self) -> Counts {
         Counts { requests: 1, errors: 0, unreached: 0 }
+    }
+}
+
+impl View for Counting {
+    fn not_ready(&self) -> Option<&'static str> {
+        self.0.picks.load(SeqCst).then_some("it picks")
+    }
+
+    fn add_to(&self, status: &mut Status) {
+        status.workers += 1;
     }
 }
 
@@ -220,8 +241,14 @@ impl Plane for TestPlane {
         Box::new(NoMetrics)
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        Box::new(Counting(self.seen.clone()))
+    fn view(&self) -> Arc<dyn View> {
+        Arc::new(Counting(self.seen.clone()))
+    }
+
+    fn tick(&mut self, _: Instant) -> Option<Work> {
+        self.seen.note("ticks");
+        let seen = self.seen.clone();
+        Some(Box::new(move || lock(&seen.worked).push(std::thread::current().id())))
     }
 
     fn open(&self) -> u64 {

@@ -76,7 +76,7 @@ impl Picker for First {
     }
 }
 
-/// Lists the endpoints with room in order, from the picked one on.
+/// Lists the endpoints with room in order, from the picked endpoint on.
 #[cold]
 fn explain(cx: &mut PickContext<'_>, picked: Slot) {
     let open: Vec<&Member> =

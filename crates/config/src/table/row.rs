@@ -172,7 +172,7 @@ impl fmt::Display for Kind {
 
 impl Kind {
     /// Table that a value of this kind, or an element of it, may be.
-    pub(super) fn table(&self) -> Option<&'static Table> {
+    pub(crate) fn table(&self) -> Option<&'static Table> {
         match *self {
             Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
             Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } | Kind::TableOrTables(table) => Some(table),

@@ -2,11 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// True if an address is that of no machine, or of several: 0.0.0.0 leads to this one, and others cannot be connected to.
-pub fn is_no_machine(ip: IpAddr) -> bool {
-    ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
-}
-
 /// Network of addresses that mean this machine or its links, if an address is in one.
 pub fn local(ip: IpAddr) -> Option<&'static str> {
     match ip.to_canonical() {

@@ -16,11 +16,13 @@ use evenkeel_admin::api::running::{Later, Requests, Running};
 use evenkeel_config::{Plan, plan};
 use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_discovery::providers::revisions::Revisions;
-use evenkeel_proxy::{Looker, Numbers};
+use evenkeel_proxy::Looker;
 use evenkeel_runtime::control::Control;
+use evenkeel_runtime::generation::Generation;
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_runtime::orders::Change;
 use evenkeel_runtime::pool::Refused;
+use evenkeel_runtime::snapshot;
 use evenkeel_runtime::splits::SplitRefused;
 use evenkeel_tls::clients::Expiry;
 use evenkeel_view::cache::{Cache, Purge, PurgeDone, StoredResponse, TopKey, TopWanted};
@@ -31,8 +33,8 @@ use evenkeel_view::served::{Certificate, InKernel, Route, Split, Zone};
 use evenkeel_view::shadows::PoolShadows;
 use evenkeel_view::tap;
 use evenkeel_view::words::unix_ms;
-use evenkeel_view::{Described, Endpoint, Event, Listener, Patch, Pool, SplitPatch, Status};
-use shown::Shown;
+use evenkeel_view::{Described, Endpoint, Event, Patch, Pool, SplitPatch, Status};
+use shown::{Shown, Started};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
@@ -54,47 +56,32 @@ impl Window {
         Window { shown, revisions, providers, started: SystemTime::now(), asks, predictions: Predictions::default() }
     }
 
+    fn running(&self) -> Result<&Started, Problem> {
+        self.shown.started().ok_or_else(|| Problem::refused("the process is starting"))
+    }
+
     fn looker(&self) -> Result<Arc<Looker>, Problem> {
-        self.shown.looker.get().cloned().ok_or_else(|| Problem::refused("the process is starting"))
+        Ok(self.running()?.looker.clone())
     }
 
-    fn running(&self) -> Result<(Arc<Numbers>, &Control), Problem> {
-        let running = self.shown.running.get().map(|running| running.borrow().clone());
-        running.zip(self.shown.control.get()).ok_or_else(|| Problem::refused("the process is starting"))
-    }
-
-    fn pool(&self, now: &Numbers, control: &Control, (plan, endpoints): (&plan::Pool, Endpoints)) -> Pool {
-        let mut pool = control.shown(plan, &endpoints);
-        now.add_to(&mut pool, &endpoints, control.now());
-        if let Some(ledger) = self.shown.ledger.get() {
-            ledger.pool(&plan.name, endpoints).add_to(&mut pool, &self.shown.timeline);
-        }
+    fn pool(&self, started: &Started, (plan, endpoints): (&plan::Pool, Endpoints)) -> Pool {
+        let mut pool = started.control.shown(plan, &endpoints);
+        let counts = started.ledger.pool(&plan.name, endpoints);
+        counts.add_to(&mut pool, &self.shown.timeline, started.control.now());
         pool
     }
 
-    /// Replaces the counts of a listener that the kernel forwards for: the proxy has none.
-    fn count_in_kernel(&self, listener: &mut Listener) {
-        let numbers = self.shown.kernel.get().map(|numbers| numbers.borrow().clone());
-        if let Some((open, started)) = numbers.and_then(|numbers| numbers.of_listener(&listener.name)) {
-            (listener.connections, listener.accepted) = (open, started);
-        }
-    }
-
-    fn config_of(&self, now: &Numbers) -> config::Running {
+    fn config_of(&self, now: &Generation) -> config::Running {
         let (revision, file) = (self.revisions.latest(), self.file());
-        config::Running {
-            generation: now.generation.number,
-            draining: now.generation.draining(),
-            ..configured::running(&revision, file)
-        }
+        config::Running { generation: now.number, draining: now.draining(), ..configured::running(&revision, file) }
     }
 
     fn file(&self) -> Option<String> {
         self.revisions.file.as_ref().map(|file| file.display().to_string())
     }
 
-    fn keep_orders(&self, now: &Numbers, control: &Control) -> Result<(), Problem> {
-        self.shown.keep_orders(now, control).map_err(|error| {
+    fn keep_orders(&self, started: &Started) -> Result<(), Problem> {
+        started.keep_orders().map_err(|error| {
             Problem::refused(format!(
                 "it counts, and is forgotten at a restart: runtime.state cannot be written: {error}"
             ))
@@ -108,7 +95,8 @@ impl Window {
         endpoint: &str,
         change: impl FnOnce(&mut evenkeel_runtime::SharedPool, &Control) -> Result<(), Refused>,
     ) -> Result<Endpoint, Problem> {
-        let (now, control) = self.running()?;
+        let started = self.running()?;
+        let (now, control) = (started.now(), &started.control);
         let mut pools = control.pools();
         let Some(shared) = pools.get_mut(pool) else {
             return Err(Problem::not_found(format!("unknown pool \"{pool}\"")));
@@ -119,33 +107,27 @@ impl Window {
         // It may be due earlier than the control thread thinks.
         control.changed();
         // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
-        now.generation.splits.refresh(control.orders());
-        self.keep_orders(&now, control)?;
-        let shown = now.generation.pool(pool).map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints)));
+        now.splits.refresh(control.orders());
+        self.keep_orders(started)?;
+        let shown = now.pool(pool).map(|(plan, endpoints)| self.pool(started, (plan, endpoints)));
         let shown = shown.and_then(|pool| pool.endpoints.into_iter().find(|shown| shown.name == endpoint));
         shown.ok_or_else(|| Problem::not_found(format!("the endpoint \"{endpoint}\" has just left")))
     }
 }
 
-/// Returns a listener that the kernel forwards for, without the state of the kernel.
-fn in_kernel(plan: &Plan, name: &str) -> Result<InKernel, Problem> {
+/// Explains why the kernel has nothing of a listener.
+fn not_in_kernel(plan: &Plan, name: &str) -> Problem {
     let by_kernel = || plan.listeners.iter().filter(|listener| listener.plane.is_kernel()).take(20);
     let Some(listener) = plan.listener(name) else {
         let known: Vec<&str> = by_kernel().map(|listener| &*listener.name).collect();
         let of = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        return Err(Problem::not_found(format!("unknown listener \"{name}\"; the kernel forwards for: {of}")));
+        return Problem::not_found(format!("unknown listener \"{name}\"; the kernel forwards for: {of}"));
     };
-    if !listener.plane.is_kernel() {
-        let why = format!("listener \"{name}\" has plane = \"proxy\": POST /v1/explain describes its picks");
-        return Err(Problem::not_found(why));
+    if listener.plane.is_kernel() {
+        return Problem::refused("the plan is being applied");
     }
-    let pool = plan.routes_on(name).find_map(|route| route.action.pool());
-    Ok(InKernel {
-        listener: name.to_owned(),
-        plane: listener.plane.name().to_owned(),
-        pool: pool.map(|pool| pool.to_string()).unwrap_or_default(),
-        ..InKernel::default()
-    })
+    let why = format!("listener \"{name}\" has plane = \"proxy\": POST /v1/explain describes its picks");
+    Problem::not_found(why)
 }
 
 /// Explains why an order for the split of a route was refused.
@@ -197,19 +179,17 @@ impl Running for Window {
             providers: self.providers.states().iter().map(configured::provider).collect(),
             ..Status::default()
         };
-        if let Ok((now, control)) = self.running() {
-            status.workers = now.workers.len() as u32;
+        if let Ok(started) = self.running() {
+            let now = started.now();
+            status.workers = started.workers as u32;
             status.config = self.config_of(&now);
-            status.compression = now.shown_compression();
-            status.cache_disk = now.shown_cache_disk();
-            status.listeners = now.shown_listeners();
-            status.listeners.iter_mut().for_each(|listener| self.count_in_kernel(listener));
-            let pools = now.generation.pools();
-            status.pools = pools.map(|(plan, endpoints)| self.pool(&now, control, (plan, endpoints))).collect();
-            for (pool, modes) in status.pools.iter_mut().zip(now.plan().modes()) {
+            status.listeners = now.plan.listeners.iter().map(|plan| snapshot::listener(plan)).collect();
+            status.pools = now.pools().map(|(plan, endpoints)| self.pool(started, (plan, endpoints))).collect();
+            for (pool, modes) in status.pools.iter_mut().zip(now.plan.modes()) {
                 pool.modes = modes.iter().map(|mode| mode.name().to_owned()).collect();
             }
-            status.splits = now.generation.splits.all().into_iter().filter(|split| split.order.is_some()).collect();
+            status.splits = now.splits.all().into_iter().filter(|split| split.order.is_some()).collect();
+            started.planes.iter().for_each(|plane| plane.add_to(&mut status));
         }
         status
     }
@@ -243,82 +223,77 @@ impl Running for Window {
     }
 
     fn routes(&self) -> Vec<Route> {
-        self.running().map(|(now, _)| now.shown_routes(&self.shown.timeline)).unwrap_or_default()
+        let planes = self.running().map(|started| &started.planes[..]).unwrap_or_default();
+        planes.iter().flat_map(|plane| plane.shown_routes(&self.shown.timeline)).collect()
     }
 
     fn split(&self, route: &str) -> Result<Split, Problem> {
-        let (now, _) = self.running()?;
-        now.generation.splits.shown(now.plan(), route).map_err(|refused| split_problem(route, refused))
+        let now = self.running()?.now();
+        now.splits.shown(&now.plan, route).map_err(|refused| split_problem(route, refused))
     }
 
     fn order_split(&self, route: &str, patch: SplitPatch, by: &str) -> Result<Split, Problem> {
-        let (now, control) = self.running()?;
-        let splits = &now.generation.splits;
+        let started = self.running()?;
+        let (now, control) = (started.now(), &started.control);
         if let Some(changes) = patch.weights {
-            let ordered = splits.order((now.plan(), route), &changes, by, (control.orders(), control.events()));
+            let ordered = now.splits.order((&now.plan, route), &changes, by, (control.orders(), control.events()));
             ordered.map_err(|refused| split_problem(route, refused))?;
-            self.keep_orders(&now, control)?;
+            self.keep_orders(started)?;
         }
         self.split(route)
     }
 
     fn cache(&self) -> Result<Cache, Problem> {
-        let mut cache = self.running()?.0.shown_cache().ok_or_else(cached::no_cache)?;
-        self.shown.cached.add_to(&mut cache);
-        Ok(cache)
+        self.running()?.looker.now().shown_cache().ok_or_else(cached::no_cache)
     }
 
     fn cache_top(&self, wanted: TopWanted) -> Later<Result<Vec<TopKey>, Problem>> {
         match self.running() {
-            Ok((now, control)) => cached::top(now, control, wanted),
+            Ok(started) => cached::top(started.looker.now(), &started.control, wanted),
             Err(problem) => Box::pin(async move { Err(problem) }),
         }
     }
 
     fn cache_show(&self, url: &str) -> Result<Vec<StoredResponse>, Problem> {
-        let (now, control) = self.running()?;
-        now.cache_show(url, control.now()).map_err(cached::problem)
+        let started = self.running()?;
+        started.looker.now().cache_show(url, started.control.now()).map_err(cached::problem)
     }
 
     fn purge(&self, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>> {
         match self.running() {
-            Ok((now, control)) => cached::purge(&now, control, purge, by),
+            Ok(started) => cached::purge(&started.looker.now(), &started.control, purge, by),
             Err(problem) => Box::pin(async move { Err(problem) }),
         }
     }
 
     fn certificates(&self) -> Vec<Certificate> {
         let ms = |seconds: i64| u64::try_from(seconds).unwrap_or_default() * 1000;
-        let served = self.shown.certificates.get().map(|certificates| certificates.served()).unwrap_or_default();
+        let Ok(started) = self.running() else { return Vec::new() };
         let one = |(listener, expiry): (Arc<str>, Expiry)| Certificate {
             listener: listener.to_string(),
             not_after_ms: ms(expiry.not_after),
-            renewed_ms: self.shown.issued.get().and_then(|issued| issued.due(&expiry.name)).map(ms),
+            renewed_ms: started.issued.due(&expiry.name).map(ms),
             name: expiry.name,
             names: expiry.names,
             issuer: expiry.issuer,
         };
-        let mut all: Vec<Certificate> = served.into_iter().map(one).collect();
+        let mut all: Vec<Certificate> = started.certificates.served().into_iter().map(one).collect();
         all.sort_by(|a, b| (a.not_after_ms, &a.listener, &a.name).cmp(&(b.not_after_ms, &b.listener, &b.name)));
         all
     }
 
     fn zones(&self) -> Vec<Zone> {
-        let numbers = self.shown.answers.get().map(|numbers| numbers.borrow().clone()).unwrap_or_default();
-        self.running().map(|(now, _)| numbers.zones(now.plan(), &self.shown.timeline)).unwrap_or_default()
+        let Ok(started) = self.running() else { return Vec::new() };
+        let now = started.now();
+        started.planes.iter().flat_map(|plane| plane.shown_zones(&now.plan, &self.shown.timeline)).collect()
     }
 
     fn in_kernel(&self, listener: String) -> Later<Result<InKernel, Problem>> {
-        let explainer = self.shown.explainer.get().cloned();
-        let found = self.running().and_then(|(now, _)| in_kernel(now.plan(), &listener));
-        let numbers = self.shown.kernel.get().map(|numbers| numbers.borrow().clone());
-        Box::pin(async move {
-            let mut shown = found?;
-            let explainer = explainer.ok_or_else(|| Problem::refused("the process is starting"))?;
-            shown.lines = explainer.explain(listener.as_str().into()).await.map_err(Problem::refused)?;
-            shown.connections = numbers.and_then(|numbers| numbers.of_listener(&listener)).unwrap_or_default().0;
-            Ok(shown)
-        })
+        let asking = self.running().and_then(|started| {
+            let asking = started.planes.iter().find_map(|plane| plane.in_kernel(&listener));
+            asking.ok_or_else(|| not_in_kernel(&started.now().plan, &listener))
+        });
+        Box::pin(async move { asking?.await.map_err(Problem::refused) })
     }
 
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>> {
@@ -356,16 +331,17 @@ impl Running for Window {
     }
 
     fn tap(&self, filter: &tap::Filter) -> Result<Requests, Problem> {
-        let (now, _) = self.running()?;
-        tapped::open(&self.looker()?, &now.generation, filter)
+        let started = self.running()?;
+        tapped::open(&started.looker, &started.now(), filter)
     }
 
     fn config(&self, whole: bool) -> config::Config {
-        let Ok((now, _)) = self.running() else { return config::Config::default() };
+        let Ok(started) = self.running() else { return config::Config::default() };
+        let now = started.now();
         let source = whole.then(|| self.revisions.latest().text().map(str::to_owned)).flatten();
         let latest = self.revisions.latest();
         let origin = |table: &str, name: &str| latest.origins.of_table(table, name);
-        let text = now.generation.plan_as_found().to_toml_by_origin(&origin);
+        let text = now.plan_as_found().to_toml_by_origin(&origin);
         config::Config { running: self.config_of(&now), text, source }
     }
 

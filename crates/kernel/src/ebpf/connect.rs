@@ -3,12 +3,12 @@
 use super::maps::MAPS;
 use super::object::{self, Pins, Size};
 use super::recount::Counted;
-use super::sys::{self, Plain};
+use super::sys::Hash;
 use crate::driver::Fault;
 use crate::service::Transport;
 use crate::sockets::Cookies;
 use aya::programs::Program;
-use aya::{Ebpf, include_bytes_aligned};
+use aya::{Ebpf, Pod, include_bytes_aligned};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,15 +75,15 @@ struct DatagramFlows {
 }
 
 // SAFETY: bytes and numbers whose sizes add up to 32.
-unsafe impl Plain for SocketFlow {}
+unsafe impl Pod for SocketFlow {}
 // SAFETY: bytes and numbers whose sizes add up to 4 times 48.
-unsafe impl Plain for DatagramFlows {}
+unsafe impl Pod for DatagramFlows {}
 
 const _: () = assert!(size_of::<SocketFlow>() == 32 && size_of::<DatagramFlows>() == 4 * 48);
 
 pub struct Connect {
-    socket_flows: OwnedFd,
-    datagram_flows: OwnedFd,
+    socket_flows: Hash<u64, SocketFlow>,
+    datagram_flows: Hash<u64, DatagramFlows>,
     /// Held, though pins keep them too: a cgroup that is removed ends its links.
     _links: Vec<OwnedFd>,
 }
@@ -106,9 +106,8 @@ impl Connect {
             let program = load_program(&mut object, name)?;
             links.push(object::attach(pins, name, program, &cgroup, kind)?);
         }
-        let open =
-            |name: &str| sys::open(&pins.map(name)).map_err(|error| Fault::new(format!("open the map {name}"), error));
-        Ok(Connect { socket_flows: open(OWN[0])?, datagram_flows: open(OWN[1])?, _links: links })
+        let (socket_flows, datagram_flows) = (Hash::open(&pins.map(OWN[0]))?, Hash::open(&pins.map(OWN[1]))?);
+        Ok(Connect { socket_flows, datagram_flows, _links: links })
     }
 
     /// Returns the sockets that a flow binds to one of these endpoints, though it cannot answer: connected ones of UDP,
@@ -119,7 +118,7 @@ impl Connect {
     pub fn bound(&self, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
         let mut bound = Cookies::new();
         let add = |&cookie: &u64, flow: &SocketFlow| _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
-        sys::for_each(&self.socket_flows, add).map_err(|error| Fault::new("read flows of sockets", error))?;
+        self.socket_flows.for_each(add).map_err(|error| Fault::new("read flows of sockets", error))?;
         Ok(bound)
     }
 
@@ -128,28 +127,31 @@ impl Connect {
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub fn count(&self, counted: &mut Counted, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
+    pub fn count(&mut self, counted: &mut Counted, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
         let fault = |error| Fault::new("read flows of sockets", error);
         let mut bound = Cookies::new();
-        sys::for_each::<u64, SocketFlow>(&self.socket_flows, |&cookie, flow| {
-            counted.add(flow.endpoint);
-            _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
-        })
-        .map_err(fault)?;
+        self.socket_flows
+            .for_each(|&cookie, flow| {
+                counted.add(flow.endpoint);
+                _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
+            })
+            .map_err(fault)?;
         let now_ns = monotonic_ns();
         let mut idle = Vec::new();
-        sys::for_each::<u64, DatagramFlows>(&self.datagram_flows, |&cookie, flows| {
-            let open = |flow: &&DatagramFlow| flow.endpoint != 0 && now_ns.saturating_sub(flow.last_ns) < flow.idle_ns;
-            let before = idle.len();
-            idle.push(cookie);
-            for flow in flows.flow.iter().filter(open) {
-                counted.add(flow.endpoint);
-                idle.truncate(before);
-            }
-        })
-        .map_err(fault)?;
+        self.datagram_flows
+            .for_each(|&cookie, flows| {
+                let open =
+                    |flow: &&DatagramFlow| flow.endpoint != 0 && now_ns.saturating_sub(flow.last_ns) < flow.idle_ns;
+                let before = idle.len();
+                idle.push(cookie);
+                for flow in flows.flow.iter().filter(open) {
+                    counted.add(flow.endpoint);
+                    idle.truncate(before);
+                }
+            })
+            .map_err(fault)?;
         for cookie in idle {
-            sys::delete(&self.datagram_flows, &cookie).map_err(fault)?;
+            self.datagram_flows.remove(&cookie).map_err(fault)?;
         }
         Ok(bound)
     }

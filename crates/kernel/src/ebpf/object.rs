@@ -2,6 +2,7 @@
 
 use super::sys;
 use crate::driver::{Fault, Lack};
+use aya::maps::{Array, Map, MapData, MapError};
 use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
@@ -61,8 +62,7 @@ impl Pins {
 
     /// Version of the layout that is pinned, if any.
     fn layout(&self) -> Option<u32> {
-        let map = sys::open(&self.map("layout")).ok()?;
-        sys::lookup::<u32, u64>(map, &0).ok().flatten().map(|value| (value & 0xffff_ffff) as u32)
+        self.layout_map().ok()?.get(&0, 0).ok().map(|value| (value & 0xffff_ffff) as u32)
     }
 
     /// True if an earlier process has left maps that this one understands. Others are removed.
@@ -92,9 +92,12 @@ impl Pins {
     /// # Errors
     /// The kernel refuses it.
     pub fn complete(&self) -> Result<(), Fault> {
-        let fault = |error| Fault::new("write the version of the layout", error);
-        let map = sys::open(&self.map("layout")).map_err(fault)?;
-        sys::update(map, &0u32, &u64::from(LAYOUT)).map_err(fault)
+        let written = self.layout_map().and_then(|mut map| map.set(0, u64::from(LAYOUT), 0));
+        written.map_err(|error| Fault::new("write the version of the layout", chain(&error)))
+    }
+
+    fn layout_map(&self) -> Result<Array<MapData, u64>, MapError> {
+        MapData::from_pin(self.map("layout")).and_then(Map::from_map_data).and_then(Array::try_from)
     }
 
     /// Unpins everything. What no other process holds ends.

@@ -8,6 +8,7 @@ mod comments;
 #[path = "../../../config/tests/support/committed.rs"]
 mod committed;
 mod english;
+mod hooks;
 mod imports;
 mod manifests;
 mod names;

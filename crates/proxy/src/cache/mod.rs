@@ -12,6 +12,7 @@ pub mod filling;
 pub mod flights;
 pub mod handover;
 pub mod keys;
+pub mod of_late;
 pub mod partner;
 mod resource;
 pub mod state;
@@ -32,6 +33,7 @@ use evenkeel_config::plan::CacheMemory;
 use evenkeel_disk::{Disk, Loaded, Stage, Ticket};
 use evenkeel_view::words::unix_ms;
 use flights::Flights;
+use of_late::OfLate;
 use partner::{Partner, Told};
 use std::fmt;
 use std::sync::Arc;
@@ -55,6 +57,8 @@ pub struct SharedCache {
     pub store: Store<Stored>,
     pub flights: Arc<Flights>,
     pub counts: Arc<AllCounts>,
+    /// Counts of the last minutes.
+    pub of_late: Arc<OfLate>,
     pub encodings: Arc<Encodings>,
     pub plan: CacheMemory,
     /// The other process of an upgrade.
@@ -104,6 +108,7 @@ impl SharedCache {
             store: Store::with_evictions(&options, evictions),
             flights: Arc::default(),
             counts: Arc::default(),
+            of_late: Arc::default(),
             encodings: Arc::default(),
             plan,
             partner: Arc::default(),
@@ -133,8 +138,9 @@ impl SharedCache {
             self.let_go();
             wanted.map(disk::open)
         };
-        let (counts, partner, encodings) = (self.counts.clone(), self.partner.clone(), self.encodings.clone());
-        SharedCache { counts, partner, encodings, ..SharedCache::new(plan.cache.clone(), disk) }.into()
+        let (counts, of_late) = (self.counts.clone(), self.of_late.clone());
+        let (partner, encodings) = (self.partner.clone(), self.encodings.clone());
+        SharedCache { counts, of_late, partner, encodings, ..SharedCache::new(plan.cache.clone(), disk) }.into()
     }
 
     /// The present time, for lifetimes and ages. `now` is on the workers' clock.

@@ -1,11 +1,10 @@
 //! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
 
-use super::limits::route_limits::{Held, Over};
+use super::states::States;
 use crate::cache::counts::CacheResult;
 use crate::cache::filling::Filling;
 use crate::cache::state::CacheState;
 use crate::core::Core;
-use crate::load::load_report::Working;
 use crate::observe::compressed::CompressState;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::{ListenerStats, MirrorDrop};
@@ -27,6 +26,7 @@ use evenkeel_wire::prefixes::Prefixes;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A request and its response, as filters see them.
 pub struct Exchange<'c> {
@@ -49,14 +49,8 @@ pub struct Exchange<'c> {
     pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// Session of the client, if the pool is sticky.
     pub(crate) session: Option<Session>,
-    /// Counts the request as in flight, if the listener reports its load.
-    pub(crate) working: Option<Working<'c>>,
-    /// Counts the request as in flight, if its route limits that.
-    pub(crate) held: Option<Held<'c>>,
-    /// Limit of the route that refused the request.
-    pub(crate) over: Option<Over<'c>>,
     /// Bandwidth of the route, if it is limited.
-    pub(crate) bandwidth: Option<&'c Bandwidth>,
+    pub(crate) bandwidth: Option<Arc<Bandwidth>>,
     /// User whose password the request has, if its route asks for one.
     pub(crate) user: Option<Box<[u8]>>,
     /// Decision about the credentials of the request in words; empty if its route asks for none.
@@ -97,6 +91,8 @@ pub struct Exchange<'c> {
     /// Values of the request that filters keep for its response.
     pub(super) kept: Vec<Vec<u8>>,
     pub(super) id: OnceCell<RequestId>,
+    /// States of the filters.
+    pub(super) states: States,
 }
 
 impl<'c> Exchange<'c> {
@@ -113,9 +109,6 @@ impl<'c> Exchange<'c> {
             pool: None,
             endpoint: None,
             session: None,
-            working: None,
-            held: None,
-            over: None,
             bandwidth: None,
             user: None,
             auth: "",
@@ -137,6 +130,7 @@ impl<'c> Exchange<'c> {
             prefixes: None,
             kept: Vec::new(),
             id: OnceCell::new(),
+            states: States::default(),
         }
     }
 

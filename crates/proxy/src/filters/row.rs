@@ -1,6 +1,6 @@
 //! Row of the table of filters, and the input of their builders.
 
-use super::filter::Filter;
+use super::step::Step;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
 use crate::observe::stats::ListenerStats;
@@ -27,7 +27,7 @@ pub struct Row {
     /// Resources that the filter needs.
     pub resources: &'static [Maker],
     /// Builds the filter; `None` if it is not configured.
-    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
+    pub build: fn(&Build<'_>) -> Option<Step>,
 }
 
 /// Configuration of a filter.

@@ -1,10 +1,10 @@
 //! Table of all filters, with their order and their configuration keys.
 
-use super::list::Filters;
+use super::list::{Filters, Placed};
 use super::row::{Build, Key, LooksAt, Row, Stage};
 use super::{
-    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits,
-    load_field, load_report, loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
+    access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
+    loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
@@ -80,7 +80,7 @@ pub static FILTERS: &[Row] = &[
         summary: "Answers load probes from other balancers.",
         looks_at: REQUESTS,
         resources: &[],
-        build: load_report::build,
+        build: load::report::build,
     },
     Row {
         name: "acme_challenge",
@@ -287,7 +287,7 @@ pub static FILTERS: &[Row] = &[
         summary: "Counts the request as in flight, and adds the listener's load to its response.",
         looks_at: RESPONSES,
         resources: &[],
-        build: load_field::build,
+        build: load::field::build,
     },
     Row {
         name: "sticky",
@@ -428,8 +428,8 @@ pub fn resources(plan: &Plan) -> Result<Resources, Vec<Diagnostic>> {
 
 /// Builds the filters of a stage.
 pub fn build(stage: Stage, from: &Build<'_>) -> Filters {
-    let rows = all().filter(|row| row.stage == stage);
-    Filters::new(rows.filter_map(|row| Some((row, (row.build)(from)?))).collect())
+    let rows = all().zip(0..).filter(|(row, _)| row.stage == stage);
+    Filters::new(rows.filter_map(|(row, at)| Some(Placed { row, at, filter: (row.build)(from)? })).collect())
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! span.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::observe::traces::Trace;
 use evenkeel_wire::trace_context::{self, Came, Format, Sampled, Span};
 use std::borrow::Cow;
@@ -11,25 +12,33 @@ use std::borrow::Cow;
 struct Traces;
 
 /// Always built: tracing is switched on and off for the whole process, and costs one branch while off.
-pub fn build(_: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(_: &Build<'_>) -> Option<Step> {
     Some(Box::new(Traces))
 }
 
 impl Filter for Traces {
+    type State = ();
+
     #[inline]
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if cx.core.traces.is_on() {
             take(cx, head);
         }
         Verdict::Next
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         match &cx.trace {
             Some(trace) if trace.is_recorded() => format!("recorded as {}", trace.id_text()).into(),
             Some(trace) => format!("of trace {}, not recorded", trace.id_text()).into(),
             None => "".into(),
         }
+    }
+}
+
+impl Predict for Traces {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }
 

@@ -1,24 +1,26 @@
 //! Statistics as operators see them: sums over the workers.
 
-use super::numbers::{Members, Numbers};
+use super::numbers::Numbers;
 use super::route_stats::RouteStats;
 use super::stats::{Counter, EndpointStats, FAILED, Histogram, ListenerStats, UdpStats};
 use crate::encoder_memory::Lack;
 use evenkeel_balance::Instant;
-use evenkeel_config::plan::{self, Mode};
+use evenkeel_config::plan::Mode;
+use evenkeel_runtime::View;
 use evenkeel_runtime::ledger::{EndpointCounts, PlaneCounts, PoolCounts};
 use evenkeel_runtime::membership::Endpoints;
 use evenkeel_view::latencies::Latencies;
-use evenkeel_view::timeline::{Counts, RouteCounts};
-use evenkeel_view::{CompressionMemory, Listener, LoadReport, Pool};
+use evenkeel_view::served::Route;
+use evenkeel_view::timeline::{Counts, RouteCounts, Timeline};
+use evenkeel_view::{CompressionMemory, Endpoint, Listener, LoadReport, Status};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The proxy's part of the ledger: the workers' counts under the running plan.
-pub struct Counted(pub watch::Receiver<Arc<Numbers>>);
+/// The proxy as operators see it: the workers' counts under the running plan.
+pub struct Shown(pub watch::Receiver<Arc<Numbers>>);
 
-impl PlaneCounts for Counted {
+impl PlaneCounts for Shown {
     fn pool(&self, name: &str, endpoints: &Endpoints) -> Option<Arc<dyn PoolCounts>> {
         let numbers = self.0.borrow();
         Some(numbers.tally(name)?.over(endpoints))
@@ -48,6 +50,19 @@ impl PlaneCounts for Counted {
     }
 }
 
+impl View for Shown {
+    fn add_to(&self, status: &mut Status) {
+        let numbers = self.0.borrow().clone();
+        numbers.add_to_listeners(&mut status.listeners);
+        status.compression = numbers.shown_compression();
+        status.cache_disk = numbers.shown_cache_disk();
+    }
+
+    fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {
+        self.0.borrow().clone().shown_routes(timeline)
+    }
+}
+
 /// Counts of tries at an endpoint, and of sessions and flows. Errors are the endpoint's own: statuses of 500 and above, refused and cut
 /// connections, and timeouts. Clients that left and upgraded connections that went idle are not errors of the endpoint.
 impl EndpointCounts for EndpointStats {
@@ -69,12 +84,22 @@ impl EndpointCounts for EndpointStats {
     fn add_latencies(&self, to: &mut Latencies) {
         self.latency.add_to(to);
     }
+
+    fn add_to<'s>(all: impl Iterator<Item = &'s EndpointStats> + Clone, now: Instant, to: &mut Endpoint) {
+        to.report = report(all.clone(), now);
+        to.bytes_in = all.clone().map(|stats| stats.sent.get()).sum();
+        to.bytes_out = all.map(|stats| stats.received.get()).sum();
+    }
 }
 
 impl Numbers {
-    /// The listeners of the plan.
-    pub fn shown_listeners(&self) -> Vec<Listener> {
-        let one = |(at, plan): (usize, &Arc<plan::Listener>)| {
+    /// Adds the connections and bytes of listeners, which are in the order of the plan.
+    fn add_to_listeners(&self, listeners: &mut [Listener]) {
+        for ((at, plan), shown) in self.plan().listeners.iter().enumerate().zip(listeners) {
+            // Another plan may run by now.
+            if *shown.name != *plan.name {
+                continue;
+            }
             let stats = || self.workers.iter().map(|worker| &worker.listeners[at]);
             let is_udp = plan.mode == Mode::Udp;
             // Wrapping: connections may be counted up and down by different workers, and the counters are not read at
@@ -86,22 +111,15 @@ impl Numbers {
                 };
                 stats().fold(0u64, |sum, listener| sum.wrapping_add(one(listener)))
             };
-            Listener {
-                name: plan.name.to_string(),
-                mode: plan.mode.name().into(),
-                plane: plan.plane.name().into(),
-                addresses: plan.bind.iter().map(ToString::to_string).collect(),
-                connections: sum(|listener| &listener.active, |udp| &udp.active),
-                accepted: sum(|listener| &listener.accepted, |udp| &udp.flows),
-                bytes_in: sum(|listener| &listener.bytes_in, |udp| &udp.bytes_in),
-                bytes_out: sum(|listener| &listener.bytes_out, |udp| &udp.bytes_out),
-            }
-        };
-        self.plan().listeners.iter().enumerate().map(one).collect()
+            shown.connections += sum(|listener| &listener.active, |udp| &udp.active);
+            shown.accepted += sum(|listener| &listener.accepted, |udp| &udp.flows);
+            shown.bytes_in += sum(|listener| &listener.bytes_in, |udp| &udp.bytes_in);
+            shown.bytes_out += sum(|listener| &listener.bytes_out, |udp| &udp.bytes_out);
+        }
     }
 
     /// Memory of compressors. `None` if no route compresses.
-    pub fn shown_compression(&self) -> Option<CompressionMemory> {
+    fn shown_compression(&self) -> Option<CompressionMemory> {
         let is_used = self.plan().routes.iter().any(|route| route.filters.compress.is_some());
         let (memory, lacks) = (&self.encoder_memory, |lack: Lack| self.encoder_memory.counted(lack as usize));
         is_used.then(|| CompressionMemory {
@@ -113,22 +131,11 @@ impl Numbers {
             given_up: lacks(Lack::GivenUp),
         })
     }
-
-    /// Adds to a pool the values that only the proxy has: the latest load reports of its endpoints, and the bytes of
-    /// sessions and flows. `now` is on the workers' clock.
-    pub fn add_to(&self, pool: &mut Pool, endpoints: &Endpoints, now: Instant) {
-        let Some(members) = self.tally(&pool.name).map(|tally| tally.over(endpoints)) else { return };
-        for (e, endpoint) in pool.endpoints.iter_mut().enumerate() {
-            endpoint.report = report(&members, e, now);
-            endpoint.bytes_in = members.stats(e).map(|stats| stats.sent.get()).sum();
-            endpoint.bytes_out = members.stats(e).map(|stats| stats.received.get()).sum();
-        }
-    }
 }
 
 /// Returns the latest load report of an endpoint to any worker. `now` is on the workers' clock.
-fn report(members: &Members, endpoint: usize, now: Instant) -> Option<LoadReport> {
-    let reports = members.stats(endpoint).map(|stats| &stats.reported);
+fn report<'s>(all: impl Iterator<Item = &'s EndpointStats>, now: Instant) -> Option<LoadReport> {
+    let reports = all.map(|stats| &stats.reported);
     let last = reports.max_by_key(|report| report.at_ns.get())?;
     let known = |counter: &Counter, unit: f64| Some(counter.get() as f64 * unit).filter(|value| *value > 0.0);
     (last.at_ns.get() > 0).then(|| LoadReport {

@@ -6,6 +6,7 @@ use crate::cache::counts::{CacheCounts, CacheResult};
 use crate::cache::disk::wait;
 use crate::cache::encodings::of_store;
 use crate::cache::keys::{keys, user_text};
+use crate::cache::of_late::Asked;
 use crate::cache::partner::{Told, Unconfirmed};
 use evenkeel_balance::Instant;
 use evenkeel_cache::key::{KeyParts, KeyRules};
@@ -71,11 +72,12 @@ impl fmt::Display for NotEverywhere {
 impl Numbers {
     /// State of the cache. `None` if no route has one.
     pub fn shown_cache(&self) -> Option<Cache> {
-        let routes: Vec<CacheRoute> =
+        let mut routes: Vec<CacheRoute> =
             self.cached_routes().map(|(route, _)| self.shown_cache_route(&route.name)).collect();
         if routes.is_empty() {
             return None;
         }
+        routes.iter_mut().for_each(|route| route.hit_ratio_of_late = self.cache.of_late.hit_ratio(route));
         let counts = self.cache.store.counts();
         Some(Cache {
             bytes: counts.bytes,
@@ -97,8 +99,8 @@ impl Numbers {
         })
     }
 
-    /// Requests of each route with a cache so far: those that a stored response answered, and all that asked for one.
-    pub fn cache_asked(&self) -> Vec<(Arc<str>, [u64; 2])> {
+    /// Requests of each route with a cache so far.
+    fn cache_asked(&self) -> Vec<Asked> {
         use CacheResult::{Hit, NotStored, Renewed, Stale, Stored};
         let of_route = |(route, _): (&plan::Route, _)| {
             let counts = self.cache.counts.of_route(&route.name);
@@ -195,13 +197,21 @@ impl Numbers {
         Ok(Purging { numbers: self.clone(), done, sequence, told, written })
     }
 
-    /// Frees memory of stored responses that nothing serves any more, in a short step. To be called once a second.
+    /// Looks after the cache, once a second: notes counts, and frees memory. `now` is on the workers' clock.
+    pub(crate) fn tick_cache(&self, now: Instant) {
+        if self.has_cache() {
+            self.sweep_cache(now);
+            self.cache.of_late.count(|| self.cache_asked(), now);
+        }
+    }
+
+    /// Frees memory of stored responses that nothing serves any more, in a short step.
     pub fn sweep_cache(&self, now: Instant) {
         self.cache.sweep(self.cache.moment(now));
     }
 
     /// True if a route of the plan has a cache.
-    pub fn has_cache(&self) -> bool {
+    fn has_cache(&self) -> bool {
         self.cached_routes().next().is_some()
     }
 

@@ -21,7 +21,6 @@ pub struct Server {
     runtime: Runtime,
     numbers: watch::Receiver<Arc<Numbers>>,
     certificates: watch::Receiver<Arc<Store>>,
-    resources: watch::Receiver<Arc<Resources>>,
     tokens: watch::Receiver<Arc<Tokens>>,
     looker: Arc<Looker>,
 }
@@ -44,9 +43,9 @@ impl Server {
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
         let proxy = Proxy::start(&runtime, secured)?;
         let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
-        let (resources, tokens) = (proxy.resources(), proxy.tokens());
+        let tokens = proxy.tokens();
         runtime.start(vec![Box::new(proxy)], &mut inherited)?;
-        Ok(Server { runtime, numbers, certificates, resources, tokens, looker })
+        Ok(Server { runtime, numbers, certificates, tokens, looker })
     }
 
     /// Statistics of each worker.
@@ -66,7 +65,7 @@ impl Server {
 
     /// Resources of filters of the plan in use.
     pub fn resources(&self) -> Arc<Resources> {
-        self.resources.borrow().clone()
+        self.numbers.borrow().resources.clone()
     }
 
     /// Watches the verifiers of tokens of the plan in use.

@@ -85,14 +85,9 @@ fn filter(
     Ok(())
 }
 
-fn pass<'c>(
-    filters: &'c Filters,
-    exchange: &mut Exchange<'c>,
-    head: &mut RequestHead<'_, '_, '_>,
-    would: &mut WouldGo,
-) {
-    for (name, filter) in filters.named() {
-        match filter.dry_run(exchange, head) {
+fn pass(filters: &Filters, exchange: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, would: &mut WouldGo) {
+    for (name, prediction) in filters.dry_run(exchange, head) {
+        match prediction {
             DryRun::Next(text) if text.is_empty() => {}
             DryRun::Next(text) => would.filters.push(FilterTrial { name: name.into(), would: text }),
             DryRun::Answer(response, why) => {

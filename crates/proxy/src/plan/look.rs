@@ -61,7 +61,8 @@ impl Looker {
         &self.doors
     }
 
-    fn now(&self) -> Arc<Numbers> {
+    /// Statistics of the workers, under the plan that runs.
+    pub fn now(&self) -> Arc<Numbers> {
         self.running.borrow().clone()
     }
 

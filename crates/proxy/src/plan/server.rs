@@ -16,19 +16,19 @@ use crate::observe::access_log::{AccessLog, Layout};
 use crate::observe::finished::FinishedRequest;
 use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
-use crate::observe::shown::Counted;
+use crate::observe::shown::Shown;
 use crate::observe::traces;
 use crate::resource::Resources;
+use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
 use evenkeel_net::workers::{Threads, Workers};
-use evenkeel_runtime::ledger::PlaneCounts;
 use evenkeel_runtime::pool::address;
 use evenkeel_runtime::{
-    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError,
+    Change, Control, Diagnostic, Next, Plane, Pools, Prepared, Runtime, Sending, SharedPool, StartError, View, Work,
 };
 use evenkeel_tls::Store;
 use evenkeel_tokens::Tokens;
@@ -40,14 +40,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, watch};
 
+/// Seconds between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
+const CERTIFICATES_EVERY: u32 = 3;
+
 /// The control side of the proxy's workers.
 pub struct Proxy {
     /// Statistics, under the plan in use.
     numbers: watch::Sender<Arc<Numbers>>,
     /// Certificates and keys of the plan in use.
     certificates: watch::Sender<Arc<Store>>,
-    /// Resources of filters of the plan in use.
-    resources: watch::Sender<Arc<Resources>>,
     /// Verifiers of tokens of the plan in use.
     tokens_in_use: watch::Sender<Arc<Tokens>>,
     control: Control,
@@ -62,6 +63,8 @@ pub struct Proxy {
     instance: u64,
     log: Option<Writer>,
     secured: Secured,
+    /// Number of calls of [`Plane::tick`].
+    ticks: u32,
     /// Writer of the pick journal, if the first plan names one.
     journal: Option<Writer>,
     /// Channel for finished requests with spans; the receiver is there until the exporter takes it.
@@ -97,7 +100,6 @@ impl Proxy {
         let mut proxy = Proxy {
             numbers: watch::channel(first.clone()).0,
             certificates: watch::channel(secured.store().clone()).0,
-            resources: watch::channel(first.resources.clone()).0,
             tokens_in_use: watch::channel(Arc::default()).0,
             control: runtime.control().clone(),
             shared: HashMap::new(),
@@ -107,6 +109,7 @@ impl Proxy {
             instance: runtime.instance(),
             log: None,
             secured,
+            ticks: 0,
             journal,
             recorded: (recorded, Some(record)),
             sent: None,
@@ -133,11 +136,6 @@ impl Proxy {
     /// Watches the certificates and keys of the plan in use.
     pub fn certificates(&self) -> watch::Receiver<Arc<Store>> {
         self.certificates.subscribe()
-    }
-
-    /// Watches the resources of filters of the plan in use.
-    pub fn resources(&self) -> watch::Receiver<Arc<Resources>> {
-        self.resources.subscribe()
     }
 
     /// Watches the verifiers of tokens of the plan in use.
@@ -265,7 +263,6 @@ impl Plane for Proxy {
             });
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
-            self.resources.send_replace(next.resources.clone());
             self.tokens_in_use.send_replace(next.resources.of::<Tokens>().clone());
         }
         self.numbers.send_replace(next);
@@ -297,8 +294,19 @@ impl Plane for Proxy {
         Box::new(Metrics::new(self.numbers()))
     }
 
-    fn counts(&self) -> Box<dyn PlaneCounts> {
-        Box::new(Counted(self.numbers()))
+    fn view(&self) -> Arc<dyn View> {
+        Arc::new(Shown(self.numbers()))
+    }
+
+    fn tick(&mut self, now: Instant) -> Option<Work> {
+        let numbers = self.now();
+        numbers.tick_cache(now);
+        if self.ticks % CERTIFICATES_EVERY == 0 {
+            self.secured.store().look();
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        let resources = numbers.resources.clone();
+        (resources.has_files() && numbers.plan().runtime.watch).then(|| Box::new(move || resources.look()) as Work)
     }
 
     fn open(&self) -> u64 {

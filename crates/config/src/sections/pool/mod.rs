@@ -87,8 +87,7 @@ table! {
             name: "balance",
             kind: Kind::Balance,
             absent: Absent::Means("the first one of the algorithms page"),
-            help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the \
-                [algorithms](algorithms.md) page.",
+            help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. `evenkeel algorithms` lists them.",
             why: "",
         }, write write_balance;
         /// Algorithms to compare with; they route nothing.

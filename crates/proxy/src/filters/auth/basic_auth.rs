@@ -6,8 +6,9 @@ use super::passwords::users::{UserList, UserLists, Users};
 use super::passwords::verifier::{Checked, Verification, Verified};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_balance::Clock;
 use evenkeel_balance::published::Reader;
 use evenkeel_wire::head::Request;
@@ -30,7 +31,7 @@ struct Settings {
     keeps: bool,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.basic_auth.as_ref()?;
     // Without the filter, the route would be open.
@@ -51,7 +52,9 @@ fn challenge(realm: &str) -> String {
 }
 
 impl Filter for BasicAuth {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let settings = &self.0;
         let credentials = match credentials(head.request) {
             Ok(credentials) => credentials,
@@ -71,19 +74,21 @@ impl Filter for BasicAuth {
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.user {
+            Some(user) => format!("{}, {}", String::from_utf8_lossy(user), cx.auth).into(),
+            None => cx.auth.into(),
+        }
+    }
+}
+
+impl Predict for BasicAuth {
+    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         match credentials(head.request) {
             Ok(credentials) => DryRun::Next(
                 format!("verifies the password of \"{}\"", String::from_utf8_lossy(credentials.name())).into(),
             ),
             Err(why) => self.0.refuse(cx, why).into(),
-        }
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.user {
-            Some(user) => format!("{}, {}", String::from_utf8_lossy(user), cx.auth).into(),
-            None => cx.auth.into(),
         }
     }
 }
@@ -99,18 +104,14 @@ fn credentials(request: &Request<'_, '_>) -> Result<Credentials, &'static str> {
 
 #[cold]
 fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> Verdict {
-    Verdict::Wait(Box::pin(async move {
-        let verified = verification.await;
-        let resume: Resume = Box::new(move |cx, head| match verified {
-            Verified::Right => settings.admit(cx, head, user, "verified"),
-            Verified::Wrong => settings.refuse(cx, WRONG),
-            Verified::GaveWay => {
-                cx.stats.passwords_gave_way.add(1);
-                too_many(cx)
-            }
-        });
-        resume
-    }))
+    BasicAuth::wait(verification, move |verified, _, cx, head| match verified {
+        Verified::Right => settings.admit(cx, head, user, "verified"),
+        Verified::Wrong => settings.refuse(cx, WRONG),
+        Verified::GaveWay => {
+            cx.stats.passwords_gave_way.add(1);
+            too_many(cx)
+        }
+    })
 }
 
 impl Settings {

@@ -4,8 +4,9 @@
 use super::token;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
 use crate::resource::Resource;
 use evenkeel_config::plan::Jwt;
@@ -54,7 +55,7 @@ fn no_keys((subject, problem): (Subject, String)) -> Diagnostic {
     }
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let verifier = from.resources.of::<Verifiers>().of(&from.route.as_ref()?.plan.name)?;
     let rules = verifier.rules.clone();
     let challenge = format!("Bearer realm=\"{}\"", rules.realm.replace('\\', "\\\\").replace('"', "\\\""));
@@ -62,23 +63,27 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Tokens {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         self.decide(cx, head, Check::token)
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.decide(cx, head, Check::dry_run) {
-            Verdict::Next => DryRun::Next("accepts the token".into()),
-            verdict => verdict.into(),
-        }
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         match &cx.token {
             Some(Ok(Checked { is_known: true, .. })) => "accepted the token, which was verified before".into(),
             Some(Ok(_)) => "accepted the token".into(),
             Some(Err(refused)) => format!("refused: {refused}").into(),
             None => "".into(),
+        }
+    }
+}
+
+impl Predict for Tokens {
+    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.decide(cx, head, Check::dry_run) {
+            Verdict::Next => DryRun::Next("accepts the token".into()),
+            verdict => verdict.into(),
         }
     }
 }

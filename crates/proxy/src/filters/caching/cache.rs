@@ -16,8 +16,9 @@ use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{CacheState, Fate, Fetch, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
 use evenkeel_balance::Clock;
 use evenkeel_cache::answer::Answer;
@@ -57,7 +58,7 @@ pub struct Cache {
     behind: Behind,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.cache.as_ref()?;
     let shared = from.resources.of::<SharedCache>();
@@ -98,7 +99,9 @@ enum OnDisk {
 }
 
 impl Filter for Caching {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let cache = &self.0;
         match cache.wish(cx, head) {
             Ok(wish) => cache.look(cx, head, wish, cache.collapse),
@@ -111,11 +114,7 @@ impl Filter for Caching {
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.0.trial(cx, head)
-    }
-
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let cache = &self.0;
         let Some(progress) = cx.cached.take() else { return };
         let state = match *progress {
@@ -147,15 +146,26 @@ impl Filter for Caching {
         cx.cached.set(Some(Box::new(state)));
     }
 
-    fn response_body(&self, cx: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn response_body(
+        &self,
+        _: &mut Own<()>,
+        cx: &Exchange<'_>,
+        _: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
         Some(Box::new(Kept::new(*cx.filling.take()?)))
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         let progress = cx.cached.take();
         let outcome = progress.as_deref().and_then(CacheState::outcome);
         cx.cached.set(progress);
         outcome.map(|outcome| outcome.text()).unwrap_or_default().into()
+    }
+}
+
+impl Predict for Caching {
+    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.0.trial(cx, head)
     }
 }
 
@@ -306,20 +316,16 @@ impl Cache {
     /// Waits for the disk, on which the key may be. Requests for the same key wait for the same read.
     fn read(self: &Rc<Cache>, wish: Wish, read: Read, wait: Option<Duration>) -> Verdict {
         let cache = self.clone();
-        Verdict::Wait(Box::pin(async move {
-            let loaded = disk::loaded(read).await;
-            let resume: Resume = Box::new(move |cx, head| {
-                let disk = match loaded {
-                    Some(loaded) if !loaded.responses.is_empty() => {
-                        cache.responses.shared.promote(&wish.key, &loaded, cache.responses.moment(cx.core));
-                        OnDisk::Found(loaded)
-                    }
-                    _ => OnDisk::Nothing,
-                };
-                cache.look(cx, head, Wish { disk, ..wish }, wait)
-            });
-            resume
-        }))
+        Caching::wait(disk::loaded(read), move |loaded, _, cx, head| {
+            let disk = match loaded {
+                Some(loaded) if !loaded.responses.is_empty() => {
+                    cache.responses.shared.promote(&wish.key, &loaded, cache.responses.moment(cx.core));
+                    OnDisk::Found(loaded)
+                }
+                _ => OnDisk::Nothing,
+            };
+            cache.look(cx, head, Wish { disk, ..wish }, wait)
+        })
     }
 
     /// Response of the disk that serves a request, unless it was purged since it was read.
@@ -336,17 +342,13 @@ impl Cache {
     /// Waits for the response that another request fetches.
     fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
         let (cache, began) = (self.clone(), cx.core.clock.now());
-        Verdict::Wait(Box::pin(async move {
-            let end = timeout(wait, follow).await;
-            let resume: Resume = Box::new(move |cx, head| {
-                // After a failure another request leads. A request that has waited for a response does not wait again.
-                let waited = Duration::from_nanos(cx.core.clock.now().since(began));
-                let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
-                // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
-                cache.look(cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
-            });
-            resume
-        }))
+        Caching::wait(timeout(wait, follow), move |end, _, cx, head| {
+            // After a failure another request leads. A request that has waited for a response does not wait again.
+            let waited = Duration::from_nanos(cx.core.clock.now().since(began));
+            let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
+            // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
+            cache.look(cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
+        })
     }
 
     /// Decides on the response to a request of this cache.

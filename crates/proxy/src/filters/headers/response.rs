@@ -4,8 +4,9 @@
 
 use super::changes::{Changes, Keys};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::each;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
@@ -34,12 +35,12 @@ const SECURITY: [(&str, &str, bool); 3] = [
 /// Changes of the pools of a route that have any.
 struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, &[], Parameters::of_route(route))?))
 }
 
-pub fn build_of_pools(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let from = from.route.as_ref()?;
     // Values that the route's own filter keeps come first.
     let mut kept = Vec::new();
@@ -91,27 +92,33 @@ impl OfPools {
 }
 
 impl Filter for OfPools {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        self.of(cx).map_or(Verdict::Next, |headers| headers.request(cx, head))
+    type State = ();
+
+    fn request(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.of(cx).map_or(Verdict::Next, |headers| headers.request(own, cx, head))
     }
 
     /// Changes responses of endpoints only.
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if head.is_of_endpoint(cx)
             && let Some(headers) = self.of(cx)
         {
-            headers.response(cx, head);
+            headers.response(own, cx, head);
         }
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        self.of(cx).map_or("".into(), |headers| headers.did(cx))
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        self.of(cx).map_or("".into(), |headers| headers.did(None, cx))
     }
 }
 
+impl Pure for OfPools {}
+
 impl Filter for ResponseHeaders {
+    type State = ();
+
     /// Keeps the values of the request that responses need: its head may be gone by then.
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if !self.kept.is_empty() {
             let mut kept = std::mem::take(&mut cx.kept);
             kept.reserve(self.kept.len());
@@ -129,7 +136,7 @@ impl Filter for ResponseHeaders {
         Verdict::Next
     }
 
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
         if self.security && head.status != 101 {
             add_security(head, &mut memory);
@@ -144,10 +151,12 @@ impl Filter for ResponseHeaders {
         }
     }
 
-    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, _: &Exchange<'_>) -> Cow<'static, str> {
         self.summary.clone().into()
     }
 }
+
+impl Pure for ResponseHeaders {}
 
 /// Adds the fields of [`SECURITY`]. `memory` is empty before and after.
 fn add_security(head: &mut ResponseHead<'_, '_, '_>, memory: &mut Vec<u8>) {

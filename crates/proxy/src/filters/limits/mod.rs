@@ -4,31 +4,40 @@
 pub mod route_limits;
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
 use evenkeel_tokens::Checked;
-use route_limits::{AllLimits, Limit, Over, RouteLimits};
+use route_limits::{AllLimits, Held, Limit, Over, RouteLimits};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rate of each address at a listener.
 struct Rate(Arc<Admission>);
 
-pub fn of_listener(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_listener(from: &Build<'_>) -> Option<Step> {
     from.admission.limits_requests().then(|| Box::new(Rate(from.admission.clone())) as _)
 }
 
 impl Filter for Rate {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match self.0.request(cx.client(), || cx.core.clock.now()) {
             Ok(()) => Verdict::Next,
             Err(seconds) => Verdict::Answer(too_many(cx, seconds)),
         }
+    }
+}
+
+impl Predict for Rate {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }
 
@@ -42,80 +51,95 @@ fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
 /// Limits of a route, shared by all workers.
 struct Limits(Arc<RouteLimits>);
 
-pub fn of_route(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_route(from: &Build<'_>) -> Option<Step> {
     let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
 
-impl Filter for Limits {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        match self.0.admit(head.request, cx.client(), || cx.core.clock.now()) {
+/// State of a request at limits of its route.
+enum Counted {
+    /// Counted as in flight.
+    Held(#[expect(dead_code, reason = "counts until it is dropped")] Held),
+    /// Refused by this limit, in words.
+    Over(String),
+}
+
+impl Counted {
+    /// Keeps the result of the limits.
+    fn keep(counted: Result<Option<Held>, Over<'_>>, own: &mut Own<Counted>) -> Verdict {
+        match counted {
             Ok(held) => {
-                cx.held = held;
+                *own = held.map(|held| Box::new(Counted::Held(held)));
                 Verdict::Next
             }
             Err(over) => {
-                cx.over = Some(over);
+                *own = Some(Box::new(Counted::Over(reason(&over))));
                 Verdict::Answer(refusal(over))
             }
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn did(own: Option<&Counted>) -> Cow<'static, str> {
+        match own {
+            Some(Counted::Over(over)) => format!("refused: {over}").into(),
+            Some(Counted::Held(_)) => "counted as in flight".into(),
+            None => "".into(),
+        }
+    }
+}
+
+impl Filter for Limits {
+    type State = Counted;
+
+    fn request(&self, own: &mut Own<Counted>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        Counted::keep(self.0.admit(head.request, cx.client(), || cx.core.clock.now()), own)
+    }
+
+    fn did(&self, own: Option<&Counted>, _: &Exchange<'_>) -> Cow<'static, str> {
+        Counted::did(own)
+    }
+}
+
+impl Predict for Limits {
+    fn dry_run(&self, _: &mut Own<Counted>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let over = self.0.would_refuse(head.request, cx.client(), cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| !limit.is_of_token())),
             |over| refusal(over).into(),
         )
     }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match (&cx.over, &cx.held) {
-            (Some(over), _) if !over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
-            (_, Some(_)) => "counted as in flight".into(),
-            (_, None) => "".into(),
-        }
-    }
 }
 
 /// Limits of a route by claims of its tokens, which are verified behind the other limits.
 struct OfClaims(Arc<RouteLimits>);
 
-pub fn of_claims(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_claims(from: &Build<'_>) -> Option<Step> {
     let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     limits.all().iter().any(Limit::is_of_token).then(|| Box::new(OfClaims(limits.clone())) as _)
 }
 
 impl Filter for OfClaims {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = Counted;
+
+    fn request(&self, own: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let Some(Ok(Checked { token, .. })) = &cx.token else { return Verdict::Next };
-        match self.0.admit_token(cx.held.take(), token, || cx.core.clock.now()) {
-            Ok(held) => {
-                cx.held = held;
-                Verdict::Next
-            }
-            Err(over) => {
-                cx.over = Some(over);
-                Verdict::Answer(refusal(over))
-            }
-        }
+        Counted::keep(self.0.admit_token(token, || cx.core.clock.now()), own)
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn did(&self, own: Option<&Counted>, _: &Exchange<'_>) -> Cow<'static, str> {
+        Counted::did(own)
+    }
+}
+
+impl Predict for OfClaims {
+    fn dry_run(&self, _: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let Some(Ok(Checked { token, .. })) = &cx.token else { return DryRun::Next("".into()) };
         let over = self.0.would_refuse_token(token, cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| limit.is_of_token())),
             |over| refusal(over).into(),
         )
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.over {
-            Some(over) if over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
-            _ => "".into(),
-        }
     }
 }
 

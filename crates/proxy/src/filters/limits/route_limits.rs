@@ -54,8 +54,8 @@ struct Counts {
 
 /// A request that is counted as in flight by some limits of its route, until this is dropped.
 #[derive(Debug)]
-pub struct Held<'l> {
-    limits: &'l RouteLimits,
+pub struct Held {
+    limits: Arc<RouteLimits>,
     /// Its place in the table of each limit that counts it.
     places: [Option<u32>; LIMITS_MAX],
 }
@@ -136,34 +136,33 @@ impl RouteLimits {
     /// # Errors
     /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
     pub fn admit(
-        &self,
+        self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
         client: IpAddr,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'_>>, Over<'_>> {
-        self.count(None, |limit, table| limit.key(table, request, client), now)
+    ) -> Result<Option<Held>, Over<'_>> {
+        self.count(|limit, table| limit.key(table, request, client), now)
     }
 
-    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it keeps.
+    /// Counts a request whose token was verified, by claims, as [`admit`](Self::admit) does by other keys.
     ///
     /// # Errors
     /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
-    pub fn admit_token<'l>(
-        &'l self,
-        held: Option<Held<'l>>,
+    pub fn admit_token(
+        self: &Arc<RouteLimits>,
         token: &Verified,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'l>>, Over<'l>> {
-        self.count(held, |limit, table| limit.key_of_token(table, token), now)
+    ) -> Result<Option<Held>, Over<'_>> {
+        self.count(|limit, table| limit.key_of_token(table, token), now)
     }
 
     #[inline]
-    fn count<'l>(
-        &'l self,
-        mut held: Option<Held<'l>>,
+    fn count(
+        self: &Arc<RouteLimits>,
         key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'l>>, Over<'l>> {
+    ) -> Result<Option<Held>, Over<'_>> {
+        let mut held = None;
         for (index, limit) in self.0.iter().enumerate() {
             let table = limit.counts.table.get_or_init(|| limit.table());
             let Some(key) = key(limit, table) else { continue };
@@ -175,7 +174,8 @@ impl RouteLimits {
                 }
                 Bound::InFlight(max) => match table.apply(key, &Enter { max }) {
                     Some((place, true)) => {
-                        let held = held.get_or_insert(Held { limits: self, places: [None; LIMITS_MAX] });
+                        let new = || Held { limits: self.clone(), places: [None; LIMITS_MAX] };
+                        let held: &mut Held = held.get_or_insert_with(new);
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),
@@ -297,7 +297,7 @@ fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         for (limit, place) in self.limits.0.iter().zip(self.places) {
             if let (Some(place), Some(table)) = (place, limit.counts.table.get()) {

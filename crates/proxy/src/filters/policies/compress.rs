@@ -9,8 +9,9 @@ use crate::cache::SharedCache;
 use crate::cache::encodings::Form;
 use crate::encoder_memory::{EncoderMemory, Lack};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::observe::compressed::{CompressState, Decision};
 use evenkeel_compress::accept::preferred;
 use evenkeel_compress::coding::{self, Coding};
@@ -35,7 +36,7 @@ struct Compression {
     memory: Arc<EncoderMemory>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan: &Compress = route.plan.filters.compress.as_ref()?;
     let effort = match plan.level.all {
@@ -67,7 +68,9 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Compression {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let coding = if cx.is_http10 {
             Err(Refusal::Http10)
         } else if head.request.values("cache-control").any(is_no_transform) {
@@ -102,7 +105,7 @@ impl Filter for Compression {
         Verdict::Next
     }
 
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let Some(state) = &cx.compress else { return };
         state.decision.set(Decision::None);
         if head.status == 304 {
@@ -142,7 +145,12 @@ impl Filter for Compression {
         state.decision.set(decision);
     }
 
-    fn response_body(&self, cx: &Exchange<'_>, head: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn response_body(
+        &self,
+        _: &mut Own<()>,
+        cx: &Exchange<'_>,
+        head: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
         let state = cx.compress.as_ref()?;
         let Decision::Compressed(coding, room) = state.decision.get() else { return None };
         if state.is_head && head.length.is_none() {
@@ -152,10 +160,12 @@ impl Filter for Compression {
         Some(Box::new(Body::new(self.chosen(coding, room), self.memory.clone(), state.tally.clone())))
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         cx.compress.as_ref().map(|state| state.text()).unwrap_or_default().into()
     }
 }
+
+impl Pure for Compression {}
 
 impl Compression {
     fn chosen(&self, coding: Coding, room: Room) -> Chosen {

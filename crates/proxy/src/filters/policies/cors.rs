@@ -2,8 +2,9 @@
 //! read. Preflights are answered by [`preflight`](super::preflight).
 
 use crate::filters::exchange::{Exchange, Page};
-use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_config::plan::{Cors, Origin};
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::append;
@@ -24,7 +25,7 @@ struct Readers {
     expose: String,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let cors: &Cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     Some(Box::new(Readers {
         origins: cors.origins.clone(),
@@ -46,8 +47,10 @@ pub fn is_preflight(request: &Request<'_, '_>) -> bool {
 }
 
 impl Filter for Readers {
+    type State = ();
+
     /// Keeps the origin, as the head may be gone when the response comes.
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let mut origins = head.request.values("origin");
         cx.page = match (origins.next(), origins.next()) {
             (None, _) => Page::None,
@@ -60,14 +63,7 @@ impl Filter for Readers {
         Verdict::Next
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.request(cx, head) {
-            Verdict::Next => DryRun::Next(self.did(cx)),
-            verdict => verdict.into(),
-        }
-    }
-
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         // A preflight's answer has fields of its own; no other answer of this proxy has any.
         if head.is_of_endpoint(cx) {
             let bytes = head.fields.bytes;
@@ -92,7 +88,7 @@ impl Filter for Readers {
         );
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         match &cx.page {
             Page::None => "".into(),
             Page::Any => "pages of every origin may read the response".into(),
@@ -100,6 +96,15 @@ impl Filter for Readers {
             Page::Allowed(origin) => {
                 format!("pages of {} may read the response", String::from_utf8_lossy(origin)).into()
             }
+        }
+    }
+}
+
+impl Predict for Readers {
+    fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(own, cx, head) {
+            Verdict::Next => DryRun::Next(self.did(None, cx)),
+            verdict => verdict.into(),
         }
     }
 }

@@ -4,8 +4,9 @@
 use super::cors::is_preflight;
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::{Exchange, Page};
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_wire::head::Request;
 use std::sync::Arc;
 
@@ -47,22 +48,26 @@ impl Allowed {
     }
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     let max_age = cors.max_age.as_secs().to_string();
     Some(Box::new(Preflights { methods: Allowed::new(&cors.methods), headers: Allowed::new(&cors.headers), max_age }))
 }
 
 impl Filter for Preflights {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match is_preflight(head.request) {
             true => Verdict::Answer(self.answer(cx, head.request)),
             false => Verdict::Next,
         }
     }
+}
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.request(cx, head) {
+impl Predict for Preflights {
+    fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(own, cx, head) {
             Verdict::Answer(response) => DryRun::Answer(response, "the request is a preflight".into()),
             verdict => verdict.into(),
         }

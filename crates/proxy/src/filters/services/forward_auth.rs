@@ -4,9 +4,10 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::{Asked, Exchange};
-use crate::filters::filter::{DryRun, Filter, RequestHead, ResponseHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::loop_mark::Mark;
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::{is_like, retain};
 use crate::observe::stats::AuthEnd;
 use crate::peer::hash_key;
@@ -42,7 +43,7 @@ struct Auth {
     has_cors: bool,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.forward_auth.clone()?;
     let core = route.prober.core();
@@ -70,13 +71,15 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 /// Filter that adds fields of a 2xx answer to the response.
 struct ForClient;
 
-pub fn build_for_client(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build_for_client(from: &Build<'_>) -> Option<Step> {
     let plan = from.route.as_ref()?.plan.filters.forward_auth.as_ref()?;
     (!plan.client_headers.is_empty()).then(|| Box::new(ForClient) as _)
 }
 
 impl Filter for ForClient {
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    type State = ();
+
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let Some(fields) = &cx.of_service else { return };
         let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"set-cookie");
         let bytes = head.fields.bytes;
@@ -87,7 +90,7 @@ impl Filter for ForClient {
         fields.iter().for_each(|(name, value)| append(&[name, b": ", value, b"\r\n"], head.added));
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         cx.of_service.as_ref().map_or("".into(), |fields| {
             let names: Vec<_> = fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
             format!("gave the client {} of the service", names.join(", ")).into()
@@ -95,8 +98,12 @@ impl Filter for ForClient {
     }
 }
 
+impl Pure for ForClient {}
+
 impl Filter for ForwardAuth {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let auth = self.0.clone();
         if let Some(response) = auth.loop_end(cx, head.request) {
             return Verdict::Answer(response);
@@ -106,27 +113,27 @@ impl Filter for ForwardAuth {
             Err(reject) => return Verdict::Answer(reject.into()),
         };
         let key = auth.to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
-        Verdict::Wait(Box::pin(async move {
-            let answer = send(&auth.to, &mut question, key).await;
-            Box::new(move |cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>| auth.decide(answer, cx, head))
-                as Resume
-        }))
+        let asking = auth.clone();
+        let answer = async move { send(&asking.to, &mut question, key).await };
+        ForwardAuth::wait(answer, move |answer, _, cx, head| auth.decide(answer, cx, head))
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.0.loop_end(cx, head.request) {
-            Some(response) => response.into(),
-            None => DryRun::Next(format!("asks pool \"{}\", which decides", self.0.plan.pool).into()),
-        }
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         let pool = &self.0.plan.pool;
         match cx.asked {
             Asked::Not => "".into(),
             Asked::Passed(status) => format!("passed: pool \"{pool}\" answered {status}").into(),
             Asked::Refused(status) => format!("refused: pool \"{pool}\" answered {status}").into(),
             Asked::InVain => format!("refused: no answer of pool \"{pool}\"").into(),
+        }
+    }
+}
+
+impl Predict for ForwardAuth {
+    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.0.loop_end(cx, head.request) {
+            Some(response) => response.into(),
+            None => DryRun::Next(format!("asks pool \"{}\", which decides", self.0.plan.pool).into()),
         }
     }
 }

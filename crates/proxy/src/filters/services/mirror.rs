@@ -5,8 +5,9 @@ use super::copied::copied;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
 use crate::filters::exchange::{Copied, Exchange};
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
 use crate::side::copy::{Coming, Mirror, RequestCopy};
@@ -31,7 +32,7 @@ struct Mirroring {
     below: Option<u64>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let one = |(plan, pool): (&plan::Mirror, &Rc<WorkerPool>)| {
         let to = Mirror::new(pool, &route.plan.name, route.prober, plan);
@@ -44,7 +45,9 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Mirrors {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if !cx.switches {
             for (at, mirror) in self.0.iter().enumerate() {
                 cx.copied[at] = mirror.request(cx, head);
@@ -53,12 +56,12 @@ impl Filter for Mirrors {
         Verdict::Next
     }
 
-    fn request_body(&self, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn request_body(&self, _: &mut Own<()>, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
         let copies = cx.copying.take();
         (!copies.is_empty()).then(|| Box::new(CopiedBody(copies)) as _)
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         let each = self.0.iter().zip(cx.copied).filter_map(|(mirror, copied)| {
             let pool = &mirror.to.pool.name;
             match copied {
@@ -69,6 +72,12 @@ impl Filter for Mirrors {
             }
         });
         each.collect::<Vec<_>>().join("; ").into()
+    }
+}
+
+impl Predict for Mirrors {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }
 
