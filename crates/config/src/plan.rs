@@ -27,14 +27,15 @@ pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
     Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
     EndpointProtocol, Etcd, EtcdServer, HealthCheck, HttpList, Kubernetes, KubernetesServer, LoadReports, Nomad,
-    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, SameSite, Scope, Secret, ServicePort, Source,
-    SpeakAs, Sticky, Subset, Xds, XdsServer,
+    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, Scope, Secret, ServicePort, Source, SpeakAs,
+    Sticky, Subset, Xds, XdsServer,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
+pub use crate::sections::same_site::SameSite;
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
@@ -58,7 +59,7 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// Resolution of the names of endpoints.
     pub resolver: Resolver,
-    /// Servers that sources of endpoints ask; sources have copies of what they need.
+    /// Servers that sources of endpoints ask; sources have copies of their part.
     pub discovery: Discovery,
     /// Systems that more listeners, routes and pools come from.
     pub providers: Providers,
@@ -68,12 +69,12 @@ pub struct Plan {
     pub cache: CacheMemory,
     /// Rules and programs in the kernel.
     pub kernel: Kernel,
-    /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so copying a plan does
-    /// not copy them.
+    /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so
+    /// copying a plan does not copy them.
     pub listeners: Vec<Arc<Listener>>,
     /// Routes in the order of the file, which has no effect on matching (the most specific wins, then the lower
-    /// [`order`](Route::order)), then those implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
-    /// needs nothing else of it.
+    /// [`order`](Route::order)), then routes implied by `pool` of listeners. Shared, because work begun under one plan
+    /// may outlast it by days and needs nothing else of it.
     pub routes: Arc<[Route]>,
     /// Pools in the order of the file; none only if all routes answer by themselves, or a provider may have some.
     pub pools: Vec<Arc<Pool>>,
@@ -154,7 +155,7 @@ impl Plan {
         all.into_iter()
     }
 
-    /// Routes of a listener, those that name it first: if two have the same host and path, the first one is
+    /// Routes of a listener. Routes that name it come first: if two have the same host and path, the first one is
     /// the more specific.
     pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
         let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));

@@ -2,7 +2,7 @@
 //! the order of the way of a resource:
 //!
 //! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads one from protobuf; readers of files make their own.
-//!    What is not read of a resource is refused; what is not read of a file is reported.
+//!    Unread fields of a resource are refused; unread fields of a file are reported.
 //! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: `matching`, `action`, `headers`, `retry`,
 //!    `checks`, [`assignment`], `spelling` and `tls` their parts, `order` the order of routes, `names` their names.
 //! 3. [`plan`]: those in use, as listeners, routes and pools.

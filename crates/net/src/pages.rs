@@ -73,7 +73,7 @@ impl Drop for Pages {
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).remove(&self.at.addr().get());
         // SAFETY: nothing refers to the mapping in this process any more.
         if let Err(error) = unsafe { munmap(self.at.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, "memory of a body is not given back");
+            tracing::warn!(%error, "cannot release the memory of a body");
         }
     }
 }

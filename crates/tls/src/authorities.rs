@@ -100,6 +100,33 @@ pub struct Servers {
     subject_names: Vec<Arc<str>>,
 }
 
+/// Methods of a verifier that leave signatures to `by_authority`.
+macro_rules! signatures_by_authority {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.by_authority.verify_tls12_signature(message, cert, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.by_authority.verify_tls13_signature(message, cert, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.by_authority.supported_verify_schemes()
+        }
+    };
+}
+
 impl Servers {
     /// Returns a verifier that accepts these certificates, and those that they have issued.
     ///
@@ -174,27 +201,7 @@ impl ServerCertVerifier for Servers {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authority.supported_verify_schemes()
-    }
+    signatures_by_authority!();
 }
 
 /// Verifier for clients. Also notes until when their certificates are valid, as a resumed session must not outlive
@@ -290,27 +297,7 @@ impl ClientCertVerifier for Clients {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authority.supported_verify_schemes()
-    }
+    signatures_by_authority!();
 
     fn requires_raw_public_keys(&self) -> bool {
         self.by_authority.requires_raw_public_keys()

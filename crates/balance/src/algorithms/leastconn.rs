@@ -37,12 +37,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
              Heterogeneous Systems with Multiple Dispatchers (2020)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: false },
     asks: true,
-    promises: Promises {
-        shares_when_idle: true,
-        shares_when_busy: true,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises { shares_when_idle: true, shares_when_busy: true, ..Promises::NONE },
     params: params::ALL,
     table: None,
     prepare: None,

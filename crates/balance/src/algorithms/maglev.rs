@@ -27,8 +27,8 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_when_idle: true,
         // Requests over a bound go elsewhere, and with few in flight they are often over it.
         shares_when_busy: false,
-        shares_whatever_the_load: false,
         affinity: true,
+        ..Promises::NONE
     },
     params: PARAMS,
     table: Some(|set, params| {

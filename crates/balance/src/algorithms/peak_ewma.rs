@@ -24,12 +24,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Finagle, PeakEwma.scala; tower, load/peak_ewma.rs; linkerd2-proxy's penalty for failures",
     needs: Needs { key: false, in_flight: true, ends: true, latency: true, probes: false },
     asks: false,
-    promises: Promises {
-        shares_when_idle: false,
-        shares_when_busy: false,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises::NONE,
     params: PARAMS,
     table: None,
     prepare: None,

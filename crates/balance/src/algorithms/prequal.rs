@@ -26,12 +26,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
     asks: true,
-    promises: Promises {
-        shares_when_idle: false,
-        shares_when_busy: false,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises::NONE,
     params: PARAMS,
     table: None,
     prepare: None,

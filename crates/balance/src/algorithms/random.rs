@@ -18,12 +18,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (2001); HAProxy random(N)",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
     asks: false,
-    promises: Promises {
-        shares_when_idle: true,
-        shares_when_busy: true,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises { shares_when_idle: true, shares_when_busy: true, ..Promises::NONE },
     params: PARAMS,
     table: None,
     prepare: None,

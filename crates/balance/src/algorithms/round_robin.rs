@@ -23,7 +23,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_when_idle: true,
         shares_when_busy: true,
         shares_whatever_the_load: true,
-        affinity: false,
+        ..Promises::NONE
     },
     params: &[],
     table: None,

@@ -153,6 +153,12 @@ pub struct Promises {
     pub affinity: bool,
 }
 
+impl Promises {
+    /// Promises of an algorithm whose shares depend on measurements.
+    pub const NONE: Promises =
+        Promises { shares_when_idle: false, shares_when_busy: false, shares_whatever_the_load: false, affinity: false };
+}
+
 /// Position of a picker among the workers of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {

@@ -1,4 +1,4 @@
-//! Checks of endpoints by what leads to their pool: Unix sockets, and hosts, paths and names in TLS of their own.
+//! Checks of endpoints by the users of their pool: Unix sockets, and separate hosts, paths and names in TLS.
 
 use super::leads::Leads;
 use crate::code::Code;

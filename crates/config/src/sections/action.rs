@@ -25,7 +25,7 @@ pub enum Action {
     Respond(Respond),
 }
 
-/// Keys of which a route has exactly one.
+/// Keys of which a route has exactly 1.
 pub(super) const ACTIONS: [Key; 4] = [
     Key {
         name: "pool",
@@ -66,7 +66,7 @@ table! {
     /// `split` of a route.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Split {
-        /// Weights of pools, in the order of the file; at least one is above 0.
+        /// Weights of pools, in the order of the file; not all are 0.
         weights: Vec<(Arc<str>, u32)> = Key {
             name: "weights",
             kind: Kind::Map { keys: Form::Name, of: &Kind::Int { min: 0, max: 1_000_000 } },
@@ -74,7 +74,7 @@ table! {
             help: "Weight of each pool. Its share is its weight divided by the sum of all.",
             why: "",
         };
-        /// Part of requests that decides, so that equal ones get the same pool; `None` = each request is drawn.
+        /// Part of requests that decides, so that equal requests get the same pool; `None` = each request is drawn.
         key: Option<HashKey> = Key {
             name: "key",
             kind: Kind::Text(Form::HashKey),
@@ -265,7 +265,7 @@ pub(super) fn write(action: &Action, lines: &mut Lines) {
     }
 }
 
-/// Reports a route without an action or with several, and what does not fit within one.
+/// Reports a route without an action or with several, and misfits within an action.
 pub(super) fn check(route: &Section, findings: &mut Findings) {
     let set: Vec<&str> = ACTIONS.iter().map(|key| key.name).filter(|key| route.has(key)).collect();
     match set[..] {
@@ -381,7 +381,7 @@ impl Redirect {
     }
 }
 
-/// Formats the action in a few words: a pool by its name, others by what they do.
+/// Formats the action in a few words: a pool by its name, others by their effect.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -188,7 +188,7 @@ impl<'a, P: Protocol> Session<'a, P> {
                 (seen.assigned, seen.trouble) = (Some(Arc::new(assigned)), None);
                 seen.confirmed += 1;
             }),
-            Err(why) => self.topics.fail(cluster, format!("its endpoints are refused: {why}")),
+            Err(why) => self.topics.fail(cluster, format!("its endpoints refused: {why}")),
         }
     }
 

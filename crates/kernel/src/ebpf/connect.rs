@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/connect.o");
 
-/// Maps that `bpf/connect.c` declares, beside those of `bpf/common.h`.
+/// Maps that `bpf/connect.c` declares, in addition to the maps of `bpf/common.h`.
 const OWN: [&str; 2] = ["socket_flows", "datagram_flows"];
 
-/// Programs, and their types of attachment, `enum bpf_attach_type`. The end of a socket comes first, and connecting last:
-/// no flow is counted whose end would be missed.
+/// Programs, and their types of attachment, `enum bpf_attach_type`. The end of a socket comes first, and connecting
+/// last: no flow is counted whose end would be missed.
 const PROGRAMS: [(&str, u32); 10] = [
     ("sock_release", 34),
     ("established", 3),
@@ -110,8 +110,8 @@ impl Connect {
         Ok(Connect { socket_flows, datagram_flows, _links: links })
     }
 
-    /// Returns the sockets that a flow binds to one of these endpoints, though it cannot answer: connected ones of UDP,
-    /// and of TCP those that were not answered yet.
+    /// Returns the sockets that a flow binds to any of these endpoints, though it cannot answer: connected sockets of
+    /// UDP, and of TCP those that were not answered yet.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -122,8 +122,8 @@ impl Connect {
         Ok(bound)
     }
 
-    /// Counts flows, and forgets those of datagrams that are idle: they are no longer counted. Returns the sockets that
-    /// are [bound](Self::bound) to one of these endpoints.
+    /// Counts flows, and forgets idle flows of datagrams: they are no longer counted. Returns the sockets that
+    /// are [bound](Self::bound) to any of these endpoints.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -158,7 +158,7 @@ impl Connect {
 }
 
 impl SocketFlow {
-    /// Transport of its socket, if the flow is to one of these endpoints and waits for it.
+    /// Transport of its socket, if the flow is to any of these endpoints and waits for it.
     fn bound_to(&self, ids: &HashSet<u32>) -> Option<Transport> {
         let transport = if self.protocol == Transport::Udp.number() { Transport::Udp } else { Transport::Tcp };
         let waits = transport == Transport::Udp || self.state == FLOW_SENT;
@@ -185,7 +185,7 @@ fn load_program<'o>(object: &'o mut Ebpf, name: &str) -> Result<BorrowedFd<'o>, 
     Ok(program.fd().map_err(|error| Fault::new(step(), object::chain(&error)))?.as_fd())
 }
 
-/// Programs whose choice is that of another one: verifying it takes the kernel most of a second.
+/// Programs that share the choice of another program: verifying it takes the kernel most of a second.
 const ALIKE: [&str; 3] = ["connect6", "sendmsg4", "sendmsg6"];
 
 /// Loads programs without attaching them, once in the life of the process, to see whether this kernel accepts them.

@@ -138,7 +138,7 @@ impl Load {
 
     /// Adds to the open flows, while programs count.
     pub fn correct(at: *mut Load, difference: i64) {
-        // SAFETY: `at` is of a mapped array, aligned to a cache line; the field is the first one, and others change it
+        // SAFETY: `at` is of a mapped array, aligned to a cache line; the field is the first, and others change it
         // by atomic additions only. Relaxed: the count orders nothing.
         unsafe { AtomicI64::from_ptr(at.cast()) }.fetch_add(difference, Ordering::Relaxed);
     }

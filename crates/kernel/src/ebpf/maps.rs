@@ -183,7 +183,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Refuses what maps cannot hold.
+    /// Refuses services that maps cannot hold.
     fn check(&self, service: &Service) -> Result<(), Fault> {
         let fault = |reason: String| Err(Fault::new(format!("balance the listener \"{}\"", service.name), reason));
         let most = self.endpoints.len() as u32;
@@ -233,7 +233,7 @@ impl Maps {
         }
         let order = tables::order(&service.policy, &members, &kept);
         let held = self.take(members.len() as u32, order.len() as u32)?;
-        // Endpoints first: a number that is new has no flow, and one that is not keeps its address.
+        // Endpoints first: a number that is new has no flow, and a known number keeps its address.
         for member in &members {
             let before = self.endpoints.read(member.id);
             if !before.is_used() || before.addr() != member.addr {
@@ -352,7 +352,7 @@ impl Maps {
         ended.into_iter().for_each(|(held, _)| self.free(held));
     }
 
-    /// Directs addresses to their new records; on an error, all go back to the old ones.
+    /// Directs addresses to their new records; on an error, all go back to the old records.
     fn switch(&mut self, built: &[Running]) -> std::io::Result<()> {
         let pairs: Vec<(Key, u32)> = built.iter().flat_map(|running| running.keys.iter().copied()).collect();
         let keys: Vec<Key> = pairs.iter().map(|&(key, _)| key).collect();

@@ -1,4 +1,4 @@
-//! What aya does not do with maps and links: batches of entries and arrays in memory; links of cgroups that are pinned and
+//! Operations on maps and links that aya lacks: batches of entries and arrays in memory; links of cgroups that are pinned and
 //! updated, by bpf(2).
 
 use crate::driver::Fault;
@@ -55,7 +55,7 @@ struct Link {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// The pointers in `attributes` are those of the command, and are valid for it.
+/// The pointers in `attributes` belong to the command, and are valid for it.
 unsafe fn bpf<T>(command: i32, attributes: &mut T) -> io::Result<i64> {
     // SAFETY: the caller vouches for pointers in the attributes, whose size is given.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
@@ -108,7 +108,7 @@ pub fn link(program: impl AsFd, cgroup: impl AsFd, attach_type: u32) -> io::Resu
     owned(unsafe { bpf(LINK_CREATE, &mut link) }?)
 }
 
-/// Replaces the program of a link, in one step.
+/// Replaces the program of a link, in a single step.
 ///
 /// # Errors
 /// The kernel refuses it.
@@ -128,10 +128,10 @@ pub fn detach(link: impl AsFd) -> io::Result<()> {
     unsafe { bpf(LINK_DETACH, &mut link) }.map(drop)
 }
 
-/// Entries that one call of a batch asks for.
+/// Entries that a call of a batch asks for.
 const AT_ONCE: usize = 4096;
 
-/// Hash of the kernel.
+/// Pinned hash that programs and this process share, with the batches that aya's lacks.
 pub struct Hash<K, V>(HashMap<MapData, K, V>);
 
 impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
@@ -175,7 +175,7 @@ impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
         }
     }
 
-    /// Sets the values of many keys, in their order, until one is refused.
+    /// Sets the values of many keys, in their order, until a value is refused.
     ///
     /// # Errors
     /// The map is full, or the kernel refuses it; those before are set.
@@ -241,7 +241,7 @@ impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
     }
 }
 
-/// What the kernel said, if it was asked.
+/// Returns the kernel's error, so that its number can be compared, or aya's own.
 fn refusal(error: MapError) -> io::Error {
     match error {
         MapError::SyscallError(error) => error.io_error,
@@ -294,7 +294,7 @@ impl<T: Pod + Default> Array<T> {
         self.len
     }
 
-    /// Returns a value, or an empty one beyond the end. Programs may write it meanwhile.
+    /// Returns a value, or an empty value beyond the end. Programs may write it meanwhile.
     pub fn read(&self, i: u32) -> T {
         match self.at(i) {
             // SAFETY: within the mapping, aligned, and every pattern of bits is a value.

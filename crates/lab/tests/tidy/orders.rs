@@ -1,22 +1,8 @@
-//! Orders of crates whose files still move; those of all others are in their modules.
+//! Orders of the proxy, whose files still move; those of all other crates are in their modules.
 
 /// Rows by crate or folder, each from top to bottom.
 #[rustfmt::skip] // a row is an order
 pub const ORDERS: &[(&str, &[&str])] = &[
-    ("convert", &[
-        "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "compression", "protection", "model", "ledger", "report",
-    ]),
-    ("discovery", &[
-        "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
-        "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
-    ]),
-    ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
-    ("discovery/etcd", &["members", "keys", "messages"]),
-    ("evenkeel", &[
-        "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
-    ]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer", "cache", "encoder_memory", "resource", "threads",
@@ -34,7 +20,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
-    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max", "host_groups"]),
+    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
+    ("proxy/filters/load", &["field", "report"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
@@ -51,7 +38,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
         "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "numbers", "taps", "traces", "finished", "summary", "tries",
-        "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
+        "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
     ("proxy/observe/metrics", &["compression", "endpoints", "listeners", "pools", "reports", "udp", "modes", "used"]),

@@ -3,7 +3,7 @@
 use super::step::Step;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
-use crate::observe::stats::ListenerStats;
+use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::admission::Admission;
 use crate::resource::{Maker, Resources};
 use crate::upstream::target::{Services, Target};
@@ -100,6 +100,8 @@ pub struct Route<'b> {
     pub(crate) target: &'b Target,
     /// Statistics of the listener.
     pub(crate) stats: &'b Arc<ListenerStats>,
+    /// Statistics of the route at the listener.
+    pub(crate) route_stats: &'b Arc<RouteStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
     /// Pools that filters of the route send requests of their own to, if there are any.

@@ -62,11 +62,11 @@ impl Consumer for Resources {
         match &taken {
             Ok(taken) if taken.emptied => tracing::warn!(
                 ?kind,
-                "the control plane has nothing since the stream began; the resources before stay in use"
+                "the control plane has sent nothing since the stream began; earlier resources stay in use"
             ),
             Ok(_) => tracing::debug!(?kind, resources = received.resources.len(), "resources accepted"),
             Err(why) if lock(&self.logged).refuse(kind, why) => {
-                tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use");
+                tracing::warn!(?kind, why, "resources of the control plane refused; earlier resources stay in use");
             }
             Err(_) => {}
         }
@@ -79,14 +79,14 @@ impl Consumer for Resources {
 
     fn lost(&self, why: &str) {
         if lock(&self.logged).lose(why) {
-            tracing::warn!(why, "no control plane; its last resources stay in use");
+            tracing::warn!(why, "the control plane is unreachable; its last resources stay in use");
             self.changed.notify_one();
         }
     }
 
     fn found(&self) {
         if lock(&self.logged).lost.take().is_some() {
-            tracing::info!("the control plane is there again");
+            tracing::info!("the control plane is reachable again");
             self.changed.notify_one();
         }
     }
@@ -145,7 +145,7 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsSer
     }
 }
 
-/// Returns the resources that are in use as a part of the plan, and what is kept differently, in words for the log.
+/// Returns the resources that are in use as a part of the plan, and the differences from their originals in words for the log.
 fn part(in_use: &InUse) -> (Part, Vec<String>) {
     let plan::Pieces { listeners, routes, pools, notes } = plan::pieces(in_use);
     fn all<T>(pieces: Vec<plan::Piece<T>>) -> Vec<Piece<T>> {

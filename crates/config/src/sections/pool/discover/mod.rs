@@ -1,4 +1,4 @@
-//! `discover` of a pool: endpoints from a source that others keep up to date. See [`Discover`]; one file for each
+//! `discover` of a pool: endpoints from a source that others keep up to date. See [`Discover`]; a file for each
 //! source.
 
 // Order: consul, dns, docker, etcd, http, kubernetes, nomad, xds, server
@@ -205,7 +205,7 @@ fn write_source(set: &Discover, _: &Discover, lines: &mut Lines) {
 }
 
 impl Discover {
-    /// Fills in from other sections what the table does not set.
+    /// Fills in unset values of the table from other sections.
     pub(super) fn start_from(&mut self, resolver: &Resolver, servers: &Discovery, pool: &Section) {
         match &mut self.source {
             Source::Dns(dns) => {
@@ -224,7 +224,7 @@ impl Discover {
     }
 }
 
-/// Reports a table with no source or two, and what is wrong with one.
+/// Reports a table with no source or two, and faults within a source.
 pub(super) fn check(pool: &Section, findings: &mut Findings) {
     let Some(set) = pool.set("discover") else { return };
     let section = pool.section("discover");
