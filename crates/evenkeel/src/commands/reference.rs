@@ -13,7 +13,7 @@ use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_dns::metrics as dns;
 use evenkeel_kernel::numbers as kernel;
-use evenkeel_proxy::{Numbers, metrics};
+use evenkeel_proxy::{Numbers, metrics, table};
 use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
 use evenkeel_tokens::{Metrics as Keys, Tokens};
@@ -83,11 +83,12 @@ pub fn metrics() -> Result<(), Failure> {
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|all| failed(all.iter()))?;
-    let verifiers = Tokens::default().next(&plan).map_err(|all| failed(all.iter().map(|(_, why)| why)))?;
+    let resources = table::resources(&plan).map_err(|all| failed(all.iter()))?;
+    let verifiers = resources.get::<Tokens>().cloned().unwrap_or_default();
     let control = Control::unattended(&plan, 1);
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
-    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1, resources))).1;
     let in_kernel = kernel::Numbers::first(&generation);
     in_kernel.drivers.values().for_each(|stats| stats.set_totals(vec![("ports-exhausted", 0)]));
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
@@ -108,7 +109,7 @@ pub fn metrics() -> Result<(), Failure> {
         certificates: &certificates,
         orders: Arc::default(),
         spans: Spans::default(),
-        tokens: Keys::new(watch::channel(Arc::new(verifiers)).1),
+        tokens: Keys::new(watch::channel(verifiers).1),
         admin: evenkeel_admin::Numbers::default(),
     });
     let text = render(&registry);

@@ -5,18 +5,19 @@
 pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
-        "core", "observe", "peer", "cache", "encoder_memory", "threads",
+        "core", "observe", "peer", "cache", "encoder_memory", "resource", "threads",
     ]),
     ("proxy/body", &["downstream", "upstream", "framing", "message", "chain", "filter", "part", "fault", "response"]),
-    ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "of_late", "keys", "partner"]),
+    ("proxy/cache", &["resource", "filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
         "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
         "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "step",
-        "filter", "exchange", "states",
+        "filter", "exchange", "states", "watched_files",
     ]),
-    ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
-    ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
+    ("proxy/filters/answering", &["maintenance", "redirect", "respond", "error_pages"]),
+    ("proxy/filters/auth", &["basic_auth", "passwords", "jwt", "token"]),
+    ("proxy/filters/auth/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
     ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
@@ -30,7 +31,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/record", &["ended", "access_line", "explanation", "export", "grpc"]),
     ("proxy/serve", &["connection", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "open"]),
     ("proxy/listener", &[
-        "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "error_pages", "handshakes",
+        "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "handshakes",
         "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",
     ]),
     ("proxy/load", &["probe", "reports", "load_report"]),
@@ -40,12 +41,11 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
-    ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes", "used"]),
+    ("proxy/observe/metrics", &["compression", "endpoints", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
-        "admission", "per_address", "limits", "bandwidth", "key_table", "route_files", "access", "passwords", "watched_files", "forwarded", "hash_key", "min_rate",
+        "admission", "per_address", "bandwidth", "key_table", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",
     ]),
-    ("proxy/peer/passwords", &["users verifier", "credentials", "hash", "places", "networks", "results"]),
     ("proxy/plan", &[
         "alone", "server", "secured", "tap", "shown_routes", "look", "dry_run", "worker", "install", "parts", "accept installed",
     ]),

@@ -2,7 +2,8 @@
 //! The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. A request has a
 //! [`state`] at the cache, with a copy of its head ([`asked`]). A response whose body has not arrived yet is a
 //! [`filling`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
-//! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory.
+//! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
+//! of the next plan and writes its metrics.
 
 pub mod asked;
 pub mod counts;
@@ -14,6 +15,7 @@ pub mod handover;
 pub mod keys;
 pub mod of_late;
 pub mod partner;
+mod resource;
 pub mod state;
 mod stream;
 
@@ -95,11 +97,6 @@ pub struct Room {
 }
 
 impl SharedCache {
-    /// Creates the cache of the first plan, with the responses on its disk.
-    pub fn first(plan: &Plan) -> SharedCache {
-        SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open))
-    }
-
     /// Creates a cache with nothing in memory, which takes it as it fills.
     pub fn new(plan: CacheMemory, disk: Option<Disk>) -> SharedCache {
         let options = Options {
@@ -125,8 +122,8 @@ impl SharedCache {
         }
     }
 
-    /// Cache of the next plan: the same, unless its size or its disk has changed.
-    pub fn next(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
+    /// Keeps the cache for the next plan, unless its size or its disk has changed.
+    fn followed_by(self: &Arc<SharedCache>, plan: &Plan) -> Arc<SharedCache> {
         let wanted = disk::options(plan);
         let has_same_disk = self.disk.as_ref().map(Disk::options) == wanted.as_ref();
         if has_same_disk {

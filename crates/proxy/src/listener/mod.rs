@@ -9,7 +9,6 @@ mod candidates;
 pub mod client;
 pub mod compiled;
 pub mod criteria;
-pub mod error_pages;
 pub mod handshakes;
 mod paths;
 pub mod per_route;

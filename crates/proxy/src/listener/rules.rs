@@ -169,31 +169,20 @@ impl Rules {
             return Filters::default();
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
-        let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
-        let users = route.filters.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.users));
-        let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
-        let tokens = compiled.tokens.of(&route.name);
-        let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
         let route = Some(row::Route {
+            id,
             plan: route,
             target,
-            access,
-            limits,
-            users,
-            tokens,
-            bandwidth,
-            cache: &compiled.cache,
-            encoder_memory: &compiled.encoder_memory,
-            body,
             stats: &self.noted.of_listener,
             route_stats,
-            instance,
+            instance: self.noted.instance,
             services: self.routes.services(id),
             prober: &self.prober,
             workers: self.routes.workers,
         });
         let build = Build {
             listener,
+            resources: &compiled.resources,
             admission: &compiled.admission,
             challenges: compiled.challenges.as_ref(),
             reporter: self.reporter.as_ref(),

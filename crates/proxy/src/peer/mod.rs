@@ -1,22 +1,16 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
-//! ([`admission`], [`per_address`], [`min_rate`]), the limits of its requests ([`limits`], both with [`key_table`]) and
-//! of their bytes ([`bandwidth`]), the networks and users that may use a route ([`access`], [`passwords`]), and the key
-//! by which algorithms pick for it ([`hash_key`]).
+//! ([`admission`], [`min_rate`], and [`per_address`] with a [`key_table`]), the [`bandwidth`] of its
+//! bodies, and the key by which algorithms pick for it ([`hash_key`]).
 
-pub mod access;
 pub mod address_text;
 pub mod admission;
 pub mod bandwidth;
 pub mod forwarded;
 pub mod hash_key;
 pub mod key_table;
-pub mod limits;
 pub mod min_rate;
-pub mod passwords;
 pub mod per_address;
-pub mod route_files;
 pub mod sender;
-mod watched_files;
 
 use address_text::AddressText;
 use evenkeel_net::tls::Info;

@@ -128,6 +128,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         });
         let build = Build {
             listener: planned,
+            resources: &compiled.resources,
             admission: &compiled.admission,
             challenges: compiled.challenges.as_ref(),
             reporter: reporter.as_ref(),

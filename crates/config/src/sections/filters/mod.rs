@@ -56,7 +56,7 @@ use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use std::sync::{Arc, LazyLock};
 
-/// Row of a key of [`Filters`].
+/// A key by which `[[route]]` configures a filter or a part of it.
 pub struct FilterKey {
     /// Row of the key in its tables.
     pub key: &'static Key,

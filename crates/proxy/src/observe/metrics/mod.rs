@@ -5,10 +5,8 @@
 //! they start with `GET` and `200` (`404` for requests without a route), and others appear once they occur. Listeners and pools
 //! have no series for events that their mode cannot have.
 
-mod cache;
 mod compression;
 mod endpoints;
-mod limits;
 mod listeners;
 mod modes;
 mod pools;
@@ -18,12 +16,10 @@ mod tests;
 mod udp;
 mod used;
 
-use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
-use crate::peer::limits::Limits;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
@@ -54,10 +50,6 @@ struct Shown<'g> {
     /// Modes of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
-    /// Limits of routes, with their counts of refused requests.
-    limits: &'g Limits,
-    /// Stored responses, and the counts of the cache.
-    cache: &'g SharedCache,
     encoder_memory: &'g EncoderMemory,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
@@ -171,22 +163,12 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let members = running.all_members();
         let (plan, modes) = (running.plan(), running.plan().modes());
-        let (workers, limits, cache) = (&*running.workers, &*running.limits, &*running.cache);
-        let shown = Shown {
-            plan,
-            modes,
-            workers,
-            limits,
-            cache,
-            encoder_memory: &running.encoder_memory,
-            members,
-            used: Vec::new(),
-        };
+        let workers = &*running.workers;
+        let shown = Shown { plan, modes, workers, encoder_memory: &running.encoder_memory, members, used: Vec::new() };
         let shown = Shown { used: shown.used_pools(), ..shown };
         shown.listeners(&mut encoder)?;
         shown.compression(&mut encoder)?;
-        shown.limits(&mut encoder)?;
-        shown.cache(&mut encoder)?;
+        running.resources.collect(plan, &mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
         shown.handshakes(&mut encoder)?;

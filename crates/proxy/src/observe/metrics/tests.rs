@@ -25,7 +25,8 @@ fn shown(extra: &str, count: impl Fn(&Numbers)) -> String {
 fn of_plan(text: &str, count: impl Fn(&Numbers)) -> String {
     let outcome = evenkeel_config::parse_str("plan", text, &|_| None);
     let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
-    let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2);
+    let resources = crate::table::resources(&plan).expect("it has no files");
+    let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2, resources);
     count(&running);
     let mut registry = Registry::default();
     let (control, generation) = (Control::unattended(running.plan(), 2), watch::channel(running.generation.clone()).1);

@@ -1,13 +1,16 @@
-//! Metrics of the caches of routes.
+//! The cache as a resource of filters, which makes the cache of a plan, and its metrics.
 
-use super::Shown;
-use crate::cache::counts::{CacheCounts, CacheResult, WholeFetch};
-use crate::cache::encodings::Unmade;
+use super::counts::{CacheCounts, CacheResult, WholeFetch};
+use super::encodings::Unmade;
+use super::{SharedCache, disk};
+use crate::resource::Resource;
 use evenkeel_cache::refusal::Refusal;
 use evenkeel_compress::coding::Coding;
+use evenkeel_config::Plan;
 use evenkeel_disk::{Disk, Stage};
 use evenkeel_net::counter::Counter;
 use evenkeel_net::pages;
+use evenkeel_runtime::Diagnostic;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -19,8 +22,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Name and help of a family.
 type Family<'f> = (&'f str, &'f str);
 
+impl Resource for SharedCache {
+    const TAKES_OVER: bool = true;
+
+    fn next(plan: &Plan, before: Option<&Arc<SharedCache>>) -> Result<Arc<SharedCache>, Vec<Diagnostic>> {
+        let first = || SharedCache::new(plan.cache.clone(), disk::options(plan).map(disk::open)).into();
+        Ok(before.map_or_else(first, |before| before.followed_by(plan)))
+    }
+
+    fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        Shown { cache: self, plan }.write(to)
+    }
+}
+
+/// Cache and plan of a scrape.
+struct Shown<'g> {
+    cache: &'g SharedCache,
+    plan: &'g Plan,
+}
+
 impl Shown<'_> {
-    pub(super) fn cache(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Requests of routes with a cache, by what it did: a fresh response, a stale one, a stored one that the \
                     endpoint has validated; stored or not stored what the endpoint sent; passed by";
         let family = ("evenkeel_cache_requests", help);
