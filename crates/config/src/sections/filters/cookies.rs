@@ -17,7 +17,7 @@ table! {
             name: "secure",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Adds `Secure`, so that clients send the cookie over TLS only.",
+            help: "Adds `Secure`, so that clients send the cookie only over TLS.",
             why: "A client that uses plain HTTP would never send such a cookie back.",
         };
         /// True if `HttpOnly` is added where it is missing.
