@@ -26,10 +26,10 @@ fn opening() -> String {
     let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
-        "Every key of `evenkeel.toml`. `evenkeel check` reports all problems of a file at once, each with its place.\n\n\
-         Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
-         `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of 1024).\n\n\
-         `evenkeel config schema` prints a JSON Schema, with which many editors complete and check the file."
+        "Every key of `evenkeel.toml`. `evenkeel check` reports all problems of a file at once, each with its \
+         position.\n\nDurations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, \
+         ms, us, ns); `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of \
+         1024).\n\n`evenkeel config schema` prints a JSON Schema. Many editors use it to complete and check the file."
     );
     out
 }
