@@ -102,7 +102,7 @@ codes! {
     Warning TrustsAll         "EK0306" "every client can claim any address"
     Warning AtOdds            "EK0307" "settings that work against each other"
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
-    Warning OddMatch          "EK0309" "a match that probably does not match as intended"
+    Warning OddMatch          "EK0309" "a match that probably does not work as intended"
     Warning NotMine           "EK0310" "a file that the checking user may not access"
     Warning WeakCertificate   "EK0311" "a certificate or key that works but should be reviewed"
     Warning NotCovered        "EK0312" "a host that no certificate of its listener covers"

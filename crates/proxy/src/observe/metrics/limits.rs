@@ -11,17 +11,17 @@ use std::fmt;
 
 impl Shown<'_> {
     pub(super) fn limits(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests answered 429 by a limit of their route, by its key";
+        let help = "Requests that got a 429 from a limit of their route, by key of the limit";
         self.by_limit(encoder, ("evenkeel_http_limited_requests", help), Limit::refused)?;
-        let help = "Keys that a limit forgot before their limit was whole again, as its table was full, and requests \
-                    in flight that it could not count";
+        let help = "Keys that a limit forgot too early because its table was full, and requests in flight that it \
+                    could not count";
         self.by_limit(encoder, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)?;
         self.bandwidths(encoder)
     }
 
     fn bandwidths(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let name = "evenkeel_http_bandwidth_delay_seconds";
-        let help = "Time that parts of bodies have waited for the bandwidth of their route, summed over all parts";
+        let help = "Time that parts of bodies waited for the bandwidth of their route, summed over all parts";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for route in self.plan.routes.iter() {
             let Some(bandwidth) = self.limits.bandwidth_of(&route.name) else { continue };
