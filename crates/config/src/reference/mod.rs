@@ -135,8 +135,8 @@ pub fn algorithms_reference() -> String {
     let mut out = format!("# Balancing algorithms\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
-        "How a pool chooses an endpoint: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = VALUE }} }}`.\n\
-         The default is `{}`.\n\n| Algorithm | |\n|---|---|",
+        "Algorithms that pick an endpoint of a pool: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = \
+         VALUE }} }}`.\nThe default is `{}`.\n\n| Algorithm | |\n|---|---|",
         algorithms::default().name
     );
     for algorithm in algorithms::ALL {
@@ -172,7 +172,7 @@ fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
     ];
     let promises: Vec<&str> = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
     let promises = match promises[..] {
-        [] => "neither shares nor affinity: only that the picked endpoint is eligible, as with every algorithm".into(),
+        [] => "only that the picked endpoint is eligible, as with every algorithm; neither shares nor affinity".into(),
         _ => promises.join("; "),
     };
     let _ = writeln!(out, "- Promises: {promises}");
