@@ -125,8 +125,8 @@ pub(crate) static INCLUDE: Table = Table {
         name: "files",
         kind: Kind::List(&Kind::Text(Form::Include)),
         absent: Absent::Required(r#"["conf.d/*.toml"]"#),
-        help: "Paths relative to this file. The last component may contain `*`, which matches any characters but a \
-            leading dot, and `?`, which matches one.",
+        help: "Paths relative to this file. The last component may contain `*` (any characters except a leading dot) \
+            and `?` (a single character).",
         why: "",
     }],
 };

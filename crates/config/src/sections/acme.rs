@@ -63,7 +63,7 @@ table! {
             name: "external_account",
             kind: Kind::Table(&EXTERNAL_ACCOUNT),
             absent: Absent::Means("none"),
-            help: "Credentials of an existing account, for authorities that require one.",
+            help: "Credentials of an existing account, for authorities that require them.",
             why: "",
         };
     }

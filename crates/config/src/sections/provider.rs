@@ -85,7 +85,7 @@ table! {
             name: "publish",
             kind: Kind::List(&Kind::Text(Form::Content)),
             absent: Absent::Means("`addresses`; if these are unspecified (`::`), the address of the default route, if \
-                there is one"),
+                any"),
             help: "Addresses and host names under which clients reach this evenkeel, for the status of Gateways and Ingresses.",
             why: "",
         };

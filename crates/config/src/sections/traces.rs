@@ -45,7 +45,7 @@ table! {
             name: "parents",
             kind: Kind::Choice(Parents::WORDS),
             absent: Absent::Default("\"all\""),
-            help: "Clients whose traces are continued. `all`: every client. `trusted`: only trusted proxies \
+            help: "Clients that may continue their traces. `all`: every client. `trusted`: only trusted proxies \
                 (`trusted_proxies` of the listener). Requests of other clients start a new trace, so that these \
                 clients cannot force all their requests to be recorded.",
             why: "Among internal services, every client is known. Set `trusted` for listeners on the internet.",

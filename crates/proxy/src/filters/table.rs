@@ -199,7 +199,7 @@ pub static FILTERS: &[Row] = &[
         name: "maintenance",
         stage: Stage::Route,
         key: Key::Route(&["maintenance"]),
-        summary: "Returns 503 to all clients except those of certain networks.",
+        summary: "Returns 503 to all clients except clients of certain networks.",
         looks_at: REQUESTS,
         build: answering::maintenance::build,
     },

@@ -43,8 +43,8 @@ table! {
             absent: Absent::Default("\"json\""),
             help: "Format of a line: `\"json\"`; `\"common\"` or `\"combined\"`, as in Apache and NGINX; \
                 `\"httplog\"`, as in HAProxy; or a template with `%{NAME}` for values, such as `\"%{client} %{status} \
-                %{path}\"`. `%{request.X-Tenant}` is a header field of the request, `%{response.X-Cache}` one of the \
-                response, and `%%` a percent sign. The guide to operating lists the names.",
+                %{path}\"`. `%{request.X-Tenant}` is a header field of the request, `%{response.X-Cache}` a header \
+                field of the response, and `%%` a percent sign. The guide to operating lists the names.",
             why: "New fields in JSON do not break programs that read it.",
         };
         /// Header fields to log in addition.

@@ -58,7 +58,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Forwards `Authorization` to the endpoint.",
-            why: "An endpoint that needs no password cannot leak one.",
+            why: "An endpoint that does not get the password cannot leak it.",
         };
     }
 }

@@ -111,7 +111,7 @@ table! {
         issuer: Option<Arc<str>> = Key {
             name: "issuer",
             kind: Kind::Text(Form::Content),
-            absent: Absent::Means("any issuer whose key is in the set"),
+            absent: Absent::Means("any issuer with a key in the set"),
             help: "Issuer that tokens must name (`iss`).",
             why: "",
         };

@@ -159,7 +159,7 @@ table! {
         ttl: Option<u32> = Key {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
-            absent: Absent::Means("that of the zone"),
+            absent: Absent::Means("the TTL of the zone"),
             help: "Time for which resolvers may cache the answer, in whole seconds.",
             why: "",
         }, read seconds, write write_ttl_of;

@@ -133,8 +133,8 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("any path"),
-            help: "Regular expression that the whole path must match: `.*\\.php` for paths that end with `.php`. The \
-                syntax is that of Rust's regex crate: no look-around and no back-references, and matching takes linear \
+            help: "Regular expression that the whole path must match: `.*\\.php` for paths that end with `.php`. It \
+                has the syntax of Rust's regex crate, without look-around and back-references, and matches in linear \
                 time. Can be combined with `prefix`. `runtime.regex_size` limits the compiled program.",
             why: "",
         };

@@ -204,7 +204,7 @@ table! {
             name: "body",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("any body"),
-            help: "Text that the body must contain. Not with `HEAD`, whose responses have no body.",
+            help: "Text that the body must contain. Not with `HEAD`: its responses have no body.",
             why: "",
         };
     }

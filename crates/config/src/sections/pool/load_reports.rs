@@ -64,7 +64,7 @@ table! {
             name: "in_flight",
             kind: Kind::List(&Kind::Text(Form::Label)),
             absent: Absent::Default(r#"["in_flight", "rif"]"#),
-            help: "Names in `named_metrics` for the number of requests in flight. The first one present in a report \
+            help: "Names in `named_metrics` for the number of requests in flight. The first name present in a report \
                 counts.",
             why: "The names that evenkeel and the examples of Envoy send.",
         };

@@ -40,14 +40,14 @@ table! {
             name: "success_rate",
             kind: Kind::Table(&SUCCESS_RATE),
             absent: Absent::Means("off"),
-            help: "Ejects endpoints whose success rate is far below the pool's.",
+            help: "Ejects endpoints with a success rate far below the pool's.",
             why: "",
         };
         latency = Key {
             name: "latency",
             kind: Kind::Table(&LATENCY),
             absent: Absent::Means("off"),
-            help: "Ejects endpoints whose mean latency is far above the pool's median.",
+            help: "Ejects endpoints with a mean latency far above the pool's median.",
             why: "",
         };
         interval_ns = Key {
@@ -84,7 +84,7 @@ table! {
 
 table! {
     static SUCCESS_RATE = "outlier.success_rate of [pool.NAME]",
-        "Ejects endpoints whose success rate in an interval is below the pool's mean minus `deviations` standard \
+        "Ejects endpoints with a success rate in an interval below the pool's mean minus `deviations` standard \
         deviations.";
 
     impl for outlier::SuccessRate {
@@ -114,7 +114,7 @@ table! {
 
 table! {
     static LATENCY = "outlier.latency of [pool.NAME]",
-        "Ejects endpoints whose mean latency in an interval is above `factor` times the pool's median.";
+        "Ejects endpoints with a mean latency in an interval above `factor` times the pool's median.";
 
     impl for outlier::Latency {
         factor = Key {

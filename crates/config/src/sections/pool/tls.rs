@@ -47,7 +47,8 @@ table! {
             name: "cert",
             kind: Kind::Text(Form::Pem),
             absent: Absent::Means("none"),
-            help: "PEM file of a certificate for endpoints that request one (mutual TLS), or its text. Needs `key`.",
+            help: "PEM file of the client certificate for endpoints that request it (mutual TLS), or its text. Needs \
+                `key`.",
             why: "",
         };
         /// Private key of `cert`.
