@@ -128,7 +128,7 @@ table! {
         port: Option<u16> = Key {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
-            absent: Absent::Means("none after another scheme, else the client's"),
+            absent: Absent::Means("the client's port, or none if the scheme changes"),
             help: "Port of the URL. The default port of the scheme is left out of the URL.",
             why: "",
         };
@@ -136,7 +136,7 @@ table! {
         prefix: Option<Template> = Key {
             name: "prefix",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the prefix stays"),
+            absent: Absent::Means("the prefix is kept"),
             help: "Replaces the prefix that the route matches, as in `rewrite`.",
             why: "",
         };
@@ -144,7 +144,7 @@ table! {
         path: Option<Template> = Key {
             name: "path",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the path stays"),
+            absent: Absent::Means("the path is kept"),
             help: "Replaces the whole path. May have variables and the parameters of the route's path.",
             why: "",
         };
@@ -194,7 +194,7 @@ table! {
         media_type: Option<Arc<str>> = Key {
             name: "type",
             kind: Kind::Text(Form::MediaType),
-            absent: Absent::Means("text of `body`, HTML of `file`"),
+            absent: Absent::Means("text for `body`, HTML for `file`"),
             help: "`Content-Type` of the body.",
             why: "",
         };

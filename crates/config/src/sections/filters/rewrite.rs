@@ -22,7 +22,7 @@ table! {
         prefix: Option<Template> = Key {
             name: "prefix",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the prefix stays"),
+            absent: Absent::Means("the prefix is kept"),
             help: "Replaces the prefix that the route matches: with `match = { prefix = \"/api\" }` and `\"/v2\"`, \
                 `/api/x` becomes `/v2/x`. On a route without a path, it is put before the path.",
             why: "",
@@ -31,7 +31,7 @@ table! {
         path: Option<Template> = Key {
             name: "path",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the path stays"),
+            absent: Absent::Means("the path is kept"),
             help: "Replaces the whole path. May contain variables and the parameters of the route's path: \
                 `\"/items/{id}\"`.",
             why: "",

@@ -23,7 +23,7 @@ table! {
         certificates: Vec<Certificate> = Key {
             name: "certificates",
             kind: Kind::Tables(&CERTIFICATE),
-            absent: Absent::Means("none; then `self_signed` must be set"),
+            absent: Absent::Means("none, but then `self_signed` must be set"),
             help: "Certificates and their keys. The client's server name (SNI) selects a certificate by the names in \
                 it. Certificates with a key type that the client supports are preferred, then an exact name over a \
                 wildcard. If none matches, the first certificate of the list is used.",

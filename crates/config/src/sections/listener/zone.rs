@@ -221,7 +221,7 @@ table! {
         addresses: Vec<IpAddr> = Key {
             name: "addresses",
             kind: Kind::List(&Kind::Text(Form::Ip)),
-            absent: Absent::Means("none; for names outside the zone"),
+            absent: Absent::Means("none, for names outside the zone"),
             help: "Addresses of the name server. Required if the name is in the zone.",
             why: "",
         };

@@ -105,7 +105,7 @@ table! {
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
             kind: Kind::List(&ENTRY),
-            absent: Absent::Means("none; `discover` or `empty_status` is then required"),
+            absent: Absent::Means("none, but then `discover` or `empty_status` is required"),
             help: "The endpoints. A plain string is short for a table with that `addr`.",
             why: "",
         }, read endpoint::endpoints, write write_endpoints;
@@ -229,7 +229,7 @@ table! {
         empty_status: Option<u16> = Key {
             name: "empty_status",
             kind: Kind::Int { min: 400, max: 599 },
-            absent: Absent::Means("503, and the pool needs `endpoints` or `discover`"),
+            absent: Absent::Means("503, but then the pool needs `endpoints` or `discover`"),
             help: "Status of evenkeel's response while the pool has no endpoints at all. If the pool has endpoints but \
                 none may get requests, the status is 503. With this key, a pool needs no endpoints.",
             why: "",
