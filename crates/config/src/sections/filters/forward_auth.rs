@@ -19,7 +19,7 @@ pub(in crate::sections) const FORWARD_AUTH: Key = Key {
     name: "forward_auth",
     kind: Kind::Table(&FORWARD_AUTH_TABLE),
     absent: Absent::Means("no service is asked"),
-    help: "Sends a request to another service for each request. The request passes if the service returns a 2xx.",
+    help: "Asks another service about each request. The request passes if the service returns a 2xx.",
     why: "",
 };
 

@@ -125,8 +125,8 @@ table! {
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
             help: "Networks of load balancers in front that start each connection with a PROXY protocol header, \
-                version 1 or 2. Connections from these networks must start with the header; from other networks it is \
-                an error.",
+                version 1 or 2. Connections from these networks must start with the header; from all other networks, a \
+                header is an error.",
             why: "",
         };
         /// Peers whose `X-Forwarded-For` and related fields are trusted. Empty = no peer.
@@ -135,7 +135,7 @@ table! {
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
             help: "Networks of trusted proxies in front of this listener. Their `X-Forwarded-For`, `-Proto`, `-Host` \
-                and `Forwarded` fields are kept, and the client is the last address outside these networks. Fields \
+                and `Forwarded` fields are trusted, and the client is the last address outside these networks. Fields \
                 from all other peers are replaced.",
             why: "",
         };
@@ -202,7 +202,7 @@ table! {
             help: "Returns 508 if an endpoint sends a request back to a route that it has already passed. To detect \
                 this, forwarded requests are marked with a `CDN-Loop` field (RFC 8586).",
             why: "A looping request circulates until connections run out. Set `false` if endpoints deliberately send a \
-                client's request through this listener again, for example to include another page.",
+                client's request through this listener again, for example for another page.",
         };
         /// Detail in responses that evenkeel generates itself.
         errors: Errors = Key {
