@@ -38,7 +38,7 @@ pub struct Rooms<'r> {
 pub fn registry(rooms: Rooms<'_>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("evenkeel_build", "Which evenkeel this is", build);
+    registry.register("evenkeel_build", "Version of evenkeel", build);
     rooms.planes.into_iter().for_each(|plane| registry.register_collector(plane));
     registry.register_collector(Box::new(Found::new(rooms.discovery).with(rooms.providers)));
     registry.register_collector(Box::new(reload::Numbers(rooms.reloads)));

@@ -57,15 +57,17 @@ table! {
             help: "The control plane.",
             why: "",
         };
-        /// Networks in which others may name addresses of this machine and its links.
+        /// Networks in which others may use addresses of this machine and its links.
         local_networks: Vec<Cidr> = Key {
             name: "local_networks",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
-            help: "Networks, such as `[\"127.0.0.0/8\"]`, in which objects of Kubernetes, and pools with `refuse_local`, may name \
-                addresses of this machine and its links, or addresses that evenkeel itself listens on. Without that, \
-                evenkeel sends nothing there. The address of `[admin]` is never an endpoint that a source finds.",
-            why: "Who may write an Ingress must not read the metadata of a cloud at 169.254.169.254, or what trusts loopback.",
+            help: "Networks, such as `[\"127.0.0.0/8\"]`, in which objects of Kubernetes, and pools with \
+                `refuse_local`, may use addresses of this machine and its links, or addresses that evenkeel itself \
+                listens on. By default, evenkeel never forwards to such addresses. The address of `[admin]` is never \
+                used as a discovered endpoint.",
+            why: "A user who may write an Ingress must not reach cloud metadata at 169.254.169.254, or services that \
+                trust loopback.",
         };
     }
 }

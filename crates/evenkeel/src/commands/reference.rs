@@ -154,14 +154,16 @@ fn families(text: &str) -> Vec<Family<'_>> {
 
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
-        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
-         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, as protocol buffers to a Prometheus that takes native histograms, and in the text format of Prometheus to all others. Numbers are \
-         sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
-         requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
-         that listeners lead to, has what its mode can count: one for datagrams has no requests, and series of HTTP/2 with \
-         endpoints are those of pools whose `protocol` is not `http1`. Buckets of \
-         histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
-         [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\nMetrics that the admin \
+         listener serves at `/metrics`. Clients that accept OpenMetrics 1.0, such as Prometheus, get that format. A \
+         Prometheus with native histograms gets protocol buffers, and all other clients get the Prometheus text \
+         format. Numbers are sums over the workers; durations are in seconds. Series start at zero, with two \
+         exceptions: requests by a method and status other than `GET` and `200` appear with their first request, and \
+         so do most series of pools, endpoints and routes unless `unused` is set. Listeners and their pools have only \
+         the series of their mode: a listener for datagrams has no requests, and only pools with a `protocol` other \
+         than `http1` have series of HTTP/2. `telemetry.metrics` of the [configuration](config.md) sets the path, the \
+         buckets of histograms, `unused`, and whether series have a label for the endpoint.\n\n| Metric | Type | \
+         Labels | Meaning |\n|---|---|---|---|\n",
     );
     for family in families {
         let suffix = match family.kind {

@@ -189,15 +189,14 @@ pub struct Numbers(pub Arc<Reloads>);
 
 impl Collector for Numbers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help =
-            "Times that the configuration was read again; \"refused\": it was wrong; \"failed\": it could not be done";
+        let help = "Configuration reloads; \"refused\": it has errors; \"failed\": it could not be applied";
         let mut family = encoder.encode_descriptor("evenkeel_config_reloads", help, None, MetricType::Counter)?;
         for (result, label) in RESULTS {
             let n = self.0.by_result[result as usize].load(Relaxed);
             ConstCounter::new(n).encode(family.encode_family(&[("result", label)])?)?;
         }
         let name = "evenkeel_config_last_success_timestamp_seconds";
-        let help = "When the configuration in use was read, seconds since 1970";
+        let help = "Unix time when the configuration in use was read";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(self.0.last_success.load(Relaxed)).encode(family)
     }

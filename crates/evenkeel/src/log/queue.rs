@@ -151,7 +151,7 @@ pub struct Dropped;
 
 impl Collector for Dropped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let help = "Lines of the process log that were dropped as nothing read standard error";
+        let help = "Lines of the process log that were dropped because nothing read standard error";
         let lines = encoder.encode_descriptor("evenkeel_log_lines_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(DROPPED.load(Relaxed)).encode(lines)?;
         Ok(())

@@ -8,8 +8,8 @@ use evenkeel_view::timeline::{Counted, PoolCounted};
 /// Name and meaning of the native histogram of each endpoint.
 pub const NATIVE: (&str, &str) = (
     "evenkeel_endpoint_ttfb_seconds",
-    "Time from the request head to the response head, of each endpoint that had some; of TCP sessions, time to connect, and of UDP \
-     flows, time to the first answer; a native histogram, for those who ask for protocol buffers",
+    "Time from the request head to the response head, for each endpoint with requests; for TCP sessions, the time to \
+     connect; for UDP flows, the time to the first answer; a native histogram, only in protocol buffers",
 );
 
 /// Returns the latencies of each endpoint that had requests, as Prometheus takes them: a single series for each

@@ -46,7 +46,7 @@ answers! {
     Endpoint b'S' "endpoint" "the endpoint refused, reset or violated the protocol",
     EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
     Proxy b'P' "proxy" "evenkeel refused it, or the drain timeout expired",
-    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, though both could",
+    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, although both could",
 }
 
 answers! {

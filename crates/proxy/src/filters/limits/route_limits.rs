@@ -87,10 +87,10 @@ impl Resource for AllLimits {
     }
 
     fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests answered 429 by a limit of their route, by its key";
+        let help = "Requests that got a 429 from a limit of their route, by key of the limit";
         self.count(plan, to, ("evenkeel_http_limited_requests", help), Limit::refused)?;
-        let help = "Keys that a limit forgot before their limit was whole again, as its table was full, and requests \
-                    in flight that it could not count";
+        let help = "Keys that a limit forgot too early because its table was full, and requests in flight that it \
+                    could not count";
         self.count(plan, to, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)
     }
 }

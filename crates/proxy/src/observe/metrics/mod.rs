@@ -189,7 +189,8 @@ impl Collector for Metrics {
         let family = encoder.encode_descriptor("evenkeel_tap_requests_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(taps::dropped()).encode(family)?;
         let name = "evenkeel_accept_pauses";
-        let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
+        let help = "Pauses in accepting connections because the process had no descriptor or no memory for another \
+            connection";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(accept_pause::count()).encode(family)
     }
