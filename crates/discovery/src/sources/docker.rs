@@ -17,7 +17,7 @@ const LABELS: [&str; 7] = ["drain", "network", "pool", "port", "priority", "weig
 /// Follows the containers that a pool means, forever.
 pub(super) async fn run(docker: Docker, context: Context, mut out: Out) -> ! {
     let docker = Arc::new(docker);
-    let engine = context.docker.get(&docker.server, || Engine::follow(docker.server.clone()));
+    let engine = context.shared.get(&docker.server, || Engine::follow(docker.server.clone()));
     let mut seen = engine.seen(&docker);
     loop {
         let answer = match &*seen.borrow_and_update() {
