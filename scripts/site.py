@@ -68,7 +68,14 @@ def lab(name):
 
 
 def summary():
+    """Returns the list of pages. Pages that are generated for the tables of the configuration are put below its own."""
     text = (ROOT / "docs/SUMMARY.md").read_text()
+    own = "- [Configuration](reference/config.md)\n"
+    tables = sorted((ROOT / "docs/reference/config").glob("*.md"))
+    titles = [page.read_text().partition("\n")[0].removeprefix("# ").replace("`", "").replace("[", "\\[").replace("]", "\\]") for page in tables]
+    below = "".join(f"  - [{title}](reference/config/{page.name})\n" for page, title in zip(tables, titles))
+    assert own in text, "docs/SUMMARY.md has the page of the configuration"
+    text = text.replace(own, own + below)
     return LINK.sub(lambda found: f"]({os.path.normpath('docs/' + found[1])})", text)
 
 

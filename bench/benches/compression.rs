@@ -106,10 +106,9 @@ fn zlib(level: c_int, body: &[u8], piece: usize, flushes: bool) -> usize {
 /// Prose of this repository: its guides and the reference of the configuration.
 fn prose() -> Vec<u8> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let mut files: Vec<_> =
-        std::fs::read_dir(docs.join("guide")).expect("a folder").flatten().map(|f| f.path()).collect();
+    let folders = ["guide", "reference/config"].map(|folder| std::fs::read_dir(docs.join(folder)).expect("a folder"));
+    let mut files: Vec<_> = folders.into_iter().flatten().flatten().map(|file| file.path()).collect();
     files.sort();
-    files.push(docs.join("reference/config.md"));
     files.iter().filter_map(|file| std::fs::read(file).ok()).flatten().collect()
 }
 

@@ -1,9 +1,10 @@
-//! Connections of one socket of the admin listener: their limits, and which one ends for a newer one.
+//! Connections of a socket of the admin listener: their limits, and the connection that ends for a newer connection.
 //!
-//! Every client is accepted. At a limit a new connection replaces the one that has waited longest for its client: idle, sending
-//! a head, or not reading its answer; if all have sent requests, the last one of these whose turn has not come. So clients that hold
-//! connections cannot shut out health checks and scrapers, and the address with the most connections loses one first. Answers that
-//! are being computed, and streams that are read, are never replaced; streams have a limit of their own.
+//! Every client is accepted. At a limit a new connection replaces the connection that has waited longest for its
+//! client: idle, sending a head, or not reading its answer; if all have sent requests, the last connection whose turn
+//! has not come. So clients that hold connections cannot shut out health checks and scrapers, and the address with the
+//! most connections loses a connection first. Answers that are being computed, and streams that are read, are never
+//! replaced; streams have a separate limit.
 
 use crate::numbers::{Reason, SocketNumbers};
 use std::collections::BTreeMap;
@@ -15,12 +16,13 @@ use tokio::sync::Notify;
 /// Time in which the request of a new connection should arrive.
 const UNDER_WAY: Duration = Duration::from_millis(100);
 
-/// Limits of one socket, for connections and streams.
+/// Limits of a socket, for connections and streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Open connections, without those that carry a stream.
     pub connections: usize,
-    /// Such connections of one client address, of IPv6 for one /64. Clients of the Unix socket have no address, and no such limit.
+    /// Such connections of a client address, of IPv6 for a /64. Clients of the Unix socket have no address, and no such
+    /// limit.
     pub connections_per_address: usize,
     /// Streams, and requests that wait for something to happen.
     pub streams: usize,
@@ -31,7 +33,7 @@ impl Limits {
     pub const LOCAL: Limits = Limits { connections: 64, connections_per_address: usize::MAX, streams: 64 };
 }
 
-/// The connections of one socket.
+/// The connections of a socket.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Shared>);
 
@@ -102,7 +104,7 @@ impl Admission {
         Some(Place { admission: self.clone(), id, end })
     }
 
-    /// Connections that are accepted in one go: too few to replace each other.
+    /// Connections that are accepted at once: too few to replace each other.
     pub fn batch(&self) -> usize {
         let Limits { connections, connections_per_address, .. } = self.0.limits;
         (connections.min(connections_per_address) / 2).clamp(1, 16)
@@ -129,8 +131,9 @@ impl Table {
         self.open.values().filter(|open| !open.streams())
     }
 
-    /// The connection of this address that can be replaced, as `Some(Some(id))`: the one that has waited longest for its client;
-    /// or, if that is a new one whose request may be under way, the last in the queue, so that those before it are answered.
+    /// The connection of this address that can be replaced, as `Some(Some(id))`: the connection that has waited longest
+    /// for its client; or, if that is a new connection whose request may be under way, the last in the queue, so that
+    /// those before it are answered.
     fn replaceable(&self, from: Option<IpAddr>) -> Option<Option<u64>> {
         let since = |of: fn(State) -> Option<Instant>| {
             let all = self.open.iter().filter(move |(_, open)| open.from == from);
@@ -165,7 +168,7 @@ impl Open {
     }
 }
 
-/// The place of one connection, given back when dropped.
+/// The place of a connection, given back when dropped.
 #[derive(Debug)]
 pub struct Place {
     admission: Admission,
@@ -194,7 +197,7 @@ impl Place {
         self.set(State::Working);
     }
 
-    /// The answer is there, for the client to take. A stream remains one.
+    /// The answer is there, for the client to take. A stream remains a stream.
     pub fn answered(&self) {
         let streams = self.admission.table().open.get(&self.id).is_some_and(Open::streams);
         if !streams {
@@ -202,8 +205,8 @@ impl Place {
         }
     }
 
-    /// Counts the connection as a stream until the result is dropped. `None` at the limit, unless another address has clearly
-    /// more: then its oldest stream ends.
+    /// Counts the connection as a stream until the result is dropped. `None` at the limit, unless another address has
+    /// clearly more: then its oldest stream ends.
     pub fn stream(self: &Arc<Place>) -> Option<Streaming> {
         let admission = &self.admission;
         let mut table = admission.table();
@@ -251,7 +254,7 @@ impl Drop for Place {
     }
 }
 
-/// A stream; its connection counts as one until this is dropped.
+/// A stream; its connection counts as a stream until this is dropped.
 #[derive(Debug)]
 pub struct Streaming(Arc<Place>);
 
@@ -261,7 +264,7 @@ impl Drop for Streaming {
     }
 }
 
-/// Returns the network that counts as one address: hosts have a /64 of IPv6 to themselves.
+/// Returns the network that counts as an address: hosts have a /64 of IPv6 to themselves.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),

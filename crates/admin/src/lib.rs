@@ -1,9 +1,9 @@
-//! Metrics, health, the API and the dashboard over plain HTTP, on a thread of its own, so that slow or frequent clients never stop a
-//! worker.
+//! Metrics, health, the API and the dashboard over plain HTTP, on a separate thread, so that slow or frequent clients
+//! never stop a worker.
 //!
-//! 1. [`pages`]: the answer at each path; [`exposition`]: formats of metrics; [`scrape`]: metrics for one client.
-//! 2. [`server`]: the listeners and their connections; [`admission`], [`stalled`] and [`numbers`]: their limits, and metrics of these;
-//!    [`host`]: names of this host; [`socket`]: the Unix socket, over which changes are made.
+//! 1. [`pages`]: the answer at each path; [`exposition`]: formats of metrics; [`scrape`]: metrics for a client.
+//! 2. [`server`]: the listeners and their connections; [`admission`], [`stalled`] and [`numbers`]: their limits, and
+//!    metrics of these; [`host`]: names of this host; [`socket`]: the Unix socket, over which changes are made.
 //! 3. [`api`]: state and changes, for programs; [`dashboard`]: the same for people.
 //! 4. [`process`]: metrics that the kernel has of the process.
 //!

@@ -1,4 +1,4 @@
-//! Metrics of the admin listener itself: connections, streams, and what was refused.
+//! Metrics of the admin listener itself: connections, streams, and refusals.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -23,7 +23,7 @@ pub enum Reason {
     Stalled,
     /// The body of a request did not arrive in time.
     Body,
-    /// The request had no, or more than one, or another `Host`.
+    /// The request had no, or several, or another `Host`.
     Host,
 }
 
@@ -36,7 +36,7 @@ const REASONS: [(Reason, &str); 6] = [
     (Reason::Host, "host"),
 ];
 
-/// Counts of one socket. Only read together by people, so no order is needed.
+/// Counts of a socket. Only read together by people, so no order is needed.
 #[derive(Debug, Default)]
 pub struct SocketNumbers {
     connections: AtomicU64,

@@ -31,7 +31,7 @@ struct Shown {
     reasons: Vec<String>,
 }
 
-/// Sources of the pages. Called on the admin's own thread, once for each request; those of metrics on a thread for each.
+/// Sources of the pages. Called on the admin's own thread, once for each request; metrics on a thread for each.
 #[derive(Clone)]
 pub struct Pages {
     /// Path of the metrics, `/metrics` by default.
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
         assert_eq!(response.headers()[VARY], "accept, accept-encoding");
         let coded = text(response).await;
-        // Its magic number, and the length of what it holds.
+        // Its magic number, and the length of its content.
         assert_eq!(
             (&coded[..2], &coded[coded.len() - 4..]),
             (&[0x1f, 0x8b][..], &(TWO.len() as u32).to_le_bytes()[..])

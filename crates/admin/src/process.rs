@@ -1,4 +1,5 @@
-//! The `process_*` metrics that Prometheus dashboards expect, from `/proc/self`. Without `/proc` there are no such metrics.
+//! The `process_*` metrics that Prometheus dashboards expect, from `/proc/self`. Without `/proc` there are no such
+//! metrics.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -59,7 +60,7 @@ impl Collector for Process {
             let family = encoder.encode_descriptor("process_start_time_seconds", help, None, MetricType::Gauge)?;
             ConstGauge::new(booted as f64 + stat.start_ticks as f64 / ticks).encode(family)?;
         }
-        // One of the descriptors is the one that reads the folder.
+        // A single descriptor reads the folder.
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count().saturating_sub(1) as u64);
         // Unlimited shows as 0, as other exporters do.
         let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(0);

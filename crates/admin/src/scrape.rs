@@ -1,5 +1,5 @@
-//! Metrics for one client: rendered on a thread of its own, in chunks that wait for the client, and compressed if it accepts that. So
-//! neither the thread of the admin nor the memory is busy with a hundred megabytes of them.
+//! Metrics for a client: rendered on a separate thread, in chunks that wait for the client, and compressed if it
+//! accepts that. So neither the thread of the admin nor the memory is busy with a hundred megabytes of them.
 
 use crate::exposition::{Format, Names, Native, Writer};
 use axum::body::{Body, Bytes};
@@ -21,7 +21,7 @@ const PLACES: usize = 4;
 /// Time for a client's turn, and then for all of its answer. Prometheus waits for 10 s by default.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Longest answer that is collected, so that its length is known. Of longer ones the rest is a stream.
+/// Longest answer that is collected, so that its length is known. Of longer answers the rest is a stream.
 const WHOLE_MAX: usize = 1 << 20;
 
 /// Chunks of 32 KiB that wait for the client.

@@ -1,5 +1,5 @@
-//! The admin's address and its Unix socket: all requests that reach them are answered on one thread, with one event loop and
-//! a bounded number of connections.
+//! The admin's address and its Unix socket: all requests that reach them are answered on a single thread, with an event
+//! loop and a bounded number of connections.
 
 use crate::admission::{Admission, Limits, Place};
 use crate::api;
@@ -33,8 +33,8 @@ use tokio::sync::{Semaphore, oneshot, watch};
 /// Paths that are answered at once.
 const HEALTH: [&str; 2] = ["/livez", "/readyz"];
 
-/// Tasks that run before sockets are looked at again: few, since a page of metrics may take milliseconds and health checks
-/// should not wait for many.
+/// Tasks that run before sockets are looked at again: few, since a page of metrics may take milliseconds and health
+/// checks should not wait for many.
 const EVENT_INTERVAL: u32 = 4;
 
 /// Time that a client has to send a request, and for which an idle connection is kept.
@@ -64,13 +64,13 @@ pub struct Admin {
 enum Stage {
     /// Every client gets its answers.
     Open,
-    /// Open connections get their answers; new ones are left to another process.
+    /// Open connections get their answers; new connections are left to another process.
     Leaving,
 }
 
 impl Admin {
-    /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote` has the rules and limits for clients of the
-    /// first; clients of the second may do everything.
+    /// Answers from `pages`, and by the API of `process`, at each of these sockets. `remote` has the rules and limits
+    /// for clients of the first; clients of the second may do everything.
     ///
     /// # Errors
     /// No thread or event loop can be made.
@@ -235,11 +235,11 @@ async fn accept<S>(
     }
 }
 
-/// State from which the requests of one connection are answered.
+/// State from which the requests of a connection are answered.
 #[derive(Clone)]
 struct Answers {
     paths: Router,
-    /// Turns for requests that may cost milliseconds: one at a time, first come first served.
+    /// Turns for requests that may cost milliseconds: a single request at a time, first come first served.
     turns: Arc<Semaphore>,
     client: Client,
     place: Arc<Place>,
@@ -272,7 +272,7 @@ impl Answers {
     }
 }
 
-/// Answers requests of one connection, until it ends or a newer one needs its place.
+/// Answers requests of a connection, until it ends or a newer connection needs its place.
 async fn serve<S>(stream: S, answers: Answers, mut leaves: watch::Receiver<Stage>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,5 +1,5 @@
-//! Unix sockets of the admin, and the folders in which processes have theirs if their configuration names none. The mode of the
-//! file decides which users may connect, and so may change things.
+//! Unix sockets of the admin, and the folders in which processes have theirs if their configuration names none. The
+//! mode of the file decides which users may connect, and so may change things.
 
 use rustix::process::{Pid, Uid, geteuid, test_kill_process};
 use std::env;
@@ -15,7 +15,7 @@ const MODE: u32 = 0o660;
 /// Folder of the sockets of root, and of services that systemd starts with `RuntimeDirectory=evenkeel`.
 const SYSTEM: &str = "/run/evenkeel";
 
-/// Sockets that one process id may have: of itself, and of processes before it whose successors still run.
+/// Sockets that a process id may have: of itself, and of processes before it whose successors still run.
 const SAME_PID_MAX: u32 = 16;
 
 /// Listens at `path`. A socket without a listener, as a killed process leaves it, is replaced.
@@ -34,7 +34,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A folder in which each process has a socket of its own, called by its process id.
+/// A folder in which each process has its socket, called by its process id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     path: PathBuf,
@@ -58,9 +58,10 @@ pub struct Found {
 }
 
 impl Folder {
-    /// Returns the folder in which a process of this user has its socket: `$RUNTIME_DIRECTORY`, which systemd sets; for root
-    /// `/run/evenkeel`; otherwise `evenkeel` in `$XDG_RUNTIME_DIR`, or a folder for temporary files with the number of the user.
-    /// Without a place for those, as in an image of nothing but the program, `/run/evenkeel` if it is there.
+    /// Returns the folder in which a process of this user has its socket: `$RUNTIME_DIRECTORY`, which systemd sets; for
+    /// root `/run/evenkeel`; otherwise `evenkeel` in `$XDG_RUNTIME_DIR`, or a folder for temporary files with the
+    /// number of the user. Without a place for those, as in an image of nothing but the program, `/run/evenkeel` if it
+    /// is there.
     pub fn own() -> Folder {
         match of_service() {
             Some(path) => Folder { path, kind: Kind::System },
@@ -98,8 +99,8 @@ impl Folder {
         path.parent() == Some(&self.path) && pid_of(path).is_some()
     }
 
-    /// Opens the socket of this process, and makes the folder if it is not there. Sockets that ended processes have left are
-    /// removed.
+    /// Opens the socket of this process, and makes the folder if it is not there. Sockets that ended processes have
+    /// left are removed.
     ///
     /// # Errors
     /// The folder cannot be made or belongs to another user, or as `bind(2)`.

@@ -18,7 +18,7 @@ const PROGRESS: usize = 16 << 10;
 /// A stream whose writes time out.
 pub struct Stalled<S> {
     stream: S,
-    /// Runs while the client does not take what is written.
+    /// Runs while the client does not take written bytes.
     timeout: Option<Pin<Box<Sleep>>>,
     /// Bytes written since it runs.
     moved: usize,

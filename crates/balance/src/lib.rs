@@ -10,25 +10,25 @@
 //!
 //! 1. `structures`, building blocks without policy: [`time`] and [`rng`], plain instants and seeded randomness;
 //!    [`decay`], how old numbers fade; [`percentile`], a percentile of recent latencies; [`token_bucket`], limits on
-//!    how often something happens; [`networks`], values of IP networks; [`slab`], reusable slots; [`published`], a value
-//!    that control code replaces for all workers; [`shares`], shares by weight.
-//! 2. `machines`, state machines: of one endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
+//!    how often something happens; [`networks`], values of IP networks; [`slab`], reusable slots; [`published`], a
+//!    value that control code replaces for all workers; [`shares`], shares by weight.
+//! 2. `machines`, state machines: of an endpoint ([`health`], [`outlier`], [`slow_start`], [`concurrency`]) and of
 //!    requests that wait ([`queue`]), are tried again ([`retry`]) or are sent twice ([`hedge`]), the last two within a
 //!    [`budget`].
-//! 3. `endpoints`: [`endpoint`], the configuration of one, and [`subset`], the part of them that this process uses;
-//!    [`set`], an immutable [`EndpointSet`] of those that may get a request now; [`eligible`], which derives that set
-//!    from all that is known; [`state`], names of endpoint states for metrics and logs; [`sticky`], the endpoint of a
-//!    session.
-//! 4. `measurement`, kept apart from choice: [`request`] and [`ticket`], what starts and ends; [`loads`] and
-//!    [`latency`], what that shows about each endpoint; [`report`], [`reported`] and [`load_estimate`], the load that
+//! 3. `endpoints`: [`endpoint`], the configuration of an endpoint, and [`subset`], the part of them that this process
+//!    uses; [`set`], an immutable [`EndpointSet`] of those that may get a request now; [`eligible`], which derives that
+//!    set from all that is known; [`state`], names of endpoint states for metrics and logs; [`sticky`], the endpoint of
+//!    a session.
+//! 4. `measurement`, kept apart from choice: [`request`] and [`ticket`], the start and end of requests; [`loads`] and
+//!    [`latency`], measurements of each endpoint; [`report`], [`reported`] and [`load_estimate`], the load that
 //!    an endpoint reports itself, the checks it has to pass, and the estimate on the endpoint's side.
 //! 5. `seam`, between shells and algorithms: [`picker`], the interface of an algorithm, and [`params`], its
-//!    parameters; [`balancer`], one worker's view of one pool, whose `start` returns a [`Ticket`] that `end` takes
+//!    parameters; [`balancer`], a worker's view of a pool, whose `start` returns a [`Ticket`] that `end` takes
 //!    back; [`tried`], the endpoints that a pick leaves out; [`explain`], the reasons of a pick; [`journal`],
 //!    everything that picks depend on; [`recent`], the latest requests, from which the results of other algorithms are
 //!    predicted.
 //! 6. `parts`: code that several algorithms share, such as [`draw`].
-//! 7. [`algorithms`]: all of them, in one registry.
+//! 7. [`algorithms`]: all of them, in a registry.
 //! 8. `pools`: [`pool`] turns configured endpoints into the set that every worker sees; [`control`] keeps the state
 //!    machines of each endpoint and schedules when to look at them again; [`replay`] checks that the picks of a journal
 //!    come out the same.

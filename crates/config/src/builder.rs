@@ -136,13 +136,13 @@ impl Builder {
     }
 
     /// Checks the plan as a file is checked. `name` is its provider; diagnostics show it with the path of a
-    /// value, instead of a file with a line. Their [`Subject`](crate::Subject)s count listeners, routes and pools in the
-    /// order in which they were added.
+    /// value, instead of a file with a line. Their [`Subject`](crate::Subject)s count listeners, routes and pools in
+    /// the order in which they were added.
     pub fn build(self, name: &str) -> Outcome {
         self.read(name, None)
     }
 
-    /// Checks the plan, and whether `machine` has what it names, as [`check`](crate::check) does for a file.
+    /// Checks the plan, and whether `machine` has everything that it names, as [`check`](crate::check) does for a file.
     pub fn check(self, name: &str, machine: &Machine) -> Outcome {
         self.read(name, Some(machine))
     }

@@ -1,5 +1,5 @@
-//! Differences between two plans, key by key in the terms of their files, to show what a reload did or would
-//! do.
+//! Differences between two plans, key by key in the terms of their files, to show the changes that a reload did or
+//! would do.
 
 use crate::Plan;
 use crate::form::pem_digest;
@@ -13,18 +13,18 @@ const DEFAULT: &str = "(default)";
 /// Most characters of a value that are shown.
 const VALUE_MAX: usize = 120;
 
-/// Keys of which a route has exactly one.
+/// Keys of which a route has exactly 1.
 const ACTIONS: [&str; 4] = ["pool", "split", "redirect", "respond"];
 
-/// Most lines about routes of which only the order differs. With more, a line counts them: routes of a provider move when one
-/// is added.
+/// Most lines about routes of which only the order differs. With more, a line counts them: routes of a provider move
+/// when a route is added.
 const ORDERS_MAX: usize = 3;
 
 /// Tables whose keys are chosen by the user.
 const NAMED: [&str; 2] = ["listener", "pool"];
 
-/// Lists the differences, one per line: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint
-/// shop-3 added`. Secrets are masked on both sides, so changing one is not a difference.
+/// Lists the differences, a line each: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint
+/// shop-3 added`. Secrets are masked on both sides, so a changed secret is not a difference.
 pub fn changes(before: &Plan, after: &Plan) -> Vec<String> {
     let (before, after) = (before.to_toml(), after.to_toml());
     // Both texts were written by `to_toml`, so they parse.
@@ -57,7 +57,7 @@ fn list<'v>(value: Option<&'v Value<'v>>) -> &'v [Value<'v>] {
     value.and_then(|value| value.get_ref().as_array()).map_or(&[], |values| values)
 }
 
-/// Keys of both tables: those of `old` in order, then the new ones.
+/// Keys of both tables: first the keys of `old` in order, then the new keys.
 fn keys(old: &DeTable<'_>, new: &DeTable<'_>) -> Vec<String> {
     let mut keys: Vec<String> = old.keys().map(|key| key.get_ref().to_string()).collect();
     keys.extend(new.keys().map(|key| key.get_ref().to_string()).filter(|key| !old.contains_key(&**key)));
@@ -84,7 +84,7 @@ fn route_name(value: &Value<'_>, text: &str) -> String {
     named.or_else(matched).unwrap_or_else(|| "for everything".to_owned())
 }
 
-/// The text of a value, on one line.
+/// The text of a value, on a single line.
 fn shown(text: &str, value: &Value<'_>) -> String {
     let text = text.get(value.span()).unwrap_or_default();
     let words: Vec<&str> = text.split_whitespace().collect();

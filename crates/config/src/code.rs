@@ -5,7 +5,7 @@
 pub enum Severity {
     /// Prevents the plan from being built.
     Error,
-    /// Allows the plan, which is probably not what was meant.
+    /// Allows the plan, which is probably not the intention.
     Warning,
 }
 
@@ -36,7 +36,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $code,)* }
             }
 
-            /// Meaning of the code, in one phrase.
+            /// Meaning of the code, in a phrase.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$name => $meaning,)* }
             }

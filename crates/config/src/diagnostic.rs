@@ -8,8 +8,8 @@ use crate::source::{Position, Sources, Span};
 use crate::subject::Subject;
 use std::collections::{BTreeMap, HashSet};
 
-/// Most findings of one reading of a text that are shown; the rest is counted. No reader needs more, and each takes some
-/// hundred times the memory of the text it is about. Those of values are all there: programs read them.
+/// Most findings of a reading of a text that are shown; the rest is counted. No reader needs more, and each takes some
+/// hundred times the memory of the text it is about. Findings of values are all there: programs read them.
 const SHOWN_MAX: usize = 100;
 
 /// Most characters of a message or a help.
@@ -29,7 +29,7 @@ pub struct Diagnostic {
     /// Problem, with the value seen.
     pub message: String,
     pub at: Spot,
-    /// Fix: the allowed values, the nearest one, or the text to write.
+    /// Fix: the allowed values, the nearest value, or the text to write.
     pub help: Option<String>,
     /// Other places involved, each with a note.
     pub related: Vec<(String, Spot)>,
@@ -92,7 +92,7 @@ pub(crate) enum At {
     File(String),
 }
 
-/// Findings of one reading, in the order they were made.
+/// Findings of a reading, in the order they were made.
 #[derive(Debug, Default)]
 pub struct Findings {
     all: Vec<Finding>,
@@ -119,19 +119,19 @@ impl Findings {
         &mut self.all[at_end]
     }
 
-    /// Replaces the help of the last finding by a more specific one.
+    /// Replaces the help of the last finding by a more specific text.
     pub(crate) fn advise(&mut self, help: String) {
         if let Some(last) = self.all.last_mut() {
             last.help(help);
         }
     }
 
-    /// Removes the last finding, for a better one.
+    /// Removes the last finding, for a better finding.
     pub(crate) fn take_back(&mut self) {
         self.all.pop();
     }
 
-    /// Removes findings about a table as a whole: what is missing may be there under another proxy's name.
+    /// Removes findings about a table as a whole: missing keys may be there under another proxy's name.
     pub(crate) fn forget(&mut self, code: Code, whole: Span) {
         self.all.retain(|f| f.code != code || !matches!(f.at, At::Span(at) if at == whole));
     }

@@ -5,7 +5,7 @@
 //! the modules in this order:
 //!
 //! 1. [`plan`]: the result, as plain typed values.
-//! 2. `sections`: every key, one subject per file. A declaration yields the struct of the plan, the reader, the writer,
+//! 2. `sections`: every key, a subject per file. A declaration yields the struct of the plan, the reader, the writer,
 //!    the [`schema()`] and the [`reference()`].
 //! 3. `table`: the machinery behind those declarations. `form` and `quantity` parse strings.
 //! 4. `load`: the way from files to a plan, which `root` builds; `load/files`, `tree` and `load/env` are its first
@@ -13,10 +13,10 @@
 //! 5. `checks`: references and colliding routes, that is, checks over several tables.
 //! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
 //!    suggest the intended word.
-//! 7. `list`: files that list endpoints.
-//! 8. [`tables`]: other files, read with tables of their own.
+//! 7. `list`: files that list endpoints. [`entry`]: values of endpoints that others name.
+//! 8. [`tables`]: other files, read with separate tables.
 //! 9. [`changes()`]: differences between two plans.
-//! 10. [`planes`]: what planes keep of algorithms and settings.
+//! 10. [`planes`]: the parts of algorithms and settings that planes keep.
 //! 11. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
@@ -31,12 +31,13 @@
 
 // Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
-// wildcard
+// wildcard, entry
 mod builder;
 mod changes;
 mod checks;
 mod code;
 mod diagnostic;
+pub mod entry;
 mod foreign;
 mod form;
 mod list;
@@ -73,7 +74,7 @@ pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_fr
 pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, TlsFile, is_own};
 pub use nearest::nearest;
 pub use plan::Plan;
-pub use reference::{algorithm_reference, algorithms_reference, reference};
+pub use reference::{algorithm_reference, algorithms_reference, reference, reference_pages};
 pub use render::{render_text, to_json};
 pub use schema::schema;
 pub use source::Position;

@@ -32,7 +32,7 @@ pub fn endpoints_to_toml(endpoints: &[Endpoint]) -> String {
     format!("endpoints = {}\n", written_endpoints(endpoints))
 }
 
-/// Reads what [`endpoints_to_toml`] has written, without entries that cannot be read.
+/// Reads the output of [`endpoints_to_toml`], without entries that cannot be read.
 pub fn endpoints_from_toml(text: &str) -> Vec<Endpoint> {
     let (mut sources, mut findings) = (Sources::default(), Findings::default());
     let file = sources.add("", text);

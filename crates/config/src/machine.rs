@@ -10,10 +10,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Inspections that a check needs. Each is a function, so that the crates that know TLS, tokens and the kernel add theirs.
+#[expect(clippy::type_complexity, reason = "the types are the signatures of the functions")]
 pub struct Machine {
     /// Looks up the kind of a path, following links.
     pub look: Box<dyn Fn(&Path) -> io::Result<Found> + Send + Sync>,
-    /// Reads a whole file.
+    /// Reads a file; its errors are those of the system.
     pub read: Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>,
     /// Fails if the current user may not append to an existing file.
     pub append: Box<dyn Fn(&Path) -> io::Result<()> + Send + Sync>,

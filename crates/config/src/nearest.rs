@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// The word of `known` with the fewest edits from `seen` (a swap of neighbours counts as one), if those are
-/// at most a third of its letters, but at least one.
+/// The word of `known` with the fewest edits from `seen` (a swap of neighbours counts as 1), if those are
+/// at most a third of its letters, but at least 1.
 pub fn nearest<'a>(seen: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Edit distance costs the product of the lengths, and a very long word is near nothing.
     if seen.len() > 64 {

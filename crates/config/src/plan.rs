@@ -11,24 +11,12 @@ pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
-pub use crate::sections::action::{Action, Maintenance, Redirect, Respond, Split};
+pub use crate::sections::action::{Action, Redirect, Respond, Split};
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cache::{CacheDisk, CacheMemory};
 pub use crate::sections::discovery::Discovery;
-pub use crate::sections::error_pages::{ERROR_PAGE_MAX, ErrorPage};
-pub use crate::sections::filters::access::Access;
-pub use crate::sections::filters::bandwidth::Bandwidth;
-pub use crate::sections::filters::basic_auth::{BasicAuth, Users};
-pub use crate::sections::filters::cache::{Cache, CacheQuery, CookieRule, StatusTimes};
-pub use crate::sections::filters::compress::{Algorithm, Compress, CompressLevel, Effort};
-pub use crate::sections::filters::cookies::CookieAttributes;
-pub use crate::sections::filters::cors::Cors;
-pub use crate::sections::filters::forward_auth::ForwardAuth;
-pub use crate::sections::filters::headers::{RequestHeaders, ResponseHeaders};
-pub use crate::sections::filters::jwt::{Jwt, JwtAlgorithm};
-pub use crate::sections::filters::limits::{LIMITS_MAX, Limit, Most};
-pub use crate::sections::filters::mirror::{MIRRORS_MAX, Mirror};
-pub use crate::sections::filters::rewrite::Rewrite;
+pub use crate::sections::error_pages::ERROR_PAGE_MAX;
+pub use crate::sections::filters::*;
 pub use crate::sections::kernel::{Attach, Kernel, OnExit};
 pub use crate::sections::listener::{
     Certificate, ClientAuth, ClientAuthMode, ClientLocality, Errors, Http2, KernelFlows, Listener, ListenerLimits,
@@ -42,13 +30,14 @@ pub use crate::sections::pool::discover::{
 };
 pub use crate::sections::pool::{
     Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits, PoolTls, Probe,
-    Resolve, SameSite, Secret, SpeakAs, Sticky, Subset,
+    Resolve, Secret, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
+pub use crate::sections::same_site::SameSite;
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
@@ -72,7 +61,7 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// Resolution of the names of endpoints.
     pub resolver: Resolver,
-    /// Servers that sources of endpoints ask; sources have copies of what they need.
+    /// Servers that sources of endpoints ask; sources have copies of their part.
     pub discovery: Discovery,
     /// Systems that more listeners, routes and pools come from.
     pub providers: Providers,
@@ -82,12 +71,12 @@ pub struct Plan {
     pub cache: CacheMemory,
     /// Rules and programs in the kernel.
     pub kernel: Kernel,
-    /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so copying a plan does
-    /// not copy them.
+    /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so
+    /// copying a plan does not copy them.
     pub listeners: Vec<Arc<Listener>>,
     /// Routes in the order of the file, which has no effect on matching (the most specific wins, then the lower
-    /// [`order`](Route::order)), then those implied by `pool` of listeners. Shared, because work begun under one plan may outlast it by days and
-    /// needs nothing else of it.
+    /// [`order`](Route::order)), then routes implied by `pool` of listeners. Shared, because work begun under one plan
+    /// may outlast it by days and needs nothing else of it.
     pub routes: Arc<[Route]>,
     /// Pools in the order of the file; none only if all routes answer by themselves, or a provider may have some.
     pub pools: Vec<Arc<Pool>>,
@@ -168,7 +157,7 @@ impl Plan {
         all.into_iter()
     }
 
-    /// Routes of a listener, those that name it first: if two have the same host and path, the first one is
+    /// Routes of a listener. Routes that name it come first: if two have the same host and path, the first one is
     /// the more specific.
     pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
         let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));

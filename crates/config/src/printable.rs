@@ -1,5 +1,5 @@
 //! Characters that must not reach logs, terminals and pages unescaped, because they move the cursor, end a
-//! line or reorder text (Unicode TR36, "Trojan Source"). One set for every place that shows text of clients
+//! line or reorder text (Unicode TR36, "Trojan Source"). A single set for every place that shows text of clients
 //! and files.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ pub fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The text with hidden characters, other than those of `except`, in JSON escapes: `\u009b`. All fit into
+/// The text with hidden characters, other than the characters of `except`, in JSON escapes: `\u009b`. All fit into
 /// four digits.
 pub fn printable<'t>(text: &'t str, except: &[char]) -> Cow<'t, str> {
     let hides = |c: char| is_hidden(c) && !except.contains(&c);

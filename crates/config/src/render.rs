@@ -49,7 +49,7 @@ fn count(diagnostics: &[Diagnostic]) -> String {
 
 /// Formats diagnostics as an array of objects: code, severity, message, file, line, col, end, help, related.
 /// `line`, `col` and `end` are null for a file as a whole; `end` is the position after the last character.
-/// For a plan without a text, `path` is that of the value.
+/// For a plan without a text, `path` is the path of the value.
 pub fn to_json(diagnostics: &[Diagnostic]) -> Value {
     let range = |spot: &Spot| {
         let start = spot.range.as_ref().map(|r| r.start);
@@ -79,7 +79,7 @@ fn with_path(mut object: Value, spot: &Spot) -> Value {
     object
 }
 
-/// Width of a quoted line; a longer one is shown only around the span.
+/// Width of a quoted line; a longer line is shown only around the span.
 const WIDTH: usize = 120;
 
 fn snippet(out: &mut String, spot: &Spot, mark: char, severity: Severity, paint: &Paint) {

@@ -191,13 +191,13 @@ fn check_defaults(defaults: &Section, findings: &mut Findings) {
 
 impl Plan {
     /// A configuration file that gives an equal plan, except that secrets are replaced by asterisks. Holds
-    /// only what differs from the defaults, in the order of the reference page.
+    /// only differences from the defaults, in the order of the reference page.
     pub fn to_toml(&self) -> String {
         masked_fields(self.to_toml_with_fields(&|_, _| None).0)
     }
 
-    /// [`to_toml`](Self::to_toml) with a comment at each listener, route and pool for which `origin` has one. It gets the
-    /// key of the table, such as `pool`, and the name.
+    /// [`to_toml`](Self::to_toml) with a comment at each listener, route and pool for which `origin` has any. It gets
+    /// the key of the table, such as `pool`, and the name.
     pub fn to_toml_by_origin(&self, origin: &dyn Fn(&str, &str) -> Option<Arc<str>>) -> String {
         masked_fields(self.to_toml_with_fields(origin).0)
     }
@@ -242,8 +242,8 @@ impl Plan {
         (out, written)
     }
 
-    /// Routes that the text of the plan has, with their positions: not those that `pool` of a listener, or the only pool,
-    /// stands for.
+    /// Routes that the text of the plan has, with their positions: not those that `pool` of a listener, or the only
+    /// pool, stands for.
     pub(crate) fn written_routes(&self) -> impl Iterator<Item = (usize, &Route)> {
         let implied = self.pools.len() == 1 && *self.routes == [Route::catch_all(&self.pools[0])];
         let own = |r: &Route| {
@@ -286,8 +286,8 @@ impl Plan {
     }
 }
 
-/// The text of a plan with the values masked that routes and pools set fields to whose names denote secrets. A value that
-/// is a variable holds none.
+/// The text of a plan with the values masked that routes and pools set fields to whose names denote secrets. A value
+/// that is a variable holds none.
 fn masked_fields(mut text: String) -> String {
     if !text.contains("_headers = ") && !holds_key(&text) && hash_in(&text).is_none() {
         return text;

@@ -1,11 +1,11 @@
-//! Source texts and positions: [`Sources`] keeps every text that was read, and a [`Span`] is a range in one
+//! Source texts and positions: [`Sources`] keeps every text that was read, and a [`Span`] is a range in a text
 //! of them.
 
 use crate::subject::{Subject, Written};
 use std::fmt;
 use std::ops::Range;
 
-/// Range of bytes in one file.
+/// Range of bytes in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
     /// Index into [`Sources`].
@@ -83,17 +83,17 @@ impl Sources {
         }
     }
 
-    /// True if the first text stands for a plan made without one.
+    /// True if the first text stands for a plan made without a text.
     pub fn are_values(&self) -> bool {
         self.0.first().is_some_and(|source| source.values.is_some())
     }
 
-    /// Path of a value; `None` if the text is a real one.
+    /// Path of a value; `None` if the text is real.
     pub fn path(&self, span: Span) -> Option<String> {
         self.0.get(span.file)?.values.as_ref().map(|values| (values.path)(span))
     }
 
-    /// Listener, route or pool that a span belongs to; `None` if it belongs to none, or the text is a real one.
+    /// Listener, route or pool that a span belongs to; `None` if it belongs to none, or the text is real.
     pub fn subject(&self, span: Span) -> Option<Subject> {
         self.0.get(span.file)?.values.as_ref()?.written.subject(span.start..span.end)
     }
@@ -122,7 +122,7 @@ impl Sources {
         source.map_or(0, |source| source.lines.get(line.saturating_sub(1)).copied().unwrap_or(source.text.len()))
     }
 
-    /// All lines up to and including this one.
+    /// All lines up to and including this line.
     pub fn lines_to(&self, file: usize, line: usize) -> impl DoubleEndedIterator<Item = &str> {
         (1..=line).map(move |line| self.line(file, line))
     }

@@ -1,9 +1,9 @@
-//! Identity of the listeners, routes and pools that findings are about. [`Written`] knows which bytes of a plan's text were
-//! written for which of them, so that no name has to be read back from a path or a message.
+//! Identity of the listeners, routes and pools that findings are about. [`Written`] knows which bytes of a plan's text
+//! were written for which of them, so that no name has to be read back from a path or a message.
 
 use std::ops::Range;
 
-/// A listener, route or pool of a plan, by its position among those of its kind.
+/// A listener, route or pool of a plan, by its position within its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     Listener(usize),
@@ -11,7 +11,7 @@ pub enum Subject {
     Pool(usize),
 }
 
-/// Ranges of bytes in the text of a plan, in ascending order, each written for one subject.
+/// Ranges of bytes in the text of a plan, in ascending order, each written for a subject.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written(Vec<(Range<usize>, Subject)>);
 

@@ -34,7 +34,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses a text; `name` is shown in findings. If it is not valid TOML, the tree holds what could be
+    /// Parses a text; `name` is shown in findings. If it is not valid TOML, the tree holds everything that could be
     /// recovered.
     pub fn parse(name: &str, text: &str) -> Document {
         let (mut sources, mut findings) = (Sources::default(), Findings::default());

@@ -1,10 +1,10 @@
-//! Wildcards in names of included files, and in those of pools and endpoints that a command line names.
+//! Wildcards in names of included files, and in names of pools and endpoints that a command line names.
 
-/// True if the pattern, in which `*` stands for any characters and `?` for one, is the whole name. Takes at most the product of
-/// both lengths in steps.
+/// True if the pattern, in which `*` stands for any characters and `?` for a single character, is the whole name. Takes
+/// at most the product of both lengths in steps.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
-    // Both where the latest `*` was met; it takes one more character each time that the rest does not fit.
+    // Both where the latest `*` was met; it takes another character each time that the rest does not fit.
     let mut star = None;
     loop {
         let before = name.clone();

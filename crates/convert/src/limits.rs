@@ -1,6 +1,8 @@
-//! Times within the bounds of evenkeel's keys: 0 and values beyond them are written as the nearest that is allowed.
+//! Times and weights within the bounds of evenkeel's keys: times of 0 and beyond them are written as the nearest that is
+//! allowed, and weights keep their shares.
 
-use crate::model::{Value, duration};
+use crate::ledger::{Ledger, Line};
+use crate::model::{Endpoint, Value, duration};
 
 const HOUR: u64 = 3_600_000;
 
@@ -30,6 +32,37 @@ pub(crate) fn timeout(key: &str, ms: u64) -> (Value, Option<String>) {
         ms if ms < least => (duration(least).into(), Some(format!("the shortest here is {}", duration(least)))),
         ms => (duration(ms).into(), None),
     }
+}
+
+/// Largest weight of a pool in a split, and of an endpoint.
+pub(crate) const SPLIT_MAX: u64 = 1_000_000;
+const ENDPOINT_MAX: u64 = 65_535;
+
+/// Makes weights above `most` fit, all by one factor, so that shares stay; noted at a line.
+pub(crate) fn fit_weights(weights: &mut [u64], most: u64, line: Line, ledger: &mut Ledger) {
+    let largest = weights.iter().copied().max().unwrap_or(0);
+    if largest <= most {
+        return;
+    }
+    for weight in weights {
+        let scaled = (u128::from(*weight) * u128::from(most)).div_ceil(u128::from(largest));
+        *weight = u64::try_from(scaled).unwrap_or(most);
+    }
+    let reason = format!("weights above {most} are made smaller, all by one factor");
+    ledger.changes(line, reason, "nothing, unless small shares matter");
+}
+
+/// [`fit_weights`] for the endpoints of a pool.
+pub(crate) fn fit_endpoints(endpoints: &mut [Endpoint], line: Line, ledger: &mut Ledger) {
+    let weight = |endpoint: &Endpoint| match endpoint.set.get("weight") {
+        Some(Value::Int(weight)) => *weight,
+        _ => 1,
+    };
+    let mut weights: Vec<u64> = endpoints.iter().map(weight).collect();
+    let before = weights.clone();
+    fit_weights(&mut weights, ENDPOINT_MAX, line, ledger);
+    let changed = endpoints.iter_mut().zip(before.iter().zip(weights)).filter(|(_, (before, now))| *before != now);
+    changed.for_each(|(endpoint, (_, now))| drop(endpoint.set.put("weight", now)));
 }
 
 #[cfg(test)]

@@ -331,3 +331,23 @@ fn listeners_of_sessions_that_are_refused_by_address_are_left_out() {
     }
     has(&tcp(" default_backend a"), "bind = [\"[::]:5432\"]");
 }
+
+#[test]
+fn weights_of_traefik_and_caddy_keep_their_shares() {
+    let traefik = converted(
+        "http:\n  routers:\n    r: { rule: PathPrefix(`/`), service: s }\n  services:\n    s: { weighted: { services: \
+         [{ name: a, weight: 4000000 }, { name: b, weight: 1000000 }] } }\n    a: { loadBalancer: { servers: \
+         [{ url: \"http://a:1\", weight: 131070 }, { url: \"http://b:1\", weight: 65535 }] } }\n    \
+         b: { loadBalancer: { servers: [{ url: \"http://c:1\" }] } }\n",
+    );
+    has(&traefik, "weights = { a = 1000000, b = 250000 }");
+    has(&traefik, "weight = 65535");
+    has(&traefik, "weight = 32768");
+    changes(&traefik.report, "weights above 1000000 are made smaller");
+    changes(&traefik.report, "weights above 65535 are made smaller");
+    let caddy = converted(
+        "a.test {\n reverse_proxy 10.0.0.1:80 10.0.0.2:80 {\n  lb_policy weighted_round_robin 131070 65535\n }\n}\n",
+    );
+    has(&caddy, "weight = 32768");
+    changes(&caddy.report, "weights above 65535 are made smaller");
+}

@@ -1,20 +1,13 @@
 //! Entries of a list that a registry gives as JSON: each is read by itself, so that a bad one is named and left out.
 
-use crate::guard::networks::is_no_machine;
 use crate::kept::List;
 use evenkeel_config::endpoint_list;
+pub use evenkeel_config::entry::{address, is_name, quoted, zone};
 use evenkeel_config::plan::{Address, Endpoint};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-
-/// Longest name of an endpoint, in characters.
-const NAME_MAX: usize = 128;
-
-/// Bytes of an entry that stand in for its name, if it cannot be read.
-const QUOTED: usize = 60;
+use std::net::SocketAddr;
 
 /// Reads an array of entries. `read` returns the endpoint of one, `None` for one that is not meant, or the reason why it
 /// is left out.
@@ -47,42 +40,10 @@ pub fn each<T: DeserializeOwned>(
     list
 }
 
-/// Beginning of an entry, on one line.
-pub fn quoted(text: &str) -> String {
-    let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect();
-    if text.chars().nth(QUOTED).is_some() {
-        line.push_str("...");
-    }
-    line
-}
-
-/// Address of an endpoint.
-///
-/// # Errors
-/// The host is a name or no address, or the port is none.
-pub fn address(host: &str, port: u64) -> Result<SocketAddr, String> {
-    let ip: IpAddr = host.parse().map_err(|_| match host {
-        "" => "it has no address".to_owned(),
-        name => format!("{name:?} is not an IP address"),
-    })?;
-    if is_no_machine(ip.to_canonical()) {
-        return Err(format!("{ip} is not the address of one machine"));
-    }
-    match u16::try_from(port) {
-        Ok(port) if port > 0 => Ok(SocketAddr::new(ip.to_canonical(), port)),
-        _ => Err(format!("{port} is not a port")),
-    }
-}
-
 /// Endpoint at an address, by a name that stays when the address changes; by its address if no endpoint can have that name.
 pub fn endpoint(name: &str, addr: SocketAddr) -> Endpoint {
     let named = if is_name(name) { name.into() } else { addr.to_string().into() };
     Endpoint { name: named, addr: Address::Ip(addr), ..Endpoint::at(addr) }
-}
-
-/// True if an endpoint can have this name.
-pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().count() <= NAME_MAX && name.chars().all(|c| !c.is_control() && !c.is_whitespace())
 }
 
 /// Endpoint of an entry like those of `endpoints` of a pool.
@@ -94,18 +55,6 @@ pub fn of_pool(entry: &Value) -> Result<Endpoint, String> {
     let one = endpoint_list("the list.json", &text);
     let one = one.map_err(|wrong| wrong.first().map_or_else(String::new, |first| first.message.clone()))?;
     one.into_iter().next().ok_or_else(|| "this is not an endpoint".to_owned())
-}
-
-/// Zone of an endpoint; `None` if it is empty.
-///
-/// # Errors
-/// No endpoint can have this zone.
-pub fn zone(zone: &str) -> Result<Option<Arc<str>>, String> {
-    match zone {
-        "" => Ok(None),
-        zone if is_name(zone) => Ok(Some(zone.into())),
-        zone => Err(format!("{:?} is not a zone: it has up to {NAME_MAX} visible characters", quoted(zone))),
-    }
 }
 
 /// Weight of an endpoint.
@@ -151,12 +100,6 @@ mod tests {
         for text in ["", "{}", "null", "[", "[1,]"] {
             assert!(entries(text.as_bytes(), |_: u8| Ok(None)).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn what_is_quoted_is_short_and_on_one_line() {
-        let text = format!("{{\n\"a\":\"{}\"}}", "x".repeat(100));
-        assert!(quoted(&text).len() <= QUOTED + 3 && !quoted(&text).contains('\n'));
     }
 
     #[test]

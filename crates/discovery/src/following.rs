@@ -149,7 +149,7 @@ impl Discovery {
         if timeout(FIRST, answered).await.is_err() {
             for source in following.sources().filter(|source| !source.said.has_answered()) {
                 let (pool, source) = (&*source.pool, source.source.to_string());
-                tracing::warn!(pool, source, "no answer within {FIRST:?}; the pool starts without its endpoints");
+                tracing::warn!(pool, source, "no response within {FIRST:?}; the pool starts without endpoints");
             }
         }
         following
@@ -172,7 +172,7 @@ impl Discovery {
         }
         if !refused.is_empty() {
             let (pool, endpoints, first) = (&*pool.name, refused.len(), first(&refused));
-            tracing::warn!(pool, endpoints, first, "endpoints are refused");
+            tracing::warn!(pool, endpoints, first, "endpoints refused");
         }
         told.insert(pool.name.clone(), refused);
     }

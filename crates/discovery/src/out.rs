@@ -132,10 +132,10 @@ impl Out {
     fn log_skipped(&self, skipped: &[String]) {
         let (pool, source) = (&*self.pool, &*self.source);
         match skipped.len() {
-            0 => tracing::info!(pool, source, "no entry of the list is left out any more"),
+            0 => tracing::info!(pool, source, "all entries of the list are used again"),
             entries => {
                 let first = first(skipped);
-                tracing::warn!(pool, source, entries, first, "entries of the list are left out");
+                tracing::warn!(pool, source, entries, first, "entries of the list are skipped");
             }
         }
     }
@@ -158,7 +158,7 @@ impl Out {
                     pool,
                     source,
                     endpoints,
-                    "no endpoints found; keeping the last known ones, as allow_empty is not set"
+                    "no endpoints found; keeping the last known endpoints, as allow_empty is not set"
                 );
             }
             News::Failing(why) if endpoints == 0 => match &self.name {

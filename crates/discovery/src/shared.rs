@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, Weak};
 #[derive(Clone, Debug, Default)]
 pub struct Shared(Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send>>>>);
 
-/// Values of one type.
 type Values<K, V> = HashMap<K, Weak<V>>;
 
 impl Shared {

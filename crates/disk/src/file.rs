@@ -78,7 +78,7 @@ impl Ring {
         let is_mine = ring.is_mine();
         if !is_mine || !ring.read_epochs() {
             if is_mine {
-                tracing::warn!("{}: a segment is broken: the cache on disk begins anew", ring.path.display());
+                tracing::warn!("{}: a segment is broken: the cache on disk starts empty", ring.path.display());
             }
             ring.renew()?;
         }

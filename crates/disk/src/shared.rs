@@ -98,7 +98,7 @@ impl Shared {
             return;
         }
         self.counts.errors.add(1);
-        tracing::error!("the cache continues in memory alone: {failure}");
+        tracing::error!("the cache continues in memory only: {failure}");
         self.enter(Stage::Off(failure.clone()));
         self.index.each(|shard| shard.clear());
         if self.ring.get().is_some_and(|ring| ring.erase().is_err()) {

@@ -279,7 +279,7 @@ impl Disk {
             let (items, next) = store.walk(from, STEP);
             for item in items {
                 if !self.tier().shared.queue.wait_for_room(until) {
-                    return tracing::warn!("not all of the cache is written to disk: time is over");
+                    return tracing::warn!("the cache is not completely written to disk: time limit reached");
                 }
                 self.offer(item, point);
             }
@@ -373,7 +373,7 @@ fn wait_for_disk(tiers: &Tiers, options: &Options, mut failure: Failure) -> Opti
         match again {
             Ok(ring) => return Some(ring),
             Err(other) if other != failure => {
-                tracing::warn!("the cache is still in memory alone: {other}");
+                tracing::warn!("the cache is still in memory only: {other}");
                 failure = other;
             }
             Err(_) => {}
@@ -423,7 +423,7 @@ fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
         Ok(()) if shared.queue.is_closed() => {}
         Ok(()) => {
             let (responses, bytes) = index.size();
-            tracing::info!(responses, bytes, broken = scan.broken, took = ?began.elapsed(), "the cache on disk is searched");
+            tracing::info!(responses, bytes, broken = scan.broken, took = ?began.elapsed(), "scanned the cache on disk");
             shared.enter(Stage::Open);
         }
         Err(error) => shared.fail(&Failure::of("read", &ring.path, &error)),
@@ -442,7 +442,7 @@ fn wait_for(shared: &Shared, options: &Options) -> Result<Option<Ring>, Failure>
         if tries == 100 {
             let path = options.path.display();
             tracing::warn!(
-                "another process uses {path}: the cache is in memory alone until it ends; a folder for each helps"
+                "another process uses {path}: the cache is in memory only until that process ends; give each process its own folder"
             );
         }
         if shared.queue.wait_for_close(TRY_EVERY) {

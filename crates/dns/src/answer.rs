@@ -1,4 +1,4 @@
-//! Answers of one worker for one listener: a message in, a message out, and no I/O.
+//! Answers of a worker for a listener: a message in, a message out, and no I/O.
 //!
 //! Sources: RFC 1035 and 2308 (negative answers), RFC 2782 (SRV), RFC 6891 (EDNS), RFC 7766 (truncation and
 //! TCP), RFC 7871 (client subnet), RFC 7873 and 9018 (cookies), RFC 8482 (ANY), RFC 8906 (unknown features
@@ -36,7 +36,7 @@ pub struct Moment {
     pub unix: u32,
 }
 
-/// Answers of one worker for one listener.
+/// Answers of a worker for a listener.
 pub struct Answerer {
     zone: Arc<Zone>,
     records: Records,
@@ -251,7 +251,7 @@ impl Answerer {
     }
 }
 
-/// Answers `ANY` with one record set instead of all (RFC 8482). Only amplification attacks need all of them.
+/// Answers `ANY` with a single record set instead of all (RFC 8482). Only amplification attacks need all of them.
 fn minimal(zone: &Zone, reply: &mut Reply<'_>) -> OptRcode {
     reply.push(Section::Answer, Owner::Asked, HINFO, zone.plan.ttl, |out| out.extend_from_slice(b"\x07RFC8482\x00"));
     OptRcode::NOERROR

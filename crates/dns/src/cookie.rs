@@ -23,7 +23,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Creates a secret. Cookies of an earlier process are invalid, and their clients get new ones.
+    /// Creates a secret. Cookies of an earlier process are invalid, and their clients get new cookies.
     ///
     /// # Errors
     /// If the kernel provides no random bytes.

@@ -1,7 +1,7 @@
 //! DNS plane of evenkeel: answers to resolvers. Read the files in this order:
 //!
 //! 1. [`query`] parses queries, [`zone`] holds the names, [`reply`] writes answers: bytes in, bytes out.
-//! 2. [`answer`] combines them for one worker and one listener. The balancers of [`pools`] pick endpoints for the
+//! 2. [`answer`] combines them for a worker and a listener. The balancers of [`pools`] pick endpoints for the
 //!    network ([`client`]) of the client, within the limit of [`rate`]; [`cookie`] verifies addresses, and `records`
 //!    writes the records of a pool.
 //! 3. [`server`] is the plane: it starts the [`worker`]s and replaces whole zones. Each worker has its own sockets

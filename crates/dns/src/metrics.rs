@@ -78,7 +78,7 @@ impl Numbers {
         plan.listeners.iter().filter_map(one).collect()
     }
 
-    /// Counters of a listener of the plan on one worker.
+    /// Counters of a listener of the plan on a worker.
     pub(crate) fn listener(&self, name: &str, worker: usize) -> Arc<ListenerStats> {
         self.listeners[name][worker].clone()
     }
@@ -98,7 +98,7 @@ impl Numbers {
         self.tallies[pool].change(members);
     }
 
-    /// Counters of a pool of the plan on one worker.
+    /// Counters of a pool of the plan on a worker.
     pub(crate) fn pool(&self, name: &str, worker: usize) -> Arc<PoolStats> {
         self.pools[name][worker].clone()
     }
@@ -137,7 +137,7 @@ impl View for Counted {
     }
 }
 
-/// Queries of a listener on one worker, and those answered with SERVFAIL.
+/// Queries of a listener on a worker, and queries answered with SERVFAIL.
 fn queries(worker: &ListenerStats) -> Counts {
     let requests = worker.queries.iter().map(Counter::get).sum();
     let failed = CODES.iter().zip(&worker.responses).filter(|((code, _), _)| *code == OptRcode::SERVFAIL);

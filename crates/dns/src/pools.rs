@@ -58,7 +58,7 @@ impl Family {
     }
 }
 
-/// Parameters of the choice for one answer.
+/// Parameters of the choice for an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'c> {
     /// Family that endpoints must have.
@@ -75,7 +75,7 @@ pub struct Choice<'c> {
 /// A pool as a worker sees it.
 pub struct WorkerPool {
     balancer: Balancer,
-    /// Endpoints by slot. One that left stays until its slot is reused, since it may be picked for a moment
+    /// Endpoints by slot. An endpoint that left stays until its slot is reused, since it may be picked for a moment
     /// more.
     endpoints: Vec<Option<(Slot, Endpoint)>>,
     /// True if there are endpoints, by family.
@@ -119,7 +119,7 @@ impl WorkerPool {
         }
     }
 
-    /// Replaces the endpoints, before any new one can be picked.
+    /// Replaces the endpoints, before any new endpoint can be picked.
     pub fn change(&mut self, new: &[(Slot, Endpoint)]) {
         self.fill(new);
         // A pool without endpoints may still get some of any family.
@@ -221,7 +221,7 @@ impl WorkerPool {
     }
 }
 
-/// Slots of the endpoints of a family, and of a zone if one is given.
+/// Slots of the endpoints of a family, and of a zone if any.
 fn slots<'e>(
     endpoints: &'e [Option<(Slot, Endpoint)>],
     family: Family,

@@ -22,7 +22,7 @@ pub enum Allowed {
     No,
 }
 
-/// Rate limit of one worker and listener.
+/// Rate limit of a worker and listener.
 #[derive(Debug)]
 pub struct Limit {
     rate: Rate,
@@ -38,11 +38,11 @@ struct Bucket {
 }
 
 impl Limit {
-    /// A limit of responses per second to one network; 0 = unlimited. `salt` keeps attackers from choosing
+    /// A limit of responses per second to a network; 0 = unlimited. `salt` keeps attackers from choosing
     /// networks that share a bucket.
     pub fn new(per_second: u32, salt: u64) -> Limit {
         let buckets = if per_second == 0 { 0 } else { BUCKETS };
-        // The burst is one second of the rate.
+        // The burst is a second of the rate.
         let rate = Rate::new(per_second.into(), per_second);
         Limit { rate, salt, buckets: vec![Bucket::default(); buckets].into() }
     }

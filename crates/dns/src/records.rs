@@ -27,7 +27,7 @@ pub(crate) struct Answering {
     pub used_subnet: bool,
 }
 
-/// Pools of a zone on one worker.
+/// Pools of a zone on a worker.
 pub(crate) struct Records {
     /// In the order of [`Zone::pools`].
     pools: Vec<WorkerPool>,
@@ -110,7 +110,7 @@ impl Records {
         for endpoint in pool.choose(&choice, now) {
             let ip = endpoint.addr.ip();
             if family != Family::Both {
-                // Endpoints that differ only in their port have one address record.
+                // Endpoints that differ only in their port share an address record.
                 if named.contains(&ip) {
                     continue;
                 }

@@ -76,7 +76,7 @@ impl<'b> Reply<'b> {
         }
         let ([t0, t1], [c0, c1], [l0, l1, l2, l3]) =
             (rtype.to_int().to_be_bytes(), IN.to_be_bytes(), ttl.to_be_bytes());
-        // One slice including the length, because each append checks the capacity.
+        // A single slice including the length, because each append checks the capacity.
         self.out.extend_from_slice(&[t0, t1, c0, c1, l0, l1, l2, l3, 0, 0]);
         let data_at = self.out.len();
         data(self.out);

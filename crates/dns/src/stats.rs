@@ -1,11 +1,11 @@
-//! Counters that one worker writes and any thread may read.
+//! Counters that a worker writes and any thread may read.
 
 use domain::base::iana::{OptRcode, Rtype};
 use evenkeel_net::counter::Counter;
 use evenkeel_runtime::ledger::EndpointCounts;
 use evenkeel_view::timeline::Counts;
 
-/// Query types with a counter of their own, and its label; all others count as `other`.
+/// Query types that have a counter, and its label; all others count as `other`.
 pub const TYPES: [(Rtype, &str); 7] = [
     (Rtype::A, "A"),
     (Rtype::AAAA, "AAAA"),
@@ -27,7 +27,7 @@ pub const CODES: [(OptRcode, &str); 7] = [
     (OptRcode::BADVERS, "BADVERS"),
 ];
 
-/// Counters of one listener on one worker.
+/// Counters of a listener on a worker.
 #[derive(Debug, Default)]
 pub struct ListenerStats {
     /// Queries by type; the last counter is for all other types.
@@ -65,7 +65,7 @@ impl ListenerStats {
     }
 }
 
-/// Counters of one pool on one worker.
+/// Counters of a pool on a worker.
 #[derive(Debug, Default)]
 pub struct PoolStats {
     /// Answers that name endpoints of the pool.
@@ -74,7 +74,7 @@ pub struct PoolStats {
     pub failed_open: Counter,
 }
 
-/// Counters of one endpoint on one worker.
+/// Counters of an endpoint on a worker.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
     /// Answers that name the endpoint.

@@ -48,7 +48,7 @@ impl Accepting {
     /// only this worker polls it.
     pub fn close(&self) {
         self.task.abort();
-        // At most the size of the backlog, because new ones may arrive faster than these are accepted.
+        // At most the size of the backlog, because new connections may arrive faster than these are accepted.
         (0..=BACKLOG).take_while(|_| accept(&self.binding, &self.socket).is_ok()).for_each(drop);
     }
 }
@@ -93,7 +93,7 @@ async fn hang_up(transport: &Transport, timer: &Timer) {
     let _ = timer.limit_by(timer.tick_after(FAREWELL), until_gone).await;
 }
 
-/// Answers the queries of one connection until its client closes, is idle for too long or malformed, or its
+/// Answers the queries of a connection until its client closes, is idle for too long or malformed, or its
 /// address is closed.
 async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, client: SocketAddr) -> io::Result<()> {
     binding.answerer().borrow().stats().connections.add(1);
@@ -109,7 +109,7 @@ async fn converse(binding: &Binding, transport: &Transport, timer: &Timer, clien
             }
         }
         let mut done = 0;
-        // Budget is drawn per message, because one read may contain a thousand.
+        // Budget is drawn per message, because a read may contain a thousand.
         while let Some(message) = whole(&input[done..]).filter(|_| output.len() < ANSWERS_MAX) {
             done += 2 + message.len();
             if !respond(binding, message, client, &mut answer) {

@@ -39,8 +39,8 @@ pub fn start(binding: &Rc<Binding>, socket: ListenFd) -> io::Result<Serving> {
 }
 
 impl Serving {
-    /// Stops after the queries that already wait, which were sent to this process. Later ones reach another
-    /// socket, a successor at this one, or none.
+    /// Stops after the queries that already wait, which were sent to this process. Later queries reach another
+    /// socket, a successor at this socket, or none.
     pub fn close(&self) {
         self.task.abort();
         let answer = || contained(|| self.batch.borrow_mut().exchange(&self.socket, &self.binding));

@@ -1,4 +1,4 @@
-//! A worker of the DNS plane: an event loop with sockets and answers of its own. Workers share only counters,
+//! A worker of the DNS plane: an event loop with its sockets and answers. Workers share only counters,
 //! so nothing is locked.
 
 use crate::answer::Answerer;
@@ -30,11 +30,11 @@ pub enum ZoneUpdate {
     Endpoints(Found),
 }
 
-/// A listener of a plan, for one worker.
+/// A listener of a plan, for a worker.
 pub struct ListenerParts {
     pub plan: Arc<plan::Listener>,
     pub answerer: Answerer,
-    /// Addresses, with sockets for new ones.
+    /// Addresses, with sockets for new addresses.
     pub binds: Vec<(SocketAddr, Option<Sockets>)>,
     /// Most open connections of this worker.
     pub connections_max: usize,
@@ -47,7 +47,7 @@ pub struct Sockets {
     pub tcp: Vec<ListenFd>,
 }
 
-/// Sockets and tasks of one address.
+/// Sockets and tasks of an address.
 struct Served {
     binding: Rc<Binding>,
     datagrams: Vec<udp::Serving>,
@@ -64,7 +64,7 @@ impl Served {
         })
     }
 
-    /// Stops after what already waits. Open connections continue.
+    /// Stops after the queries that already wait. Open connections continue.
     fn leave(&mut self) {
         self.datagrams.drain(..).for_each(|serving| serving.close());
         self.accepting.drain(..).for_each(|accepting| accepting.close());

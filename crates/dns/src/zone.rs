@@ -1,4 +1,4 @@
-//! Names of a zone and what each stands for, built once from the plan.
+//! Names of a zone and their records, built once from the plan.
 //!
 //! Names of records have empty names above them (RFC 8020: the parent of an existing name exists). Endpoints
 //! in SRV records get names made of their addresses: `10-0-1-11` or `2001-db8-0-0-0-0-0-1` in the zone.
@@ -54,7 +54,7 @@ impl Hasher for LabelHasher {
 pub struct Node {
     /// Index of its record in the plan.
     pub record: Option<usize>,
-    /// Fixed addresses: those of a name server.
+    /// Fixed addresses, of a name server.
     pub fixed: Vec<IpAddr>,
 }
 
@@ -101,7 +101,7 @@ impl Zone {
         self.nodes.get(labels)
     }
 
-    /// Address encoded in the name of an endpoint; `None` if these labels are not one.
+    /// Address encoded in the name of an endpoint; `None` if these labels are not an address.
     pub fn address_in(&self, labels: &[u8]) -> Option<IpAddr> {
         let (&len, text) = labels.split_first()?;
         if usize::from(len) != text.len() {
@@ -152,7 +152,7 @@ fn node<'n>(nodes: &'n mut Nodes, labels: &[u8]) -> &'n mut Node {
     nodes.entry(labels.into()).or_default()
 }
 
-/// Labels of `name` before those of `apex`, if it ends with them.
+/// Labels of `name` before the labels of `apex`, if it ends with them.
 fn labels_before<'n>(name: &'n [u8], apex: &[u8]) -> Option<&'n [u8]> {
     let labels = name.strip_suffix(apex)?;
     let mut at = 0;

@@ -60,7 +60,7 @@ impl Notify {
     fn say(&self, state: &str) {
         let Some((socket, to)) = &self.socket else { return };
         if let Err(error) = socket.send_to_addr(state.as_bytes(), to) {
-            tracing::warn!(%error, "cannot tell the service manager");
+            tracing::warn!(%error, "cannot notify the service manager");
         }
     }
 }

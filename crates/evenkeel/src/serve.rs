@@ -149,10 +149,10 @@ impl Serving {
             issued: issuer.shown(),
         });
         for addr in inherited.left() {
-            tracing::warn!(addr, "a socket came with the process, but the configuration listens nowhere there");
+            tracing::warn!(addr, "a socket was passed to the process, but no listener has its address");
         }
         if inherited.serves() {
-            tracing::info!("took over from the process before");
+            tracing::info!("took over from the previous process");
         }
         let notify = Notify::from_environment();
         notify.ready("serving");
@@ -237,7 +237,7 @@ impl Serving {
         ended
     }
 
-    /// Does what a signal asks for. Breaks if the process is to accept no more now; `leave_at` is set if it is to do so later.
+    /// Carries out the order of a signal. Breaks if the process must accept no more now; sets `leave_at` if it must later.
     async fn told(&mut self, asked: Asked, leave_at: &mut Option<Instant>) -> ControlFlow<()> {
         match asked {
             Asked::Hangup if self.configured.providers.file().is_some() => {
@@ -254,14 +254,17 @@ impl Serving {
                 }
                 *leave_at = Some(Instant::now() + delay);
                 self.shown.draining.store(true, Relaxed);
-                self.notify.stopping("not ready any more");
-                tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+                self.notify.stopping("no longer ready");
+                tracing::info!(
+                    ?delay,
+                    "no longer ready, serving until the delay is over; a second signal ends the process"
+                );
             }
         }
         ControlFlow::Continue(())
     }
 
-    /// Does what a client of the admin asks for.
+    /// Carries out an order of a client of the admin.
     async fn answer(&mut self, asked: Ask) {
         match asked {
             Ask::Configure { wish, unless, by, answer } => {
@@ -311,7 +314,7 @@ impl Serving {
             }
             Err(why) => {
                 self.giving = None;
-                tracing::error!(why, "the new process did not take over; this one continues");
+                tracing::error!(why, "the new process did not take over; this process continues");
                 let why = format!("the new process did not take over: {why}");
                 (ControlFlow::Continue(()), Err(Problem::refused(why)))
             }
@@ -381,7 +384,7 @@ impl Serving {
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
     fn upgrade(&mut self, by: &str) -> Result<(), String> {
-        tracing::info!("{by}: starting the process that takes over");
+        tracing::info!("{by}: starting the new process");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
@@ -404,7 +407,7 @@ impl Serving {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "{by}: cannot start it; this one continues");
+                tracing::error!(%error, "{by}: cannot start the new process; this process continues");
                 Err(format!("it cannot be started: {error}"))
             }
         }
@@ -423,7 +426,7 @@ impl Serving {
         tracing::info!(
             open,
             ?limit,
-            "draining: accepting no more, finishing what runs; a second signal ends it at once"
+            "draining: accepting no new connections, finishing requests in flight; a second signal ends the process at once"
         );
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
@@ -436,7 +439,7 @@ impl Serving {
                 false
             }
             () = tokio::time::sleep(limit) => {
-                tracing::warn!(open = self.runtime.open(), "the time to drain is over: closing the rest");
+                tracing::warn!(open = self.runtime.open(), "drain time is over: closing the remaining connections");
                 false
             }
             () = &mut told_again => {
@@ -493,7 +496,7 @@ impl Serving {
                 Ok("the logs were opened again".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: the access log stays where it was");
+                tracing::error!(error, "{why}: cannot reopen the access log");
                 Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }

@@ -111,7 +111,7 @@ async fn follow(mut signals: Caught, to: &Came) {
         }
     }
     tokio::time::sleep(AT_ONCE).await;
-    tracing::error!("second signal to end, but something in this process hangs: ending without it");
+    tracing::error!("second signal, but something in this process hangs: exiting");
     queue::finish();
     std::process::exit(1);
 }

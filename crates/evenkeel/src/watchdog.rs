@@ -44,7 +44,7 @@ impl Watchdog {
         self.seen = beats;
         match stuck {
             None => notify.alive(),
-            Some(worker) => tracing::error!(worker, "a worker's event loop does not turn"),
+            Some(worker) => tracing::error!(worker, "a worker's event loop is stuck"),
         }
     }
 }

@@ -205,7 +205,7 @@ fn a_history_of_another_build_is_not_used_and_stops_nothing() {
     shell.args(["-c", &run]);
     let running = Running::from(shell);
     let said = running.said();
-    assert!(said.contains("the history of the process before is not used: it is of version 4711"), "{said}");
+    assert!(said.contains("the history of the previous process is not used: it is of version 4711"), "{said}");
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
     let ready = std::fs::read_to_string(format!("{left}.ready")).expect("it was made");
     assert!(ready.starts_with("evenkeel serves as process "), "{ready}");
@@ -380,7 +380,7 @@ fn what_does_not_say_that_it_serves_does_not_take_over() {
     let mut running = Running::from(command);
     let refused = |n: usize| {
         running.signal(Signal::USR2);
-        eventually("a refusal", || (running.said().matches("this one continues").count() == n).then_some(()));
+        eventually("a refusal", || (running.said().matches("this process continues").count() == n).then_some(()));
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
     };
     // As std's own word that a program could not be started, where a pipe of its own has the same number.
@@ -395,7 +395,7 @@ fn what_does_not_say_that_it_serves_does_not_take_over() {
     refused(3);
     std::fs::remove_file(&program).expect("it is there");
     refused(4);
-    assert!(running.said().contains("cannot start it"), "{}", running.said());
+    assert!(running.said().contains("cannot start the new process"), "{}", running.said());
     running.signal(Signal::TERM);
     assert_eq!(running.code(), Some(0), "{}", running.said());
 }
@@ -459,7 +459,7 @@ fn sockets_of_the_service_manager_are_used() {
     shell.args(["-c", &run]).env("LISTEN_FDS", "1").env("LISTEN_FDNAMES", "web").stdin(fd);
     let mut running = Running::from(shell);
     assert_eq!(early.join().expect("no panic").expect("an answer"), (200, "a".to_string()));
-    assert!(!running.said().contains("listens nowhere there"), "{}", running.said());
+    assert!(!running.said().contains("no listener has its address"), "{}", running.said());
     for _ in 0..20 {
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
     }

@@ -164,16 +164,17 @@ pub fn treated(pool: &SharedPool, set: &EndpointSet, endpoints: &[plan::Endpoint
     endpoints.iter().enumerate().filter_map(one).collect()
 }
 
-/// True if flows leave an endpoint that drains without sessions: it was checked, and so is down, or its operator wants it.
+/// True if flows leave an endpoint that drains without sessions: it was checked, and so is down, or its operator wants
+/// it.
 fn moves(pool: &SharedPool, endpoint: &plan::Endpoint) -> bool {
     let was_checked = pool.history().endpoint(EndpointId::of(&endpoint.name)).is_some_and(|of| of.checked.is_some());
     was_checked || pool.order_of(&endpoint.name).is_some_and(|order| order.drain == Some(Drain::Now))
 }
 
-/// Numbers of endpoints, for those of a pool that have an address.
+/// Numbers of the endpoints of a pool that have an address.
 pub fn numbered(ids: &mut Ids, pool: &Arc<str>, treated: Vec<(usize, Treated)>) -> Vec<(usize, u32, Treated)> {
     let mut seen = HashSet::new();
     let one = |(at, of): (usize, Treated)| Some((at, ids.of(&(pool.clone(), of.addr))?, of));
-    // Two names for one address are one endpoint for the kernel.
+    // Two names for the same address are a single endpoint for the kernel.
     treated.into_iter().filter(|(_, of)| seen.insert(of.addr)).filter_map(one).collect()
 }

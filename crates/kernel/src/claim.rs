@@ -1,5 +1,5 @@
-//! Claim to a name: two processes that forward under one name in a network namespace would each remove what the other
-//! needs. See [`Claim`].
+//! Claim to a name: two processes that forward under the same name in a network namespace would each remove the rules
+//! that the other needs. See [`Claim`].
 
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::ListenFd;

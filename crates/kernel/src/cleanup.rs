@@ -1,4 +1,4 @@
-//! Removal of what an evenkeel that does not run any more has left in the kernel.
+//! Removal of everything that a stopped evenkeel has left in the kernel.
 
 use crate::claim::is_claimed;
 use crate::driver::Fault;
@@ -11,12 +11,12 @@ pub fn is_in_use(settings: &plan::Kernel) -> bool {
 }
 
 /// Removes everything under the name of these settings. Returns for each mechanism that has a driver a description of
-/// what was removed, `None` if there was nothing.
+/// a description of the removed rules, `None` if there were none.
 pub fn cleanup(settings: &plan::Kernel) -> Vec<(Mechanism, Result<Option<String>, Fault>)> {
     let one = |mechanism: Mechanism| -> Result<Option<String>, Fault> {
         let Some(mut driver) = drivers::of(mechanism, settings) else { return Ok(None) };
         let found = driver.found()?;
-        // Also what has no endpoints, which a driver may not find.
+        // Also services without endpoints, which a driver may not find.
         driver.remove()?;
         Ok(found)
     };

@@ -126,7 +126,7 @@ impl Conntrack {
             }
             let family = payload.first().copied().unwrap_or_default();
             let (all, mut request) = (Attributes::after(HEADER, payload), Payload::new(&[family, 0, 0, 0]));
-            // The id says that it is still this entry, and not a new one of the same addresses.
+            // The id shows that it is still this entry, and not a new entry of the same addresses.
             for kind in [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY, CTA_ID] {
                 let Some(attribute) = all.first(kind) else { continue };
                 if kind == CTA_ID {

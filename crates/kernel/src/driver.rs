@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Mechanism of the kernel that balances. It is used by one thread. What it makes carries evenkeel's name, and what does
-/// not is never touched.
+/// Mechanism of the kernel that balances. It is used by a single thread. Its objects carry evenkeel's name, and objects
+/// that do not is never touched.
 pub trait Driver: Send {
     /// Largest table of [`Policy::Maglev`](crate::service::Policy::Maglev) that it can use.
     fn table_max(&self) -> u64 {
@@ -18,34 +18,34 @@ pub trait Driver: Send {
         false
     }
 
-    /// Returns everything that this machine lacks for these services, and every clash with what is not evenkeel's.
+    /// Returns everything that this machine lacks for these services, and every clash with foreign objects.
     /// Changes nothing.
     fn lacks(&self, services: &[Service]) -> Vec<Lack>;
 
-    /// Takes over what an earlier process has left, which continues to forward meanwhile. Returns the numbers that
-    /// endpoints have there. The first [`apply`](Self::apply) removes what is not wanted any more.
+    /// Takes over the objects of an earlier process, which continue to forward meanwhile. Returns the numbers that
+    /// endpoints have there. The first [`apply`](Self::apply) removes unwanted objects.
     ///
     /// # Errors
     /// The kernel refuses to say.
     fn adopt(&mut self) -> Result<Vec<(SocketAddr, u32)>, Fault>;
 
-    /// Changes the kernel to these services, all or nothing: after an error, the kernel has what it had before. Costs as
+    /// Changes the kernel to these services, all or nothing: after an error, the kernel is as before. Costs as
     /// much as the services that change.
     ///
     /// # Errors
     /// The kernel refuses it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Fault>;
 
-    /// Follows what changes on the machine by itself, as its interfaces: called ten times a second.
+    /// Follows changes of the machine, as of its interfaces: called ten times a second.
     fn follow(&mut self) {}
 
-    /// Reads counts of endpoints, and does what is due: called once a second.
+    /// Reads counts of endpoints, and does its periodic work: called once a second.
     ///
     /// # Errors
     /// The kernel refuses to say.
     fn read(&mut self, readings: &mut dyn FnMut(Reading)) -> Result<(), Fault>;
 
-    /// Returns counts of what is unusual, as flows for which no port was left, by reason; they wrap.
+    /// Returns counts of unusual events, as flows for which no port was left, by reason; they wrap.
     ///
     /// # Errors
     /// The kernel refuses to say.
@@ -53,7 +53,7 @@ pub trait Driver: Send {
         Ok(Vec::new())
     }
 
-    /// Describes what the kernel has under this name, for `cleanup`; `None` if nothing. Used instead of
+    /// Describes the kernel's objects under this name, for `cleanup`; `None` if nothing. Used instead of
     /// [`adopt`](Self::adopt) and before [`remove`](Self::remove).
     ///
     /// # Errors
@@ -63,8 +63,8 @@ pub trait Driver: Send {
         Ok((!known.is_empty()).then(|| endpoints(known.len())))
     }
 
-    /// True if others have removed what this driver had in the kernel. It has forgotten all services then, which the next
-    /// [`apply`](Self::apply) sets anew.
+    /// True if others have removed this driver's objects from the kernel. It has forgotten all services then, which the
+    /// next [`apply`](Self::apply) sets anew.
     fn lost(&mut self) -> bool {
         false
     }
@@ -75,7 +75,7 @@ pub trait Driver: Send {
     /// The kernel refuses it.
     fn remove(&mut self) -> Result<(), Fault>;
 
-    /// Describes what the kernel has of a service, for operators: rules, entries, counts; a line each.
+    /// Describes the kernel's objects of a service, for operators: rules, entries, counts; a line each.
     ///
     /// # Errors
     /// The kernel refuses to say.
@@ -123,7 +123,7 @@ impl Lack {
         Lack { problem: problem.into(), help: help.into(), is_warning: false }
     }
 
-    /// Creates one without which the plane may work.
+    /// Creates a lack without which the plane may work.
     pub fn warning(problem: impl Into<String>, help: impl Into<String>) -> Lack {
         Lack { is_warning: true, ..Lack::new(problem, help) }
     }

@@ -11,7 +11,7 @@ pub type Key = (Arc<str>, SocketAddr);
 /// Numbers in use, and those that are free.
 #[derive(Debug, Default)]
 pub struct Ids {
-    /// By pool, so that a change costs what its pool has.
+    /// By pool, so that a change costs as much as its pool has.
     of: HashMap<Arc<str>, HashMap<SocketAddr, u32>>,
     /// Numbers of endpoints that an earlier process had, not yet claimed by a pool.
     adopted: HashMap<SocketAddr, Vec<u32>>,
@@ -37,7 +37,7 @@ impl Ids {
         self.adopted.entry(addr).or_default().push(id);
     }
 
-    /// Returns the number of an endpoint, a new one if it has none; `None` if there are too many endpoints.
+    /// Returns the number of an endpoint, a new number if it has none; `None` if there are too many endpoints.
     pub fn of(&mut self, key: &Key) -> Option<u32> {
         if let Some(id) = self.of.get(&key.0).and_then(|pool| pool.get(&key.1)) {
             return Some(*id);
@@ -55,7 +55,8 @@ impl Ids {
         Some(id)
     }
 
-    /// Retires the numbers of endpoints of a pool that are not `used`, and returns them: flows to them may still be open.
+    /// Retires the numbers of endpoints of a pool that are not `used`, and returns them: flows to them may still be
+    /// open.
     pub fn retire(&mut self, pool: &Arc<str>, used: impl Fn(SocketAddr) -> bool) -> Vec<u32> {
         let Some(known) = self.of.get_mut(pool) else { return Vec::new() };
         let left: Vec<u32> = known.extract_if(|addr, _| !used(*addr)).map(|(_, id)| id).collect();

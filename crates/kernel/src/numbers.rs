@@ -1,4 +1,4 @@
-//! Counts of endpoints and drivers: what the kernel's readings become, and their metrics.
+//! Counts of endpoints and drivers: the kernel's readings, converted, and their metrics.
 
 use crate::blueprint::Blueprint;
 use crate::driver::Reading;
@@ -59,20 +59,20 @@ pub struct DriverStats {
     pub applied: Counter,
     /// Changes that the kernel has refused, and readings that failed.
     pub failed: Counter,
-    /// 1 while the kernel has what the pools ask for, else 0.
+    /// 1 while the kernel matches the pools, else 0.
     pub in_sync: AtomicU64,
-    /// Counts of what is unusual, by reason.
+    /// Counts of unusual events, by reason.
     totals: Mutex<Vec<(&'static str, u64)>>,
 }
 
 impl DriverStats {
-    /// Replaces the counts of what is unusual.
+    /// Replaces the counts of unusual events.
     pub fn set_totals(&self, totals: Vec<(&'static str, u64)>) {
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 }
 
-/// Statistics under a plan, which later ones continue.
+/// Statistics under a plan, which later statistics continue.
 #[derive(Debug, Default)]
 pub struct Numbers {
     pub drivers: BTreeMap<Plane, Arc<DriverStats>>,
@@ -82,14 +82,14 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Counts for a generation without one before.
+    /// Counts for a generation without an earlier generation.
     pub fn first(generation: &Generation) -> Numbers {
         let services = Blueprint::all(&generation.plan);
         let services = services.iter().map(|it| (it.plane, it.name().clone(), it.pool.clone())).collect();
         Numbers::next(generation, services, &Numbers::default())
     }
 
-    /// Counts for a generation. What keeps its name keeps its counts. `services`: plane, listener and pool of each.
+    /// Counts for a generation. Names that stay keep their counts. `services`: plane, listener and pool of each.
     pub fn next(generation: &Generation, services: Vec<(Plane, Arc<str>, Arc<str>)>, before: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
         for (plane, _, name) in &services {
@@ -104,7 +104,7 @@ impl Numbers {
         numbers
     }
 
-    /// True if each mechanism had what its pools ask for, once.
+    /// True if each mechanism matched its pools, once.
     pub fn has_applied(&self) -> bool {
         self.drivers.values().all(|driver| driver.applied.get() > 0)
     }
@@ -139,8 +139,8 @@ impl Numbers {
         self.members().map(|(_, members)| of(members)).sum()
     }
 
-    /// Open flows, and flows so far, of a listener that the kernel forwards for: those of its pool, as the kernel counts
-    /// by endpoint.
+    /// Open flows, and flows so far, of a listener that the kernel forwards for: the flows of its pool, as the kernel
+    /// counts by endpoint.
     pub fn of_listener(&self, listener: &str) -> Option<(u64, u64)> {
         let (.., pool) = self.services.iter().find(|(_, name, _)| &**name == listener)?;
         let members = self.tallies.get(pool)?.members();

@@ -1,4 +1,4 @@
-//! Plane of the runtime: prepares plans, and sends the thread of the drivers what it needs.
+//! Plane of the runtime: prepares plans, and passes them to the thread of the drivers.
 
 use crate::blueprint::Blueprint;
 use crate::claim::Claim;

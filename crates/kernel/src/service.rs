@@ -1,4 +1,4 @@
-//! Services: what a listener asks of the kernel, in the terms that all drivers share.
+//! Services: the wishes of a listener for the kernel, in terms that all drivers share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ pub struct Service {
     pub name: Arc<str>,
     pub pool: Arc<str>,
     pub transport: Transport,
-    /// Virtual addresses, at least one; neither unspecified addresses nor port 0. No two services of a transport share
-    /// one.
+    /// Virtual addresses, 1 or more; neither unspecified addresses nor port 0. No two services of a transport share
+    /// an address.
     pub addrs: Vec<SocketAddr>,
     pub policy: Policy,
     /// Source address that endpoints see.
@@ -68,7 +68,7 @@ impl Transport {
 /// Choice of an endpoint for a new flow. Weights of members apply to all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
-    /// Draws `draws` distinct members by weight, and takes the one with the fewest open flows per weight.
+    /// Draws `draws` distinct members by weight, and takes the member with the fewest open flows per weight.
     Random {
         /// At least 1; 1 is random without regard to load.
         draws: u32,
@@ -97,7 +97,7 @@ pub struct Member {
     /// endpoint or a flow to it exists, and below [`ID_MAX`].
     pub id: u32,
     pub addr: SocketAddr,
-    /// Share of new flows, in proportion to those of other members; 0 = none. At most 2^24.
+    /// Share of new flows, in proportion to the shares of other members; 0 = none. At most 2^24.
     pub weight: u32,
     pub state: State,
 }

@@ -1,5 +1,6 @@
-//! Sockets of this machine, over sock_diag: those that a connect() has bound to an endpoint that cannot answer are ended,
-//! as `ss --kill` does it. Their owner gets `ECONNABORTED` where it waits, and of UDP `EDESTADDRREQ` where it sends.
+//! Sockets of this machine, over sock_diag: those that a connect() has bound to an endpoint that cannot answer are
+//! ended, as `ss --kill` does it. Their owner gets `ECONNABORTED` where it waits, and of UDP `EDESTADDRREQ` where it
+//! sends.
 
 use crate::driver::Lack;
 use crate::netlink::{DUMP, Error, Payload, SOCK_DIAG, Socket};
@@ -48,8 +49,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Ends connected sockets of UDP and unanswered ones of TCP. `bound`: all that are bound to an endpoint that cannot
-    /// answer.
+    /// Ends connected sockets of UDP and unanswered sockets of TCP. `bound`: all that are bound to an endpoint that
+    /// cannot answer.
     pub fn end(&mut self, bound: Cookies) {
         self.done.retain(|cookie| bound.contains_key(cookie));
         self.missed.retain(|cookie| bound.contains_key(cookie));
@@ -60,7 +61,7 @@ impl Sockets {
         }
         let mut ended = Vec::new();
         let mut result = end_here(&mut left, &mut ended);
-        // Those of containers.
+        // Namespaces of containers.
         if result.is_ok() && !left.is_empty() {
             result = elsewhere(&mut left, &mut ended);
         }
@@ -87,7 +88,7 @@ impl Sockets {
 
 const NO_DESTROY: &str = "the kernel cannot end sockets (CONFIG_INET_DIAG_DESTROY)";
 
-/// Returns what the kernel lacks for ending sockets.
+/// Returns the features that the kernel lacks for ending sockets.
 pub fn lack() -> Option<Lack> {
     // No socket has this address, so that nothing is ended.
     let request = request(FAMILIES[0], Transport::Udp, 0, &[0; ID]);
@@ -159,7 +160,7 @@ fn request(family: u8, transport: Transport, states: u32, id: &[u8; ID]) -> Payl
     Payload::new(&[&[family, transport.number(), 0, 0], &states.to_ne_bytes()[..], id].concat())
 }
 
-/// Cookie of a socket: two words, the lower one first.
+/// Cookie of a socket: two words, the lower word first.
 fn cookie(id: &[u8; ID]) -> u64 {
     let word = |at: usize| u64::from(u32::from_ne_bytes([id[at], id[at + 1], id[at + 2], id[at + 3]]));
     word(COOKIE_AT) | word(COOKIE_AT + 4) << 32

@@ -32,7 +32,7 @@ pub enum Update {
     Plan(Box<Parts>),
     /// Current endpoints of some pools, with their counts.
     Endpoints(Vec<(Arc<str>, Arc<Members<EndpointStats>>)>),
-    /// Question for what the kernel has of a listener.
+    /// Question for the kernel's objects of a listener.
     Explain { listener: Arc<str>, answer: Answer },
 }
 
@@ -46,7 +46,7 @@ pub struct Parts {
     pub on_exit: OnExit,
 }
 
-/// A driver with what it has in the kernel.
+/// A driver with its objects in the kernel.
 struct Driven {
     driver: Box<dyn Driver>,
     stats: Arc<DriverStats>,
@@ -85,7 +85,7 @@ struct Worker {
 /// Runs the thread until it is commanded to end.
 ///
 /// # Errors
-/// None: what the kernel refuses is logged and tried again.
+/// None: refusals of the kernel are logged and tried again.
 pub async fn run(control: Control, link: ControlLink<Update>) -> io::Result<()> {
     let ControlLink { mut updates, mut commands } = link;
     let mut worker = Worker {
@@ -177,12 +177,12 @@ impl Worker {
                 Ok(known) => {
                     if !known.is_empty() {
                         let known = endpoints(known.len());
-                        tracing::info!(plane = plane.name(), "took over what an earlier process has left: {known}");
+                        tracing::info!(plane = plane.name(), "took over from an earlier process: {known}");
                     }
                     known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id));
                 }
                 Err(fault) => {
-                    tracing::warn!(plane = plane.name(), %fault, "what an earlier process left is not taken over")
+                    tracing::warn!(plane = plane.name(), %fault, "cannot take over from an earlier process")
                 }
             }
             let driven = Driven {
@@ -312,7 +312,7 @@ impl Worker {
         left
     }
 
-    /// Removes drivers without services, once no flow needs what they have in the kernel.
+    /// Removes drivers without services, once no flow needs their objects in the kernel.
     fn drop_unused(&mut self) {
         let is_unused = |plane: &Plane, driven: &Driven| {
             !self.blueprints.iter().any(|it| it.plane == *plane) && !driven.needs_more_time()
@@ -323,7 +323,7 @@ impl Worker {
             if let Some(mut driven) = self.drivers.remove(&plane)
                 && let Err(fault) = driven.driver.remove()
             {
-                tracing::warn!(plane = plane.name(), %fault, "something is left in the kernel");
+                tracing::warn!(plane = plane.name(), %fault, "cannot remove everything from the kernel");
             }
         }
     }
@@ -332,7 +332,7 @@ impl Worker {
         let (mut is_whole, mut is_lost) = (true, false);
         for (plane, driven) in &mut self.drivers {
             if driven.driver.lost() {
-                tracing::warn!(plane = plane.name(), "what the kernel had was removed by others, and is restored");
+                tracing::warn!(plane = plane.name(), "rules in the kernel were removed by others; restoring them");
                 driven.services.clear();
                 is_lost = true;
             }
@@ -361,7 +361,7 @@ impl Worker {
         self.drop_unused();
     }
 
-    /// Has the other planes count what the kernel forwards, so that their picks regard it.
+    /// Has the other planes count the flows that the kernel forwards, so that their picks regard it.
     fn count_in_pools(&self, readings: &HashMap<u32, Reading>) {
         let mut pools = self.control.pools();
         for (name, followed) in &self.pools {
@@ -381,7 +381,7 @@ impl Worker {
         }
     }
 
-    /// True if flows are open that would end with what a driver has in the kernel.
+    /// True if flows are open that would end with the objects of a driver.
     fn has_flows(&self) -> bool {
         self.drivers.values().any(Driven::needs_more_time)
     }
@@ -390,10 +390,10 @@ impl Worker {
         for (plane, driven) in &mut self.drivers {
             let removed = driven.driver.remove();
             if removed.is_ok() {
-                tracing::info!(plane = plane.name(), "the kernel forwards no more");
+                tracing::info!(plane = plane.name(), "kernel rules removed");
             }
             if let Err(fault) = removed {
-                let text = "something is left in the kernel; `evenkeel cleanup` removes it";
+                let text = "cannot remove everything from the kernel; `evenkeel cleanup` removes it";
                 tracing::error!(plane = plane.name(), %fault, "{text}");
             }
         }
@@ -401,12 +401,12 @@ impl Worker {
 }
 
 impl Driven {
-    /// True if flows are open that would end with what the driver has in the kernel.
+    /// True if flows are open that would end with the objects of the driver.
     fn needs_more_time(&self) -> bool {
         self.driver.carries_flows() && self.readings.iter().any(|reading| reading.active > 0)
     }
 
-    /// Reads counts. Those of before stay if the kernel refuses to say.
+    /// Reads counts. Previous counts stay if the kernel refuses to answer.
     fn read(&mut self, plane: Plane) {
         let mut readings = Vec::new();
         let result = self.driver.read(&mut |reading| readings.push(reading)).and_then(|()| self.driver.totals());
@@ -418,7 +418,7 @@ impl Driven {
             Err(fault) => {
                 self.stats.failed.add(1);
                 if self.is_readable {
-                    tracing::warn!(plane = plane.name(), %fault, "counts of the kernel are old");
+                    tracing::warn!(plane = plane.name(), %fault, "cannot read counts of the kernel");
                 }
                 self.is_readable = false;
                 return;
@@ -446,12 +446,12 @@ impl Driven {
                 self.stats.applied.add(1);
                 self.stats.in_sync.store(1, Relaxed);
                 if self.retry_after.take().is_some() {
-                    tracing::info!(plane = plane.name(), "the kernel has what the pools ask for again");
+                    tracing::info!(plane = plane.name(), "the kernel is up to date again");
                 }
             }
             Err(fault) => {
                 if self.retry_after.is_none() {
-                    tracing::error!(plane = plane.name(), %fault, "the kernel keeps what it had, and is asked again");
+                    tracing::error!(plane = plane.name(), %fault, "cannot change the kernel; its previous rules stay, retrying");
                 }
                 self.left = change.left;
                 self.stats.failed.add(1);

@@ -1,8 +1,8 @@
 //! Heap allocation of large futures in place. `Box::pin` builds a future on the stack and copies all of it,
 //! although a new future contains little more than its arguments. Keep arguments at the size of a word: a
-//! larger one is copied together with its neighbours in the future.
+//! larger future is copied together with its neighbours in the future.
 //!
-//! The future of a request reuses the memory of an earlier one, which saves 3 % of a request's instructions.
+//! The future of a request reuses the memory of an earlier future, which saves 3 % of a request's instructions.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ pub fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::into_pin(Box::write(Box::new_uninit(), make()))
 }
 
-/// Boxes the future that `make` returns, reusing memory of an earlier one of the same layout if there is any.
+/// Boxes the future that `make` returns, reusing memory of an earlier future of the same layout if there is any.
 #[inline(always)]
 pub fn reused<F: Future>(make: impl FnOnce() -> F) -> Reused<F> {
     const { assert!(size_of::<F>() > 0, "the allocator gives nothing of no size") };

@@ -1,11 +1,11 @@
-//! Cached clock of a worker: one clock reading serves a batch of work after each wakeup.
+//! Cached clock of a worker: a clock reading serves a batch of work after each wakeup.
 
 use evenkeel_balance::time::{MILLISECOND_NS, SECOND_NS};
 use evenkeel_balance::{Clock, Instant};
 use std::cell::Cell;
 use std::time::SystemTime;
 
-/// Most answers from one reading. Bounds their age under constant load, when the worker never sleeps.
+/// Most answers from a reading. Bounds their age under constant load, when the worker never sleeps.
 const ANSWERS_MAX: u32 = 16;
 
 thread_local! {
@@ -40,7 +40,7 @@ impl Base {
 fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // libc instead of rustix, whose lookup of the vDSO aborts the process under valgrind, with which
-    // instructions are counted. SAFETY: the kernel writes one timespec, which is valid. CLOCK_MONOTONIC
+    // instructions are counted. SAFETY: the kernel writes a timespec, which is valid. CLOCK_MONOTONIC
     // always exists, so the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64

@@ -1,4 +1,4 @@
-//! Counters that one thread writes and others read, with a plain load and store on memory that no other
+//! Counters that a thread writes and others read, with a plain load and store on memory that no other
 //! thread writes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,9 +1,9 @@
-//! Deadlines on a coarse timer wheel, one per worker. Setting a deadline is a store, and a request costs
-//! nothing more until one passes. No table is borrowed while a waker is woken, cloned or dropped, because
+//! Deadlines on a coarse timer wheel of each worker. Setting a deadline is a store, and a request costs
+//! nothing more until a deadline passes. No table is borrowed while a waker is woken, cloned or dropped, because
 //! foreign wakers may set timers.
 //!
 //! A deadline that moves later leaves its entry in place, to be moved when the wheel gets there. A deadline
-//! that moves earlier adds an entry, and the old one is dropped when found. Deadlines pass up to one [`TICK`]
+//! that moves earlier adds an entry, and the old entry is dropped when found. Deadlines pass up to a [`TICK`]
 //! late.
 
 use crate::event_loop::WakerSlot;
@@ -23,7 +23,7 @@ const TICKS_PER_SECOND: u64 = 1000 / TICK.as_millis() as u64;
 /// Covers 3.4 minutes; later deadlines go around again.
 const BUCKETS: u64 = 4096;
 
-/// Words of the bitmap with one bit per bucket.
+/// Words of the bitmap with a bit per bucket.
 const WORDS: usize = BUCKETS as usize / 64;
 
 const NEVER: u64 = u64::MAX;
@@ -172,7 +172,7 @@ impl Timer {
     pub fn tick_after(&self, after: Duration) -> u64 {
         let whole_seconds = after.as_secs().saturating_mul(TICKS_PER_SECOND);
         let rest = u64::from(after.subsec_nanos().div_ceil(TICK.subsec_nanos()));
-        // One more, because the current tick is partly over and a deadline must not pass early.
+        // Plus 1, because the current tick is partly over and a deadline must not pass early.
         whole_seconds.saturating_add(self.wheel.tick.get() + rest + 1)
     }
 
@@ -193,7 +193,7 @@ impl Timer {
         }
     }
 
-    /// Runs `future` until it completes or the deadline passes. The future is polled first, so one that is
+    /// Runs `future` until it completes or the deadline passes. The future is polled first, so a future that is
     /// ready wins even after the deadline. Takes it pinned, because a future that takes another by value
     /// stores it twice.
     ///
@@ -242,7 +242,7 @@ impl Timer {
         Poll::Pending
     }
 
-    /// Stores the waker of `cx`, replacing the previous one.
+    /// Stores the waker of `cx`, replacing the previous waker.
     #[cold]
     fn keep_waker(&self, cx: &Context<'_>) {
         let new = WakerSlot::of(cx);

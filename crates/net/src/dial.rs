@@ -1,4 +1,5 @@
-//! Connections to endpoints: opened without blocking, over TCP or to a Unix socket, optionally from the client's address.
+//! Connections to endpoints: opened without blocking, over TCP or to a Unix socket, optionally from the client's
+//! address.
 
 use crate::stream::Stream;
 use rustix::fd::{AsFd, AsRawFd};
@@ -86,7 +87,7 @@ pub fn dial(remote: &Remote, source: Option<IpAddr>, speaks: bool) -> io::Result
 }
 
 /// Opens a connection to a Unix socket, which the kernel does at once. If the queue of the listener is full it fails,
-/// as a refused one does.
+/// as a refused connection does.
 #[cold]
 fn unix(path: &str) -> io::Result<Stream> {
     Ok(Stream::new(unix_stream(path)?.into()))

@@ -1,4 +1,4 @@
-//! Sockets passed between processes: listening sockets that came with this one, and their handover to its
+//! Sockets passed between processes: listening sockets that came with this process, and their handover to its
 //! replacement. By number from 3 on and counted in `LISTEN_FDS`, as systemd passes them (sd_listen_fds(3)),
 //! and identified by their addresses.
 //!
@@ -37,8 +37,8 @@ const READY: &str = "EVENKEEL_READY_FD";
 /// know it closes it.
 pub const LEFT: &str = "left";
 
-/// Name of a connected socket on which a predecessor gives what its cache has stored. A build that does not know it closes
-/// it.
+/// Name of a connected socket on which a predecessor gives the stored responses of its cache. A build that does not
+/// know it closes it.
 pub const CACHE: &str = "cache";
 
 /// Variable with the instance number of the predecessor, in hex.
@@ -65,7 +65,8 @@ impl Default for Inherited {
 }
 
 impl Inherited {
-    /// Collects what came with this process. Call it once, before anything else opens or closes descriptors.
+    /// Collects the sockets that came with this process. Call it once, before anything else opens or closes
+    /// descriptors.
     pub fn take_all() -> Inherited {
         let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
         let mut inherited = Inherited::default();
@@ -83,7 +84,7 @@ impl Inherited {
             let transport = match sockopt::socket_type(&fd) {
                 Ok(SocketType::DGRAM) => Protocol::Udp,
                 Ok(SocketType::STREAM) if sockopt::socket_acceptconn(&fd).unwrap_or(false) => Protocol::Tcp,
-                // Only a predecessor leaves one: a service manager may pass files of its own under any name.
+                // Only a predecessor leaves such a file: a service manager may pass its files under any name.
                 Err(_) if ready.is_some() && name == Some(LEFT) => {
                     inherited.left = Some(File::from(fd));
                     continue;
@@ -108,7 +109,7 @@ impl Inherited {
         inherited
     }
 
-    /// Number shared only by processes that replace one another.
+    /// Number shared only by processes that replace each other.
     pub fn instance(&self) -> u64 {
         self.instance
     }
@@ -144,7 +145,7 @@ impl Inherited {
         self.left.take()
     }
 
-    /// Socket on which the predecessor gives what its cache has stored. It does not block.
+    /// Socket on which the predecessor gives the stored responses of its cache. It does not block.
     pub fn take_cache(&mut self) -> Option<UnixStream> {
         self.cache.take()
     }
@@ -155,8 +156,8 @@ impl Inherited {
         bound.chain(self.unix.keys().map(|path| path.display().to_string())).collect()
     }
 
-    /// Closes what was not taken, and notifies the predecessor that this process serves. Returns true if
-    /// there is one.
+    /// Closes sockets that were not taken, and notifies the predecessor that this process serves. Returns true if
+    /// there is any.
     pub fn serves(self) -> bool {
         let Inherited { bound, unix, left, cache, ready, .. } = self;
         // Closed first, so that the predecessor is the last holder and can drain them.
@@ -226,8 +227,8 @@ pub fn hand_over(
     command.env(INSTANCE, format!("{instance:x}"));
     // These concern the current process.
     command.env_remove(PID).env_remove("WATCHDOG_PID");
-    // `Command` opens a pipe on which the child reports a failed exec. It must not get one of the target
-    // numbers, so free ones are occupied until the command is dropped. If another thread frees one meanwhile,
+    // `Command` opens a pipe on which the child reports a failed exec. It must not get a target
+    // number, so free numbers are occupied until the command is dropped. If another thread frees a number meanwhile,
     // the child still does not report that it serves.
     let mut taken = Vec::new();
     while let fd = fcntl_dupfd_cloexec(ready, FIRST)?
@@ -262,7 +263,7 @@ mod tests {
             assert!(word(pid).len() <= WORD_MAX);
             assert_eq!(read_word(word(pid).as_bytes()), Some(pid));
         }
-        // 0 0 0 2 and NOEX: what std writes to its own pipe if the program does not exist.
+        // 0 0 0 2 and NOEX: the bytes that std writes to its own pipe if the program does not exist.
         for other in
             ["", "1", "\0\0\0\x02NOEX", SERVES, "evenkeel serves as process 7", "evenkeel serves as process +7\n"]
         {

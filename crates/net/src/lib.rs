@@ -1,13 +1,14 @@
 //! I/O of the data path on this machine, and its unsafe code. Read the modules in this order:
 //!
-//! 1. [`event_loop`]: tasks, sockets and alarms of one thread. [`boxed`]: futures that are built in place.
+//! 1. [`event_loop`]: tasks, sockets and alarms of a thread. [`boxed`]: futures that are built in place.
 //! 2. [`transport`]: the byte stream of a connection (`tokio_io`: with tokio's traits, behind the feature `tokio-io`);
-//!    [`stream`]: a TCP socket that involves the event loop only when it would block; [`tls`]: an encrypted one.
+//!    [`stream`]: a TCP socket that involves the event loop only when it would block; [`tls`]: an encrypted socket.
 //!    [`dial`] and [`listen`] open them, [`accept_pause`] waits for descriptors, and [`inherit`] passes sockets from
-//!    one process to the next. [`splice`] moves bytes that need not be read, [`pages`] are memory that it need not copy.
+//!    a process to its successor. [`splice`] moves bytes that need not be read, [`pages`] are memory that it need not
+//!    copy.
 //! 3. [`datagrams`]: many per syscall, in both directions.
 //! 4. [`buffer`], [`clock`], [`deadline`]: buffers, time and timers of a thread.
-//! 5. [`counter`], [`total`]: numbers that one thread, or several, write and others read. [`log_writer`], `line_file`
+//! 5. [`counter`], [`total`]: numbers that a thread, or several, write and others read. [`log_writer`], `line_file`
 //!    and `line_socket`: lines on their way to a file or a logger.
 //! 6. [`workers`]: the threads of a plane: start, update, supervision and end.
 

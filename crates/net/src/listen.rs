@@ -1,4 +1,4 @@
-//! Listening sockets: one per worker at every address (`SO_REUSEPORT`). Inherited ones are used first.
+//! Listening sockets: each worker has a socket at every address (`SO_REUSEPORT`). Inherited sockets are used first.
 
 use crate::datagrams::socket::{join_segments, open, turn_on};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,14 +14,14 @@ use std::{fmt, io};
 pub const BACKLOG: i32 = 4096;
 
 /// Receive buffer of a UDP listener, in bytes; the kernel caps it at `net.core.rmem_max`. Sockets of flows
-/// keep the kernel's default, because their datagrams do not wait for those of others.
+/// keep the kernel's default, because their datagrams do not wait for datagrams of others.
 const WAITING_MAX: usize = 4 << 20;
 
 /// Seconds that the kernel waits for a client's first bytes before it hands over the connection. Only so that
 /// a client that sends at once is read at once; the header timeout is our own.
 const DEFER_ACCEPT_S: i32 = 1;
 
-/// A listening socket. Closed when all its workers, usually one, have dropped it.
+/// A listening socket. Closed when all its workers, usually a single worker, have dropped it.
 pub type ListenFd = Arc<OwnedFd>;
 
 /// Transport of a socket. TCP and UDP ports are separate.
@@ -47,8 +47,8 @@ impl Claim {
         if share_ports { Claim::Shared } else { Claim::Exclusive }
     }
 
-    /// Returns the claim to an address beside those that this process has: it shares with its own sockets, as when a listener
-    /// moves from one address of the machine to all of them.
+    /// Returns the claim to an address beside those that this process has: it shares with its own sockets, as when a
+    /// listener moves from an address of the machine to all of them.
     #[must_use]
     pub fn beside(self, addr: SocketAddr, mut own: impl Iterator<Item = SocketAddr>) -> Claim {
         let overlaps = |other: SocketAddr| {
@@ -104,22 +104,22 @@ impl Error for CannotListen {
     }
 }
 
-/// Opens at least one listening socket for each worker. Inherited sockets in `given` are used first, and all
+/// Opens a listening socket or more for each worker. Inherited sockets in `given` are used first, and all
 /// of them, because clients may wait there.
 ///
 /// # Errors
 /// Errors of `bind(2)` and `listen(2)`.
 pub fn tcp(addr: SocketAddr, workers: usize, given: Vec<OwnedFd>, claim: Claim) -> io::Result<Vec<Vec<ListenFd>>> {
     let ready = |socket: &Socket| {
-        // Accepted sockets inherit this: small responses must not wait for an ACK of the previous one.
+        // Accepted sockets inherit this: small responses must not wait for an ACK of the previous response.
         socket.set_tcp_nodelay(true)?;
         socket.listen(BACKLOG)
     };
     share_out(workers, given, claim, |shared| bound_tcp(addr, shared), ready)
 }
 
-/// Opens at least one UDP socket for each worker, using the sockets in `given` first. `joins` lets the kernel
-/// coalesce datagrams of one sender.
+/// Opens a UDP socket or more for each worker, using the sockets in `given` first. `joins` lets the kernel
+/// coalesce datagrams of a sender.
 ///
 /// # Errors
 /// Errors of `bind(2)`.
@@ -192,8 +192,8 @@ pub fn defer_accept(socket: &impl AsFd, defers: bool) {
     }
 }
 
-/// Distributes `given` sockets over the workers, and opens one for each worker without. `socket` binds a new
-/// one, shared or exclusive; `ready` prepares a socket for use.
+/// Distributes `given` sockets over the workers, and opens a socket for each worker without. `socket` binds a new
+/// socket, shared or exclusive; `ready` prepares a socket for use.
 ///
 /// # Errors
 /// Errors of the closures.

@@ -1,4 +1,4 @@
-//! Log lines on their way to a file or a logger. Each thread fills batches of its own, which a writer thread
+//! Log lines on their way to a file or a logger. Each thread fills its batches, which a writer thread
 //! writes, so that a slow disk or a dead logger never stops a worker.
 
 use crate::line_file::LineFile;
@@ -73,7 +73,7 @@ impl Out {
     /// Opens the destination. A logger need not be there yet.
     fn open(sink: &Sink) -> io::Result<Out> {
         let file = match sink {
-            // Bypasses `Stdout`, which keeps what it cannot write.
+            // Bypasses `Stdout`, which keeps bytes that it cannot write.
             Sink::Stdout => io::stdout().as_fd().try_clone_to_owned()?.into(),
             Sink::Stderr => io::stderr().as_fd().try_clone_to_owned()?.into(),
             Sink::File(path) => OpenOptions::new().create(true).append(true).open(path)?,
@@ -138,7 +138,7 @@ fn is_due(said: Option<Instant>) -> bool {
 }
 
 impl Writer {
-    /// Opens a log. `what` names it in messages.
+    /// Opens a log. The second argument names it in messages.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -159,7 +159,7 @@ impl Writer {
         Ok(Writer { sender, what, thread, overrun })
     }
 
-    /// A batch for one thread. `dropped` counts its lines that could not be written, because the disk was
+    /// A batch for a thread. `dropped` counts its lines that could not be written, because the disk was
     /// full or too slow.
     pub fn batch(&self, dropped: Arc<AtomicU64>) -> Batch {
         let (sender, overrun) = (self.sender.clone(), self.overrun.clone());
@@ -190,7 +190,7 @@ impl Writer {
     }
 }
 
-/// Lines of one thread that were not handed over yet.
+/// Lines of a thread that were not handed over yet.
 #[derive(Debug)]
 pub struct Batch {
     lines: Vec<u8>,

@@ -1,9 +1,9 @@
-//! Memory of large bodies that many peers get: pages of their own, to which a socket can refer instead of copying them
+//! Memory of large bodies that many peers get: separate pages, to which a socket can refer instead of copying them
 //! ([`Pipe::fill_from`](crate::splice::Pipe::fill_from)).
 //!
-//! The kernel refers to such a page until the peer has acknowledged it, which may be long after the body is gone here. So it
-//! must never be written again: these pages are filled once, and unmapped instead of used for something else. The kernel
-//! frees each when nothing refers to it any more.
+//! The kernel refers to such a page until the peer has acknowledged it, which may be long after the body is gone here.
+//! So it must never be written again: these pages are filled once, and unmapped instead of used for something else. The
+//! kernel frees each when nothing refers to it any more.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,11 +17,11 @@ use std::ops::Bound;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{PoisonError, RwLock};
 
-/// Smallest body in bytes that gets pages of its own. A bare server took for a response from its buffers and from such pages,
-/// in microseconds of CPU time: 8 and 7 for 64 KiB, 15 and 8 for 128 KiB, 195 and 150 for 1 MiB.
+/// Smallest body in bytes that gets separate pages. A bare server took for a response from its buffers and from such
+/// pages, in microseconds of CPU time: 8 and 7 for 64 KiB, 15 and 8 for 128 KiB, 195 and 150 for 1 MiB.
 pub const PAGES_MIN: usize = 64 * 1024;
 
-/// Most bodies with pages of their own: the kernel allows a process some 65,000 mappings.
+/// Most bodies with separate pages: the kernel allows a process some 65,000 mappings.
 const COUNT_MAX: usize = 16 * 1024;
 
 /// Bytes of a page. Fewer are copied.
@@ -73,23 +73,23 @@ impl Drop for Pages {
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).remove(&self.at.addr().get());
         // SAFETY: nothing refers to the mapping in this process any more.
         if let Err(error) = unsafe { munmap(self.at.as_ptr().cast(), self.len) } {
-            tracing::warn!(%error, "memory of a body is not given back");
+            tracing::warn!(%error, "cannot release the memory of a body");
         }
     }
 }
 
-/// Shares a body between those who send it: in pages of its own if it is large, else in a buffer of its size.
+/// Shares a body between those who send it: in separate pages if it is large, else in a buffer of its size.
 pub fn shared(body: Vec<u8>) -> Bytes {
     let pages = (body.len() >= PAGES_MIN).then(|| Pages::filled(&body)).flatten();
     pages.map_or_else(|| body.into_boxed_slice().into(), Bytes::from_owner)
 }
 
-/// Bodies that have pages of their own, of 16,384 at most.
+/// Bodies that have separate pages, of 16,384 at most.
 pub fn count() -> usize {
     MAPPED.read().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-/// True if these bytes are in pages of their own, which sockets may refer to.
+/// True if these bytes are in separate pages, which sockets may refer to.
 pub fn are_own(bytes: &[u8]) -> bool {
     let begin = bytes.as_ptr().addr();
     bytes.len() >= PAGE && {

@@ -16,13 +16,13 @@ impl Total {
         Total { n: AtomicUsize::new(0), is_shared: workers > 1 }
     }
 
-    /// Adds one, and returns the number before.
+    /// Adds 1, and returns the number before.
     #[inline]
     pub fn add(&self) -> usize {
         self.change(1)
     }
 
-    /// Subtracts one for a worker.
+    /// Subtracts 1 for a worker.
     #[inline]
     pub fn sub(&self) {
         self.change(usize::MAX);

@@ -36,7 +36,7 @@ macro_rules! each {
 }
 
 impl Transport {
-    /// The socket, if its bytes are those of the connection.
+    /// The socket, if its bytes are the bytes of the connection.
     #[inline]
     pub fn as_plain(&self) -> Option<&Stream> {
         match self {
@@ -164,7 +164,7 @@ impl Transport {
         poll_fn(|cx| self.poll_read_into(cx, Buf::take)).await.map(|(_, buf)| buf)
     }
 
-    /// Writes what is taken at once, waiting only until something is. Returns the number of bytes.
+    /// Writes as much as is taken at once, waiting only until something is. Returns the number of bytes.
     ///
     /// # Errors
     /// Errors of `send(2)`; for a connection in progress, the reason why it was not established.
@@ -198,12 +198,12 @@ impl Transport {
         each!(self, stream => stream.is_quiet())
     }
 
-    /// True if the event loop knows that the peer sends nothing after what waits to be read.
+    /// True if the event loop knows that the peer sends nothing after the bytes that wait to be read.
     pub fn is_read_closed(&self) -> bool {
         each!(self, stream => stream.is_read_closed())
     }
 
-    /// True if a short read took the last bytes of the peer, so that its end needs no read of its own.
+    /// True if a short read took the last bytes of the peer, so that its end needs no separate read.
     pub fn is_at_end(&self) -> bool {
         each!(self, stream => stream.is_at_end())
     }

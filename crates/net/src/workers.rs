@@ -20,7 +20,7 @@ pub enum Command {
     /// Accept clients and serve them.
     Run,
     /// Stop accepting and finish requests in flight, because another process accepts now. Connections close
-    /// only after their next request, since an idle one may be about to send it.
+    /// only after their next request, since an idle client may be about to send it.
     Retire,
     /// Stop accepting, finish requests in flight, close idle connections, and end.
     Drain,
@@ -76,20 +76,20 @@ pub struct Interrupt(Arc<AtomicBool>);
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Ends the current wait and all later ones.
+    /// Ends the current wait and all later waits.
     pub fn raise(&self) {
         // Relaxed: the flag guards no other data.
         self.0.store(true, Relaxed);
     }
 }
 
-/// Control side of one worker, which ends when this is dropped.
+/// Control side of a worker, which ends when this is dropped.
 pub struct Worker<U> {
     updates: mpsc::UnboundedSender<(U, Applied)>,
     thread: WorkerThread,
 }
 
-/// Sender of updates to one worker. Does not keep it running.
+/// Sender of updates to a worker. Does not keep it running.
 pub struct Door<U>(mpsc::WeakUnboundedSender<(U, Applied)>);
 
 impl<U> Door<U> {
@@ -168,7 +168,7 @@ impl<U> Default for Workers<U> {
 }
 
 impl<U: Send + 'static> Workers<U> {
-    /// Starts a thread with an event loop that runs the future of `serve`. The worker does not count as one
+    /// Starts a thread with an event loop that runs the future of `serve`. The worker does not count as a worker
     /// of these until [`add`](Self::add)ed.
     ///
     /// # Errors
@@ -229,7 +229,7 @@ impl<U: Send + 'static> Workers<U> {
         &self.threads
     }
 
-    /// Threads of the workers, for taking ended ones.
+    /// Threads of the workers, for taking ended threads.
     pub fn threads_mut(&mut self) -> &mut Threads {
         &mut self.threads
     }
@@ -254,7 +254,7 @@ impl Threads {
         self.commands.send_replace(command);
     }
 
-    /// Name of each worker with a counter. A call asks each event loop to increment its counter; a stuck one
+    /// Name of each worker with a counter. A call asks each event loop to increment its counter; a stuck loop
     /// does not.
     pub fn beats(&self) -> impl Iterator<Item = (&str, u64)> {
         self.threads.iter().map(|worker| {
@@ -271,7 +271,7 @@ impl Threads {
         let _ = self.ending.subscribe().wait_for(|ending| *ending > self.taken).await;
     }
 
-    /// Takes the thread of a worker that has ended, if there is one. An unexpected end cannot be repaired:
+    /// Takes the thread of a worker that has ended, if any. An unexpected end cannot be repaired:
     /// the caller should end the other workers and report the reason.
     pub fn take_ended(&mut self) -> Option<JoinHandle<io::Result<()>>> {
         let ended = self.threads.iter_mut().find_map(|worker| worker.thread.take_if(|thread| thread.is_finished()));

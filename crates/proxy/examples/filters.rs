@@ -1,21 +1,25 @@
 //! A program that embeds the proxy, with ten filters of its own that do nothing on the routes of a listener called `filtered`. By it
 //! `scripts/instructions.py` counts what filters cost: `filters run -c FILE`.
 
-use evenkeel_proxy::row::{Build, LooksAt, Row, Stage};
-use evenkeel_proxy::{Filter, Secured, Server};
+use evenkeel_proxy::row::{Build, Key, LooksAt, Row, Stage};
+use evenkeel_proxy::{Filter, Pure, Secured, Server, Step};
 
 struct Nothing;
 
-impl Filter for Nothing {}
+impl Filter for Nothing {
+    type State = ();
+}
 
-fn nothing(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+impl Pure for Nothing {}
+
+fn nothing(build: &Build<'_>) -> Option<Step> {
     (&*build.listener.name == "filtered").then(|| Box::new(Nothing) as _)
 }
 
 const NOTHING: Row = Row {
     name: "nothing",
     stage: Stage::Route,
-    key: "",
+    key: Key::Always,
     summary: "Does nothing.",
     looks_at: LooksAt { responses: true, bodies: false, open_bodies: false, copied_bodies: false },
     build: nothing,

@@ -1,4 +1,4 @@
-//! Trusted certificates: those of authorities, and others that are trusted as they are, such as self-signed ones.
+//! Trusted certificates: authorities, and certificates that are trusted as they are, such as self-signed certificates.
 //!
 //! A certificate without an authority is accepted if the peer shows it byte for byte as it is in the file, within its
 //! validity, for its use and, for a server, under its name. Path validation (RFC 5280) does not cover it: there a
@@ -38,7 +38,7 @@ pub struct Authorities {
 /// Reads the trusted certificates of a file or text.
 ///
 /// # Errors
-/// The file cannot be read, or has no certificate or one that cannot be a trust anchor.
+/// The file cannot be read, or has no certificate, or a certificate that cannot be a trust anchor.
 pub fn read<'p>(source: impl Into<Source<'p>>) -> Result<Authorities, FileError> {
     let source = source.into();
     of(source, pair::chain(source)?)
@@ -96,8 +96,35 @@ pub struct Servers {
     by_authority: Arc<WebPkiServerVerifier>,
     roots: Arc<RootCertStore>,
     named: Vec<CertificateDer<'static>>,
-    /// Names of which a certificate must have one; empty = the requested name.
+    /// Names, of which a certificate must have any; empty = the requested name.
     subject_names: Vec<Arc<str>>,
+}
+
+/// Methods of a verifier that leave signatures to `by_authority`.
+macro_rules! signatures_by_authority {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.by_authority.verify_tls12_signature(message, cert, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.by_authority.verify_tls13_signature(message, cert, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.by_authority.supported_verify_schemes()
+        }
+    };
 }
 
 impl Servers {
@@ -116,14 +143,14 @@ impl Servers {
         })
     }
 
-    /// Returns the verifier with names of which a certificate must have one, instead of the requested name.
+    /// Returns the verifier with names, of which a certificate must have any, instead of the requested name.
     pub fn with_names(self, subject_names: &[Arc<str>]) -> Servers {
         Servers { subject_names: subject_names.to_vec(), ..self }
     }
 }
 
-/// Checks that a certificate has one of these names: DNS names as for a requested name, or as the same wildcard; URIs byte
-/// for byte.
+/// Checks that a certificate has any of these names: DNS names as for a requested name, or as the same wildcard; URIs
+/// byte for byte.
 fn verify_subject_names(der: &CertificateDer<'_>, names: &[Arc<str>]) -> Result<(), Error> {
     let parsed = ParsedCertificate::try_from(der)?;
     let is_for =
@@ -174,27 +201,7 @@ impl ServerCertVerifier for Servers {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authority.supported_verify_schemes()
-    }
+    signatures_by_authority!();
 }
 
 /// Verifier for clients. Also notes until when their certificates are valid, as a resumed session must not outlive
@@ -209,8 +216,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Returns a verifier that accepts these certificates, and those that they have issued, unless one of the lists
-    /// revokes them; and what else `mode` allows.
+    /// Returns a verifier that accepts these certificates, and certificates that they have issued, unless a list
+    /// revokes them; and others that `mode` allows.
     ///
     /// # Errors
     /// The authorities or lists cannot be used.
@@ -290,27 +297,7 @@ impl ClientCertVerifier for Clients {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.by_authority.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.by_authority.supported_verify_schemes()
-    }
+    signatures_by_authority!();
 
     fn requires_raw_public_keys(&self) -> bool {
         self.by_authority.requires_raw_public_keys()

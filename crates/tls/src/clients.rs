@@ -37,7 +37,7 @@ pub struct Made {
     pub config: Arc<ServerConfig>,
     /// Expiry of each certificate.
     pub expiries: Vec<Expiry>,
-    /// OCSP responses of certificates that have a file for one.
+    /// OCSP responses of certificates that have such a file.
     pub staples: Vec<Arc<Staple>>,
     /// Keys that seal session tickets.
     pub keys: Arc<dyn ProducesTickets>,
@@ -88,7 +88,7 @@ pub struct Before<'a> {
     pub keys: Option<&'a Arc<dyn ProducesTickets>>,
     /// ACME files in use, which must not be replaced by a placeholder.
     pub issued: &'a [PathBuf],
-    /// OCSP responses in use, kept if newer ones are invalid.
+    /// OCSP responses in use, kept if newer responses are invalid.
     pub staples: &'a [Arc<Staple>],
 }
 
@@ -141,7 +141,7 @@ pub fn make(settings: &Settings, challenges: &Arc<Challenges>, before: Before<'_
     let builder = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(versions(tls.min_version))
         .map_err(cannot)?;
-    // Hash of what clients have to prove: the authorities, and the revocation lists. Tickets of other proofs do not
+    // Hash of the required proof of clients: the authorities, and the revocation lists. Tickets of other proofs do not
     // open.
     let mut proof = Sha256::new_with_prefix(tickets::FORMAT);
     let mut config = match &tls.client_auth {
@@ -191,8 +191,8 @@ fn read(certificate: &plan::Certificate) -> Result<Option<CertifiedKey>, FileErr
     pair::certified(cert, key).map(Some)
 }
 
-/// Reads an issued certificate. `None` if there is none yet or it is unusable, as a new one is ordered then. An error
-/// if it `is_used` already: a placeholder must not replace a good certificate.
+/// Reads an issued certificate. `None` if there is none yet or it is unusable, as a new certificate is ordered then. An
+/// error if it `is_used` already: a placeholder must not replace a good certificate.
 fn read_issued(file: &Path, is_used: bool) -> Result<Option<CertifiedKey>, FileError> {
     if !is_used && !file.exists() {
         return Ok(None);

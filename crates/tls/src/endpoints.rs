@@ -46,7 +46,7 @@ pub fn make(tls: &PoolTls) -> Result<Arc<ClientConfig>, FileError> {
 }
 
 /// Configuration for connections of the process itself, to servers that the authorities in `ca` have certified, or by
-/// default those of the system.
+/// default the authorities of the system.
 ///
 /// # Errors
 /// The file cannot be used, or the system has no authorities.

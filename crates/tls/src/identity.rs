@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 
-/// Length limit of a name in bytes. A longer one is replaced by an empty string, as a prefix could be the name of
+/// Length limit of a name in bytes. A longer name is replaced by an empty string, as a prefix could be the name of
 /// another.
 const NAME_MAX: usize = 1024;
 

@@ -33,7 +33,7 @@ pub struct Facts {
     pub subject: String,
     /// Distinguished name of the issuer.
     pub issuer: String,
-    /// True if it states where its issuer's certificate can be fetched, as those of public authorities do.
+    /// True if it states where its issuer's certificate can be fetched, as certificates of public authorities do.
     pub points_to_issuer: bool,
     /// Description of a weakness: a short RSA key, or a signature with SHA-1 or MD5.
     pub weak: Option<String>,
@@ -264,12 +264,12 @@ pub fn misplaced(file: Source<'_>, chain: &[CertificateDer<'_>]) -> Vec<String> 
     faults.into_iter().map(|fault| fault.what).collect()
 }
 
-/// Adds findings about the order of a chain. Clients find their way through any order if each certificate but the first is the
-/// issuer of another one.
+/// Adds findings about the order of a chain. Clients find their way through any order if each certificate but the first
+/// is the issuer of another certificate.
 fn order(file: Source<'_>, chain: &[(&CertificateDer<'_>, Facts)], faults: &mut Vec<CertificateFault>) {
     let mut leads = vec![false; chain.len()];
     leads.iter_mut().take(1).for_each(|first| *first = true);
-    // A certificate may lead to one before it: each round goes one further from the first.
+    // A certificate may lead to an earlier certificate: each round gets one further from the first.
     while let Some(next) = (1..chain.len()).find(|at| {
         let mut issued = chain.iter().zip(&leads).filter(|(_, leads)| **leads);
         !leads[*at] && issued.any(|((_, other), _)| other.issuer == chain[*at].1.subject)

@@ -226,7 +226,7 @@ fn other_files_are_looked_at_too() {
     assert!(said[0].what.contains("readable by every user"), "{said:?}");
 }
 
-/// A certificate of an authority, which another one issued if there is one.
+/// A certificate of an authority, which another authority issued, if any.
 fn authority(name: &str, key: &KeyPair, by: Option<&Issuer<'_, &KeyPair>>) -> (String, CertificateParams) {
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.distinguished_name.push(DnType::CommonName, name);
@@ -283,7 +283,7 @@ fn a_chain_in_another_order_is_taken_with_a_note_and_one_with_a_gap_is_an_error(
     }
 }
 
-/// A start accepts exactly what `check` accepts, and trusts every certificate of a file.
+/// A start accepts exactly the files that `check` accepts, and trusts every certificate of a file.
 #[test]
 fn a_start_and_check_read_the_same() {
     let folder = Folder::new("same");

@@ -1,6 +1,6 @@
-//! Choice of a certificate for a client, by the name it asks for. A certificate may be for certain hosts only: for a name
-//! among them, no other certificate counts. Of those that count, an exact match goes before a wildcard, and the first one
-//! whose key type the client supports is taken.
+//! Choice of a certificate for a client, by the name it asks for. A certificate may be for certain hosts only: for a
+//! name among them, no other certificate counts. Of those that count, an exact match goes before a wildcard, and the
+//! first one whose key type the client supports is taken.
 
 use crate::challenges::{self, Challenges};
 use crate::ocsp::Staple;
@@ -55,7 +55,7 @@ pub struct ByName {
     of_hosts: HashMap<String, Group>,
     /// Certificates for the names in them.
     others: Group,
-    /// Certificates for names that no other one is for: the first of the list, and those of no certain host.
+    /// Certificates for names without another certificate: the first of the list, and certificates of no certain host.
     unknown: Vec<Arc<Certificate>>,
     on_unknown: UnknownName,
     /// Pending ACME challenges, if authorities may check names here.
@@ -127,7 +127,7 @@ impl ByName {
     }
 }
 
-/// The first certificate that a client can verify, else the first one.
+/// The first certificate that a client can verify, else the first certificate.
 fn first<'c>(
     mut all: impl Iterator<Item = &'c Arc<Certificate>> + Clone,
     schemes: &[SignatureScheme],

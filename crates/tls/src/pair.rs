@@ -112,7 +112,7 @@ pub(crate) fn read(path: &Path, of_key: bool) -> Result<Vec<u8>, FileError> {
     })
 }
 
-/// Sections of a file: the wanted ones, and those that are ignored.
+/// Sections of a file: wanted and ignored sections.
 #[derive(Debug)]
 pub struct Found<T> {
     /// Sections of the wanted type, at least one.
@@ -134,7 +134,7 @@ impl<T> Found<T> {
         })
     }
 
-    /// The wanted sections. Ignored ones are logged.
+    /// The wanted sections. Ignored sections are logged.
     fn all(self, source: Source<'_>) -> Vec<T> {
         if let Some(FileError { what, .. }) = self.lost(source) {
             tracing::warn!("tls: {what}");
@@ -193,7 +193,7 @@ fn not_pem(source: Source<'_>, of_key: bool, why: &str) -> FileError {
 /// Reads the private key of a file or text, the first if it has several.
 ///
 /// # Errors
-/// The file cannot be read, has no private key, or one that is encrypted or of an unknown type.
+/// The file cannot be read, has no private key, or a key that is encrypted or of an unknown type.
 pub fn key<'p>(source: impl Into<Source<'p>>) -> Result<PrivateKeyDer<'static>, FileError> {
     let source = source.into();
     let sections = source.sections(true)?;
@@ -272,7 +272,7 @@ pub fn certified<'c, 'k>(
     Ok(certified)
 }
 
-/// Parses a certificate and its key from PEM; `None` if one is missing or they do not match.
+/// Parses a certificate and its key from PEM; `None` if either is missing or they do not match.
 pub fn certified_pem(pem: &[u8]) -> Option<CertifiedKey> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().ok()?;
     let key = provider().key_provider.load_private_key(PrivateKeyDer::from_pem_slice(pem).ok()?).ok()?;
@@ -297,7 +297,7 @@ pub fn trusts_pem(pem: &[u8]) -> bool {
     !certificates.is_empty() && certificates.into_iter().all(|one| roots.add(one).is_ok())
 }
 
-/// True if the key can sign by one of these schemes, which a client supports.
+/// True if the key can sign with any of these schemes of a client.
 pub(crate) fn signs(key: &CertifiedKey, schemes: &[SignatureScheme]) -> bool {
     key.key.choose_scheme(schemes).is_some()
 }

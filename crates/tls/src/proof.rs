@@ -1,4 +1,4 @@
-//! Findings about a client's certificate, for the length of one handshake: the verifier notes until when it is valid, and
+//! Findings about a client's certificate, for the length of a handshake: the verifier notes until when it is valid, and
 //! the ticket of the session is limited to that; and why it is invalid, where such certificates are accepted. rustls
 //! passes nothing between the two, but calls both while the handshake is polled, so a thread-local carries it.
 
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 thread_local! {
-    /// Findings of the handshake that this thread is polling; `None` outside of one.
+    /// Findings of the handshake that this thread is polling; `None` outside of a handshake.
     static NOTED: Cell<Option<Noted>> = const { Cell::new(None) };
 }
 
@@ -20,7 +20,7 @@ struct Noted {
     invalid: Option<&'static str>,
 }
 
-/// State of one handshake in which the client is asked for its certificate.
+/// State of a handshake in which the client is asked for its certificate.
 #[derive(Debug)]
 pub struct Proof {
     noted: Cell<Noted>,
@@ -74,7 +74,7 @@ pub(crate) fn note_invalid(why: &'static str) {
     NOTED.set(NOTED.get().map(|_| Noted { until: i64::MIN, invalid: Some(why) }));
 }
 
-/// End of validity of the client's proof in this handshake; `None` outside of one.
+/// End of validity of the client's proof in this handshake; `None` outside of a handshake.
 pub(crate) fn until() -> Option<i64> {
     NOTED.get().map(|noted| noted.until)
 }

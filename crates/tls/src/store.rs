@@ -1,5 +1,5 @@
-//! TLS configurations of a plan. All files are read before a plan is used, and reread when they change: new ones apply
-//! to the next handshake, and while they are invalid the old ones stay.
+//! TLS configurations of a plan. All files are read before a plan is used, and reread when they change: new files apply
+//! to the next handshake, and while they are invalid the old files stay in use.
 
 use crate::challenges::Challenges;
 use crate::clients::{self, Before, Expiry, Settings};
@@ -61,7 +61,7 @@ impl<T> Current<T> {
     }
 }
 
-/// TLS of one listener or pool.
+/// TLS of a listener or pool.
 #[derive(Debug)]
 struct Entry<S, T> {
     settings: S,
@@ -110,7 +110,8 @@ pub struct Shown {
     staples: RwLock<HashMap<Arc<str>, Vec<Arc<Staple>>>>,
     pub(crate) reloads: AtomicU64,
     pub(crate) refused: AtomicU64,
-    /// Times of the last warnings about certificates that expire soon, in seconds since 1970, by listener, name and expiry.
+    /// Times of the last warnings about certificates that expire soon, in seconds since 1970, by listener, name and
+    /// expiry.
     warned: Mutex<BTreeMap<Warned, i64>>,
 }
 
@@ -118,8 +119,8 @@ pub struct Shown {
 type Warned = (Arc<str>, String, i64);
 
 impl Shown {
-    /// nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if one is not stapled. The earliest,
-    /// if a name has several certificates.
+    /// nextUpdate of OCSP responses by listener and name, in seconds since 1970; 0 if a response is not stapled. The
+    /// earliest, if a name has several certificates.
     pub fn next_updates(&self) -> BTreeMap<(Arc<str>, String), i64> {
         let staples = self.staples.read().unwrap_or_else(PoisonError::into_inner);
         let mut first = BTreeMap::new();
@@ -220,7 +221,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Rereads files that have changed. Invalid ones are logged and counted, and the old ones stay in use.
+    /// Rereads files that have changed. Invalid files are logged and counted, and the old files stay in use.
     pub fn look(&self) {
         self.look_at(now());
     }

@@ -49,7 +49,7 @@ fn new_files_are_used_and_wrong_ones_are_not() {
     let counts = (store.shown.reloads.load(Relaxed), store.shown.refused.load(Relaxed));
     assert_eq!(counts, (2, 1), "the certificate of the pool's authority changed with it");
     assert!(store.next(&plan(&folder, "")).is_err_and(|problems| problems[0].to_string().contains("listener \"web\"")));
-    // An unchanged plan keeps the handle; a changed one does not.
+    // An unchanged plan keeps the handle; a changed plan does not.
     write_pair(&folder, "three.example");
     store.look();
     let next = store.next(&plan(&folder, "")).expect("good files");
@@ -86,7 +86,7 @@ fn texts_of_the_configuration_serve_as_files_do_and_change_with_the_plan() {
     assert!(Arc::ptr_eq(same.listeners().next().expect("one").2, &handle));
     let next = same.next(&plan(&two, &one[0])).expect("good texts");
     assert!(!Arc::ptr_eq(next.listeners().next().expect("one").2, &handle) && name(&next) == "two.example");
-    // The certificate of the one with the key of the other, and a text without a certificate.
+    // A certificate with the key of another, and a text without a certificate.
     let [mixed, none] = [([one[0].clone(), two[1].clone()], &one[0]), (one.clone(), &one[1])].map(|(pair, ca)| {
         let problems = next.next(&plan(&pair, ca)).expect_err("wrong texts");
         problems.iter().map(ToString::to_string).collect::<String>()

@@ -1,4 +1,4 @@
-//! Session resumption by tickets, sealed with keys that all workers share: random ones that rotate, or keys from files
+//! Session resumption by tickets, sealed with keys that all workers share: random keys that rotate, or keys from files
 //! that several instances have. A session is resumed only where clients have to prove the same as where it began.
 
 use crate::clock::now;
@@ -21,17 +21,17 @@ const LIFETIME: u32 = 12 * 3600;
 
 const NAME_LEN: usize = 16;
 
-/// Prefix of the hash of what clients have to prove. Changes with the format, so that tickets of another do not open.
+/// Prefix of the hash of the required proof. Changes with the format, so that tickets of another do not open.
 pub const FORMAT: &[u8] = b"evenkeel ticket 2";
 
-/// Maximum size of a session in bytes; a larger one gets no ticket. Most of it is the client's certificates, and the
-/// client sends it back in its ClientHello, which is limited to 16 KiB.
+/// Maximum size of a session in bytes; a larger session gets no ticket. Most of it is the client's certificates, and
+/// the client sends it back in its ClientHello, which is limited to 16 KiB.
 const SESSION_MAX: usize = 8 * 1024;
 
 /// Ticketer with keys from files.
 #[derive(Debug)]
 pub struct FromFiles {
-    /// All keys open tickets; the first one seals.
+    /// All keys open tickets; the first key seals.
     keys: Vec<Key>,
 }
 
@@ -116,9 +116,10 @@ impl ProducesTickets for FromFiles {
     }
 }
 
-/// Ticketer bound to what clients have to prove. Tickets for another proof do not open: otherwise a client could resume
-/// a session where a certificate is required that it never showed, or that was revoked since. Nor do tickets past their
-/// lifetime, even if the key is still in use, or past the validity of the certificates that the client has shown.
+/// Ticketer bound to the required proof of clients. Tickets for another proof do not open: otherwise a client could
+/// resume a session where a certificate is required that it never showed, or that was revoked since. Nor do tickets
+/// past their lifetime, even if the key is still in use, or past the validity of the certificates that the client has
+/// shown.
 #[derive(Debug)]
 pub struct Bound {
     keys: Arc<dyn ProducesTickets>,

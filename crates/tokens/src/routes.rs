@@ -21,7 +21,7 @@ impl Tokens {
     pub fn next(&self, plan: &Plan) -> Result<Tokens, Vec<(Subject, String)>> {
         let (mut next, mut errors) = (Tokens::default(), Vec::new());
         for (at, route) in plan.routes.iter().enumerate() {
-            let Some(rules) = &route.jwt else { continue };
+            let Some(rules) = &route.filters.jwt else { continue };
             match next.source(Settings::of(rules), self) {
                 Ok(source) => {
                     let verifier = Verifier::new(route, rules, source);

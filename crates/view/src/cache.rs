@@ -14,7 +14,7 @@ pub struct Cache {
     pub entries: u64,
     /// Stored responses: all variants of all keys.
     pub objects: u64,
-    /// Responses stored since the start, those in place of an older one too.
+    /// Responses stored since the start, including replacements of older responses.
     pub inserted: u64,
     pub evicted: Evicted,
     pub refused: Refused,
@@ -22,17 +22,17 @@ pub struct Cache {
     pub purged: u64,
     /// Responses that soft purges have made stale.
     pub made_stale: u64,
-    /// Fetches that are under way behind requests: of stale responses that have answered them, and of whole ones, whose parts
-    /// have.
+    /// Fetches that are under way behind requests: of stale responses that have answered them, and of whole responses,
+    /// whose parts have.
     pub fetching_behind: u64,
-    /// Disk beside the memory, if there is one.
+    /// Disk beside the memory, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<CacheDisk>,
     /// Routes with a cache, in the order of the configuration.
     pub routes: Vec<CacheRoute>,
 }
 
-/// Disk of the cache: its state, and what was read and written.
+/// Disk of the cache: its state, and the bytes read and written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CacheDisk {
     /// Folder of its file: `path` of `disk`.
@@ -47,7 +47,7 @@ pub struct CacheDisk {
     pub capacity: u64,
     /// Responses that can be found.
     pub objects: u64,
-    /// Looks at it for what memory does not have, without those that ended at the index in memory.
+    /// Looks at it for keys that memory does not have, without looks that ended at the index in memory.
     pub reads: u64,
     /// Looks that have given a response.
     pub hits: u64,
@@ -67,7 +67,8 @@ pub struct Evicted {
     pub entries: u64,
     /// Bytes of memory that they took.
     pub bytes: u64,
-    /// Mean time from the last storing under a key to its eviction, in milliseconds. A short one means too little memory.
+    /// Mean time from the last storing under a key to its eviction, in milliseconds. A short time means too little
+    /// memory.
     pub mean_age_ms: Option<f64>,
     /// Evicted keys by that time; classes without any are left out.
     pub ages: Vec<AgeClass>,
@@ -84,7 +85,7 @@ pub struct AgeClass {
 /// Responses that could be stored by their fields and were not, by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Refused {
-    /// Larger than the memory allows for one response.
+    /// Larger than the memory allows for a single response.
     pub too_large: u64,
     /// Asked for before a purge that may be meant for them.
     pub purged: u64,
@@ -92,13 +93,13 @@ pub struct Refused {
     pub unused: u64,
 }
 
-/// Requests of a route with a cache since the start, by what became of them. Each is in one of the first six counts.
+/// Requests of a route with a cache since the start, by their results. Each is in one of the first six counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CacheRoute {
     pub route: String,
     /// Answered with a fresh response.
     pub hit: u64,
-    /// Answered with a stale one.
+    /// Answered with a stale response.
     pub stale: u64,
     /// Answered with a stored response that the endpoint has validated.
     pub renewed: u64,
@@ -108,13 +109,14 @@ pub struct CacheRoute {
     pub not_stored: u64,
     /// Not for the cache, by their method or their fields.
     pub passed: u64,
-    /// Part of the requests for the cache that a stored response answered, fresh or stale, 0 to 1; `None` without requests.
+    /// Part of the requests for the cache that a stored response answered, fresh or stale, 0 to 1; `None` without
+    /// requests.
     pub hit_ratio: Option<f64>,
     /// Hit ratio over the last five minutes; `None` without requests.
     pub hit_ratio_of_late: Option<f64>,
     /// Reasons why responses were not stored, the most frequent first.
     pub reasons: Vec<NotStored>,
-    /// Requests that have waited for the response to another one.
+    /// Requests that have waited for the response to another request.
     pub collapsed: u64,
     /// Bytes of bodies that came from the cache.
     pub bytes: u64,
@@ -173,7 +175,7 @@ pub struct TopKey {
     pub variants: u64,
     /// Age in seconds of the variant that was used last, as in `Age`.
     pub age_s: u32,
-    /// Seconds until that one is stale; negative since when it is.
+    /// Seconds until that response is stale; negative since when it is.
     pub ttl_s: i64,
     /// Tags of the variant that was used last.
     pub tags: Vec<String>,
@@ -198,10 +200,10 @@ pub struct StoredResponse {
     /// User whose requests it answers, for routes with `by_user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Pool that answered; those of a split have responses of their own.
+    /// Pool that answered; each pool of a split has separate responses.
     pub pool: String,
-    /// Fields of requests in the key, as `x-tenant: a`: those of `headers` of the route. Also `host` if it was not spelled as in
-    /// the URL, and `sent as` for a path that the route rewrites.
+    /// Fields of requests in the key, as `x-tenant: a`: the fields of `headers` of the route. Also `host` if it was not
+    /// spelled as in the URL, and `sent as` for a path that the route rewrites.
     pub key_fields: Vec<String>,
     /// Fields that requests have for it, as its `Vary` demands: `accept-encoding: gzip`, or the name alone for none.
     pub varies_by: Vec<String>,
@@ -214,7 +216,7 @@ pub struct StoredResponse {
     pub lifetime_s: u32,
     /// Field, directive or rule that states the lifetime.
     pub lifetime_by: String,
-    /// Seconds for which it is served when stale, while a new one is fetched.
+    /// Seconds for which it is served when stale, while a new response is fetched.
     pub stale_while_revalidate_s: u32,
     /// Seconds for which it is served when stale, if the endpoints fail.
     pub stale_if_error_s: u32,

@@ -1,4 +1,5 @@
-//! Types for configurations: the one that runs, those before it, and the outcome of one that was asked for.
+//! Types for configurations: the running configuration, earlier configurations, and the outcome of a requested
+//! configuration.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +9,7 @@ use utoipa::ToSchema;
 pub struct Running {
     /// Counts up with each change, from 0.
     pub generation: u64,
-    /// Earlier ones that still have requests.
+    /// Earlier configurations that still have requests.
     pub draining: u64,
     /// The file that the process was started with, if any.
     pub file: Option<String>,
@@ -49,7 +50,7 @@ pub struct Revision {
     pub how: String,
     /// Client, signal or file that asked for it.
     pub by: String,
-    /// A line for each difference to the one before.
+    /// A line for each difference to the configuration before.
     pub changes: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ pub struct Proposal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
-    /// Number of its generation; without one, the one before.
+    /// Number of its generation; without a number, the configuration before.
     #[serde(default, deserialize_with = "crate::orders::whole")]
     #[schema(maximum = 4_294_967_295_u32)]
     pub generation: Option<u32>,
@@ -79,7 +80,7 @@ pub enum Wish {
     Apply(String),
     /// Checks this text: its differences from the running configuration, or its errors.
     Check(String),
-    /// Runs an earlier one again: this, or the one before.
+    /// Runs an earlier configuration again: this, or the one before.
     Rollback(Option<u64>),
     /// Writes the running configuration to the file.
     Save,
@@ -122,6 +123,6 @@ pub struct Diagnostic {
     pub line: Option<usize>,
     /// Character of the line, from 1.
     pub col: Option<usize>,
-    /// Suggestion how to fix it, if there is one.
+    /// Suggestion how to fix it, if any.
     pub help: Option<String>,
 }

@@ -50,13 +50,13 @@ enum IpText {
 #[derive(Clone, Debug)]
 pub struct Parts {
     pub method: String,
-    /// Host as a client would write it, with its port if it has one.
+    /// Host as a client would write it, with its port if any.
     pub host: String,
     /// Path and query as a client would send them.
     pub target: String,
     /// Header fields: names and values.
     pub fields: Vec<(String, String)>,
-    /// Listener that it would come in at; the first one for HTTP by default.
+    /// Listener that it would come in at; the first listener for HTTP by default.
     pub listener: Option<String>,
     /// The client that would send it.
     pub client: Option<IpAddr>,

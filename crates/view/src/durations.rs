@@ -1,11 +1,12 @@
-//! Durations counted by the buckets that metrics have: coarser than [`Latencies`](crate::latencies::Latencies), and kept for every route.
+//! Durations counted by the buckets that metrics have: coarser than [`Latencies`](crate::latencies::Latencies), and
+//! kept for every route.
 
 use std::sync::Arc;
 
 /// Numbers of durations by bucket, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Ends of the buckets, ascending, in nanoseconds. One more bucket has no end.
+    /// Ends of the buckets, ascending, in nanoseconds. Another bucket has no end.
     pub ends_ns: Arc<[u64]>,
     /// Number of durations in each bucket.
     pub counts: Vec<u64>,
@@ -39,8 +40,8 @@ impl Durations {
         (count > 0).then(|| self.sum_ns as f64 / count as f64 / 1e6)
     }
 
-    /// Returns the end of the bucket that has the duration which this part of them, 0 to 1, does not exceed, in milliseconds. `None` of
-    /// none, or if that bucket has no end.
+    /// Returns the end of the bucket that has the duration which this part of them, 0 to 1, does not exceed, in
+    /// milliseconds. `None` of none, or if that bucket has no end.
     pub fn within_ms(&self, part: f64) -> Option<f64> {
         let count: u64 = self.counts.iter().sum();
         let rank = (count as f64 * part).ceil().max(1.0) as u64;

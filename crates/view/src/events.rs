@@ -1,4 +1,4 @@
-//! Events of the process: the latest changes of endpoints, pools and configuration, and what operators did.
+//! Events of the process: the latest changes of endpoints, pools and configuration, and actions of operators.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -1,5 +1,6 @@
-//! Durations, counted by steps of a quarter of an octave: enough for percentiles and pictures, in few bytes. The steps are those of
-//! native histograms of Prometheus, of schema 2: each ends at a power of the fourth root of 2, in seconds, which belongs to it.
+//! Durations, counted by steps of a quarter of an octave: enough for percentiles and pictures, in few bytes. The steps
+//! are those of native histograms of Prometheus, of schema 2: each ends at a power of the fourth root of 2, in seconds,
+//! which belongs to it.
 
 use std::array;
 
@@ -14,10 +15,10 @@ pub const FIRST: i32 = -16;
 /// Steps in all; the last has everything above a minute and a half.
 pub const BUCKETS: usize = 92;
 
-/// Beginnings of the steps of an octave but the first: the bits of the mantissa behind its leading one.
+/// Beginnings of the steps of an octave but the first: the bits of the mantissa behind its leading bit.
 const PARTS: [u64; 3] = [0x3_06fe_0a31_b715, 0x6_a09e_667f_3bcd, 0xa_e89f_995a_d3ad];
 
-/// Counts by step, of one moment or of the time between two.
+/// Counts by step, of a moment or of the time between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     /// Number of durations in each step.
@@ -43,14 +44,14 @@ pub fn bucket(ns: u64) -> usize {
     ((octave - FIRST) * STEPS + step + 1).clamp(0, BUCKETS as i32 - 1) as usize
 }
 
-/// Returns the end of a step, nanoseconds; the last one's is where others of its kind would end.
+/// Returns the end of a step, nanoseconds; the end of the last step is where others of its kind would end.
 pub fn upper_ns(bucket: usize) -> u64 {
     let power = f64::from(FIRST) + bucket as f64 / f64::from(STEPS);
     (power.exp2() * 1e9) as u64
 }
 
-/// Returns the beginning of a step, nanoseconds; the first begins at a quarter of its end, which suits a picture of durations by
-/// factors.
+/// Returns the beginning of a step, nanoseconds; the first begins at a quarter of its end, which suits a picture of
+/// durations by factors.
 pub fn lower_ns(bucket: usize) -> u64 {
     bucket.checked_sub(1).map_or(upper_ns(0) / 4, upper_ns)
 }

@@ -1,13 +1,14 @@
-//! The read model: what operators see of a running evenkeel. The runtime and the planes fill these types in; the API serves
-//! them as JSON, and the dashboard, `evenkeel top` and the commands read them. Their fields and docs are the documentation of the
-//! API.
+//! The read model: the parts of a running evenkeel that operators see. The runtime and the planes fill these types in;
+//! the API serves them as JSON, and the dashboard, `evenkeel top` and the commands read them. Their fields and docs are
+//! the documentation of the API.
 //!
 //! 1. [`status`]: the process with its listeners, pools and endpoints; [`orders`] of operators; [`events`].
-//! 2. [`picks`]: why requests went where they went, and where one that is [`described`] would go; [`shadows`]: what other algorithms
-//!    would have done; [`tap`]: requests as they end; [`served`]: routes, certificates, zones;
-//!    [`cache`]: stored responses.
-//! 3. [`config`]: configurations, and what became of them.
-//! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it of what planes count; [`latencies`] and [`durations`].
+//! 2. [`picks`]: why requests went where they went, and where a [`described`] request would go; [`shadows`]:
+//!    predictions of other algorithms would have done; [`tap`]: requests as they end; [`served`]: routes, certificates,
+//!    zones; [`cache`]: stored responses.
+//! 3. [`config`]: configurations, and their outcomes.
+//! 4. [`history`]: the last quarter of an hour, as a [`timeline`] keeps it from the counts of planes; [`latencies`] and
+//!    [`durations`].
 //! 5. [`words`] for states, times and names.
 #![forbid(unsafe_code)]
 

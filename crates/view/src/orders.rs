@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 pub struct Order {
     /// Mode in which it drains, if it does.
     pub drain: Option<Drain>,
-    /// Weight in place of the configured one, 0 to 65535.
+    /// Weight instead of the configured weight, 0 to 65535.
     pub weight: Option<u32>,
     /// State that it counts as, whatever its checks say.
     pub health: Option<Health>,
@@ -33,13 +33,13 @@ pub enum Drain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Counts as one that works.
+    /// Counts as working, whatever its checks and requests report.
     Up,
-    /// Counts as one that does not.
+    /// Counts as not working, whatever its checks and requests report.
     Down,
 }
 
-/// A change of what operators want of an endpoint (RFC 7396): what is left out stays, and `null` takes it back.
+/// A change of the orders for an endpoint (RFC 7396): keys that are left out stay, and `null` takes it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Patch {
@@ -56,11 +56,12 @@ pub struct Patch {
     pub health: Option<Option<Health>>,
 }
 
-/// Weights of a split that an operator changes, by pool: `None` returns to the configured weight, for one pool or for all.
+/// Weights of a split that an operator changes, by pool: `None` returns to the configured weight, for a single pool or
+/// for all.
 pub type SplitChanges = Option<BTreeMap<String, Option<u32>>>;
 
-/// A change of the weights of a split (RFC 7396): pools that are left out keep theirs, and `null` takes an order back, for one pool
-/// or for all.
+/// A change of the weights of a split (RFC 7396): pools that are left out keep theirs, and `null` takes an order back,
+/// for a single pool or for all.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SplitPatch {
@@ -84,7 +85,7 @@ fn said<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Resu
     T::deserialize(deserializer).map(Some)
 }
 
-/// Reads such a number if it is whole, however it is written: for JSON 3.0 is one.
+/// Reads such a number if it is whole, however it is written: for JSON 3.0 is whole.
 fn said_whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
     whole(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Explanations of picks: why requests went where they went, and where one would go.
+//! Explanations of picks: why requests went where they went, and where a request would go.
 
 use evenkeel_balance::explain;
 use evenkeel_balance::{EndpointId, Exclusion, Explanation, NoPick, Slot};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Explanation of one request.
+/// Explanation of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explained {
     /// Request id as the access log writes it.
@@ -34,7 +34,7 @@ pub struct Explained {
     /// Filters of its route that did something, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterStep>,
-    /// Tries in order; the last one's endpoint answered, or failed last.
+    /// Tries in order; the endpoint of the last try answered, or failed last.
     pub tries: Vec<ExplainedTry>,
     /// Wait for a place, nanoseconds.
     pub queue_ns: u64,
@@ -54,7 +54,7 @@ pub struct FilterStep {
     pub did: Cow<'static, str>,
 }
 
-/// Try of a request at one endpoint.
+/// Try of a request at an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplainedTry {
     /// Start, from the request's head on, nanoseconds.
@@ -68,7 +68,7 @@ pub struct ExplainedTry {
     pub failed: Option<String>,
 }
 
-/// Explanation of one pick of a pool.
+/// Explanation of a pick of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pick {
     /// Step of the algorithm that decided, in words.
@@ -109,7 +109,7 @@ pub struct Candidate {
     pub weight: u32,
     /// Value that was compared, lower is better, if that is not the requests in flight per weight.
     pub score: Option<f64>,
-    /// Lead of its picks over its share, in rounds of turns: of equal ones the lower is due.
+    /// Lead of its picks over its share, in rounds of turns: among equals the lower is due.
     pub ahead: f64,
     /// The load that the algorithm went by.
     pub load: Option<f64>,
@@ -118,7 +118,7 @@ pub struct Candidate {
     pub counted: Option<Counted>,
     /// The latency that it reported, nanoseconds.
     pub latency_ns: Option<u64>,
-    /// Place among those of its class of weight.
+    /// Place within its class of weight.
     pub place: Option<u32>,
     /// Tier in the plan, if that still has the endpoint.
     pub tier: Option<u8>,
@@ -126,7 +126,7 @@ pub struct Candidate {
     pub zone: Option<Arc<str>>,
 }
 
-/// Requests in flight at an endpoint, by the one who counted them.
+/// Requests in flight at an endpoint, by the process that counted them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Counted {
     /// Requests of the worker that picks.
@@ -226,7 +226,7 @@ pub struct WouldGo {
     /// Answer of the filter that would end it; no endpoint is picked then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<FilterAnswer>,
-    /// Pick that the pool would make now, by one of its workers.
+    /// Pick that the pool would make now, by any of its workers.
     pub pick: Option<Pick>,
     /// Number of the worker that predicted it.
     pub worker: Option<u64>,
@@ -247,7 +247,7 @@ pub struct FilterAnswer {
     pub status: u16,
     /// Reason in words; empty for a redirect or a response of the route's own.
     pub why: Cow<'static, str>,
-    /// Value of `Location`, if the answer has one.
+    /// Value of `Location`, if the response has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
 }
@@ -260,11 +260,11 @@ impl fmt::Display for FilterAnswer {
     }
 }
 
-/// Routing of a request at one listener.
+/// Routing of a request at a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Routed {
     pub listener: Arc<str>,
-    /// The route that takes it, if one does.
+    /// The route that takes it, if any.
     pub route: Option<Arc<str>>,
     /// Pool of the route; `None` if it has another action.
     pub pool: Option<Arc<str>>,
@@ -273,7 +273,7 @@ pub struct Routed {
 }
 
 impl Routed {
-    /// Pool that gets the request, or what the route does instead.
+    /// Pool that gets the request, or the route's action instead.
     pub fn outcome(&self) -> String {
         let action = || self.routes.iter().find(|route| route.taken).map(|route| route.pool.to_string());
         self.pool.as_ref().map(|pool| format!("pool {pool}")).or_else(action).unwrap_or_default()

@@ -22,12 +22,13 @@ pub struct Route {
     pub filters: Vec<String>,
     /// Requests by listener that it belongs to.
     pub at: Vec<Passed>,
-    /// Part of the requests for its cache that a stored response answered so far, 0 to 1; absent without a cache or requests.
+    /// Part of the requests for its cache that a stored response answered so far, 0 to 1; absent without a cache or
+    /// requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio: Option<f64>,
 }
 
-/// Effect of a route on its requests: an object with one of these keys.
+/// Effect of a route on its requests: an object with a single key of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -62,7 +63,7 @@ pub struct Matching {
     pub path: Option<String>,
     /// Criteria in words, as `method GET, HEAD`, `header x-beta = 1`, `not client 10.0.0.0/8` and `alpn h2`.
     pub criteria: Vec<String>,
-    /// Alternatives in words, at least one of which must match too; none, if it is empty.
+    /// Alternatives in words, any of which must match too; none, if it is empty.
     pub any: Vec<String>,
 }
 
@@ -112,7 +113,7 @@ pub struct Split {
     pub route: String,
     /// Pools in the order of the configuration.
     pub pools: Vec<Share>,
-    /// Latest order of operators for its weights, if one applies.
+    /// Latest order of operators for its weights, if any applies.
     pub order: Option<SplitOrderer>,
 }
 
@@ -120,7 +121,7 @@ pub struct Split {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Share {
     pub pool: String,
-    /// Weight that operators have ordered, or else the configured one, 0 to 1000000.
+    /// Weight that operators have ordered, or else the configured weight, 0 to 1000000.
     pub weight: u32,
     /// Weight of the configuration.
     pub configured: u32,
@@ -163,17 +164,18 @@ pub struct Passed {
     pub rate: f64,
     /// Errors per second, over the last five seconds.
     pub error_rate: f64,
-    /// Requests per second that went on to a pool, over the last five seconds: neither a filter nor the cache answered them.
+    /// Requests per second that went on to a pool, over the last five seconds: neither a filter nor the cache answered
+    /// them.
     #[serde(default)]
     pub sent_rate: f64,
     /// Errors per second among these, over the last five seconds.
     #[serde(default)]
     pub sent_error_rate: f64,
-    /// Mean time from the head of a request to the end of its response, in milliseconds, over the last five seconds; for sessions
-    /// their length.
+    /// Mean time from the head of a request to the end of its response, in milliseconds, over the last five seconds;
+    /// for sessions their length.
     pub mean_ms: Option<f64>,
-    /// 99th percentile of that time, in milliseconds: the end of a bucket of the metrics, so the real value may be less.
-    /// Absent if it is above the last bucket.
+    /// 99th percentile of that time, in milliseconds: the end of a bucket of the metrics, so the real value may be
+    /// less. Absent if it is above the last bucket.
     pub p99_ms: Option<f64>,
 }
 
@@ -190,7 +192,7 @@ pub struct Certificate {
     pub issuer: String,
     /// Expiry, milliseconds since 1970.
     pub not_after_ms: u64,
-    /// Time when the next one is ordered, milliseconds since 1970, if an authority is asked for it.
+    /// Time when the next certificate is ordered, milliseconds since 1970, if an authority is asked for it.
     pub renewed_ms: Option<u64>,
 }
 
@@ -226,7 +228,7 @@ pub struct Zone {
     pub records: Vec<Record>,
 }
 
-/// Number of responses with one code.
+/// Number of responses with a code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Answered {
     /// Code, as `NOERROR`.
@@ -237,7 +239,7 @@ pub struct Answered {
 /// A name that stands for a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Record {
-    /// Name below that of the zone.
+    /// Name below the zone's name.
     pub name: String,
     /// The pool whose endpoints are named.
     pub pool: String,

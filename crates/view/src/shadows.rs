@@ -11,7 +11,7 @@ pub struct PoolShadows {
     pub balance: String,
     /// The latest requests, which predictions are made from.
     pub requests: u64,
-    /// Time from the start of the first of them to that of the last, nanoseconds.
+    /// Time from the start of the first of them to the start of the last, nanoseconds.
     pub span_ns: u64,
     /// Reason for which nothing can be predicted, if so.
     pub nothing: Option<String>,
@@ -28,8 +28,8 @@ pub struct PoolShadows {
 pub struct Shadow {
     /// Algorithm with the parameters that are not at their default.
     pub algorithm: String,
-    /// True if its picks do not depend on what requests do: shares are those of the picks themselves. Otherwise they are those
-    /// of the simulator with endpoints as they were measured, or what was measured if it is the pool's own algorithm.
+    /// True if its picks do not depend on requests: shares are of the picks themselves. Otherwise they are the shares
+    /// of the simulator with endpoints as they were measured, or the measured shares if it is the pool's own algorithm.
     pub exact: bool,
     /// Requests in flight at the picked endpoint before the pick, on average.
     pub met: Option<f64>,

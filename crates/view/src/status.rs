@@ -30,7 +30,7 @@ pub struct Status {
     /// Splits whose weights operators have changed.
     #[serde(default)]
     pub splits: Vec<Split>,
-    /// Systems that listeners, routes and pools come from, in addition to those of the file.
+    /// Systems that listeners, routes and pools come from, in addition to the file.
     #[serde(default)]
     pub providers: Vec<Provider>,
     /// State of the cache's disk, with its path; absent if it is open, or there is none.
@@ -70,7 +70,7 @@ pub struct Provider {
     pub pools: u32,
     /// Latest change, milliseconds since 1970; absent if it has not said anything yet.
     pub changed_ms: Option<u64>,
-    /// Reason for which it may not know the latest state of its system; what it knew stays in use.
+    /// Reason for which it may not know the latest state of its system; the last known state stays in use.
     pub fault: Option<String>,
     /// Objects that are left out, each with the reason.
     pub refused: Vec<String>,
@@ -90,9 +90,9 @@ pub struct Listener {
     pub plane: String,
     /// Addresses that it listens on.
     pub addresses: Vec<String>,
-    /// Connections that are open, or flows of UDP; with a plane of the kernel, those of its pool.
+    /// Connections that are open, or flows of UDP; with a plane of the kernel, the connections of its pool.
     pub connections: u64,
-    /// Connections that were accepted so far, or flows of UDP; with a plane of the kernel, those of its pool.
+    /// Connections that were accepted so far, or flows of UDP; with a plane of the kernel, the connections of its pool.
     pub accepted: u64,
     /// Bytes received from clients so far.
     pub bytes_in: u64,
@@ -150,7 +150,7 @@ pub struct Endpoint {
     /// Tries that failed by fault of the endpoint: answered with 500 and above, refused, reset, malformed, or too late;
     /// sessions and flows that it refused or reset.
     pub failed: u64,
-    /// Bytes that TCP sessions and UDP flows have sent to it so far; those of requests are not counted by endpoint.
+    /// Bytes that TCP sessions and UDP flows have sent to it so far; bytes of requests are not counted by endpoint.
     #[serde(default)]
     pub bytes_in: u64,
     /// Bytes that TCP sessions and UDP flows have received from it so far.
@@ -161,14 +161,14 @@ pub struct Endpoint {
     pub share: Option<f64>,
     /// Share by its weight, 0 to 1.
     pub fair_share: f64,
-    /// Times over the last 30 to 60 seconds: of responses to the first byte, of TCP sessions to connect, of UDP flows to
-    /// the first answer.
+    /// Times over the last 30 to 60 seconds: of responses to the first byte, of TCP sessions to connect, of UDP flows
+    /// to the first answer.
     pub latency: Option<LatencyOfLate>,
-    /// Latest health check, if there was one.
+    /// Latest health check, if any.
     pub check: Option<Check>,
     /// Load that it reports, if it does.
     pub report: Option<LoadReport>,
-    /// Order of operators, if there is one.
+    /// Order of operators, if any.
     pub order: Option<Order>,
 }
 

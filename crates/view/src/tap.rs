@@ -18,7 +18,7 @@ pub struct Filter {
     /// Endpoint that a try went to.
     pub endpoint: Option<String>,
     pub method: Option<String>,
-    /// Host of the request, with its port if clients send one.
+    /// Host of the request, with its port if clients send it.
     pub host: Option<String>,
     /// Prefix of the path, as `/api/`.
     pub path: Option<String>,
@@ -36,7 +36,7 @@ pub struct Filter {
     pub wait_ms: Option<u32>,
 }
 
-/// Largest number of requests in one response.
+/// Largest number of requests in a response.
 const LIMIT_MAX: u32 = 10_000;
 
 /// The longest wait for them, milliseconds.
@@ -89,7 +89,7 @@ pub struct Tapped {
     pub path: String,
     /// Status that the client got; 0 for none.
     pub status: u16,
-    /// Status of a gRPC call, if it is one.
+    /// Status of a gRPC call, if it is a call.
     pub grpc_status: Option<String>,
     /// Bytes of the request body.
     pub bytes_in: u64,
@@ -97,7 +97,7 @@ pub struct Tapped {
     pub bytes_out: u64,
     /// Waiting for a place at an endpoint, milliseconds.
     pub queue_ms: f64,
-    /// Time until the connection was open, if one had to be opened, milliseconds.
+    /// Time until the connection was open, if it had to be opened, milliseconds.
     pub connect_ms: Option<f64>,
     /// Time until the response's head was there, milliseconds.
     pub ttfb_ms: Option<f64>,
@@ -108,11 +108,11 @@ pub struct Tapped {
     pub phase: String,
     /// Reason for which no response of an endpoint went to the client.
     pub reason: Option<String>,
-    /// Tries in order of their ends; the last one's endpoint answered, or failed last.
+    /// Tries in order of their ends; the endpoint of the last try answered, or failed last.
     pub tries: Vec<TappedTry>,
 }
 
-/// Try of a request at one endpoint.
+/// Try of a request at an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TappedTry {
     pub endpoint: String,

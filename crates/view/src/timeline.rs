@@ -1,5 +1,6 @@
-//! History of the last quarter of an hour, by the second for all requests and by five seconds for each pool and endpoint: enough for a
-//! page that people read when something is wrong. Also the latencies of the last half minute to minute.
+//! History of the last quarter of an hour, by the second for all requests and by five seconds for each pool and
+//! endpoint: enough for a page that people read when something is wrong. Also the latencies of the last half minute to
+//! minute.
 
 mod past;
 
@@ -21,13 +22,14 @@ const SECONDS: usize = 900;
 /// Counts that make a span of a pool or an endpoint.
 const TOGETHER: u64 = 5;
 
-/// Counts after which recent latencies start a new window. They cover one to two windows: 30 to 60 seconds.
+/// Counts after which recent latencies start a new window. They cover up to two windows: 30 to 60 seconds.
 const WINDOW: u64 = 30;
 
 /// Spans of a pool or an endpoint that are kept.
 const SPANS: usize = SECONDS / TOGETHER as usize;
 
-/// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show their sums.
+/// Endpoints of which spans are kept, those that had requests first: some ten megabytes. Of more, pools alone show
+/// their sums.
 const ENDPOINTS_MAX: usize = 1000;
 
 /// Requests, and errors among them. Where requests are not read, TCP sessions and UDP flows, counted when they begin.
@@ -65,7 +67,7 @@ impl Counts {
 pub struct RouteCounts {
     /// Requests, and those that were errors.
     pub counts: Counts,
-    /// Requests that a pool got, and those of them that were errors.
+    /// Requests that a pool got, and the errors among them.
     pub sent: Counts,
     /// Times from the head of a request to the end of its response.
     pub durations: Durations,
@@ -111,13 +113,14 @@ pub struct OfLate {
 
 /// Requests counted until now.
 pub trait Counted {
-    /// The pools of the plan that runs, with what their endpoints got.
+    /// The pools of the plan that runs, with the requests of their endpoints.
     fn pools(&self) -> impl Iterator<Item = impl PoolCounted>;
 
     /// Requests of clients, of all listeners.
     fn listeners(&self) -> Counts;
 
-    /// Requests of each route that had some, by the names of listener and route; of a DNS listener, queries by the name of its zone.
+    /// Requests of each route that had some, by the names of listener and route; of a DNS listener, queries by the name
+    /// of its zone.
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts>;
 }
 
@@ -163,7 +166,7 @@ struct Endpoint {
     /// Counts until the last look.
     before: Counts,
     latencies: Latencies,
-    /// Values at the end of the last window, and of the one before.
+    /// Values at the end of the last window, and of the window before.
     windows: [Option<OfLate>; 2],
     /// Spans, unless there were too many endpoints before it.
     spans: Option<Box<Spans>>,
@@ -182,7 +185,7 @@ struct Route {
     late: RouteCounts,
 }
 
-/// Spans of one pool or endpoint, and the one that is not over.
+/// Spans of a pool or endpoint, and the span that is not over.
 #[derive(Default)]
 struct Ring {
     spans: VecDeque<Span>,
@@ -233,7 +236,7 @@ fn push<T>(ring: &mut VecDeque<T>, one: T, most: usize) {
 }
 
 impl Timeline {
-    /// Counts what has happened since it was last called, which is [`EVERY`] so often.
+    /// Counts everything since the last call, which is [`EVERY`] so often.
     pub fn count(&self, now: &impl Counted, now_ms: u64) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
@@ -272,7 +275,7 @@ impl Timeline {
             all_in_flight += pool_in_flight;
         }
         let listeners = now.listeners();
-        // The requests of all are those of clients, the latencies those of endpoints.
+        // The requests of all are from clients, the latencies from endpoints.
         all.counts = listeners.since(kept.listeners);
         kept.listeners = listeners;
         push(&mut kept.all, all.close(now_ms, all_in_flight).0, SECONDS);
@@ -306,7 +309,7 @@ impl Timeline {
         Some(History { step_ms: second * TOGETHER as u32, spans: ring.spans.iter().copied().collect(), spreads })
     }
 
-    /// Returns what an endpoint got in the last half minute to minute. `counts` and `latencies`: all until now.
+    /// Returns the requests of an endpoint in the last half minute to minute. `counts` and `latencies`: all until now.
     pub fn of_late(&self, pool: &str, endpoint: &str, counts: Counts, latencies: &Latencies) -> OfLate {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = kept.pools.get(pool).and_then(|pool| pool.endpoints.get(endpoint)?.windows[1].as_ref());
@@ -334,7 +337,7 @@ fn step((bucket, responses): &(u8, u32)) -> Step {
 }
 
 impl Kept {
-    /// Forgets what has left the plan.
+    /// Forgets pools that have left the plan.
     fn forget(&mut self, counted: u64) {
         self.pools.retain(|_, pool| pool.seen == counted);
         self.pools.values_mut().for_each(|pool| pool.endpoints.retain(|_, endpoint| endpoint.seen == counted));
@@ -344,7 +347,7 @@ impl Kept {
 }
 
 impl Endpoint {
-    /// Adds what is new to its own span and to these.
+    /// Adds new counts to its span and to these.
     fn count(&mut self, counts: Counts, latencies: impl FnOnce() -> Latencies, sums: [&mut Open; 2]) {
         if counts.requests < self.before.requests {
             // It left and came back.
@@ -352,7 +355,7 @@ impl Endpoint {
         }
         let new = counts.since(self.before);
         self.before = counts;
-        // Those of an endpoint without new responses are not read: of thousands, most are idle.
+        // Latencies of an endpoint without new responses are not read: of thousands, most are idle.
         let latencies = (new.requests > 0).then(|| {
             let now = latencies();
             let new = now.since(&self.latencies);
@@ -460,7 +463,7 @@ mod tests {
         for second in 1..=120 {
             now.add(1, 0);
             history.count(&now, second * 1000);
-            // One more, of which no count knows.
+            // An extra request, of which no count knows.
             now.add(1, 0);
             seen.push(late(&now));
         }

@@ -55,7 +55,7 @@ impl Standing {
     }
 }
 
-/// Words for what a listener or pool serves, by its modes.
+/// Words for the traffic of a listener or pool, by its modes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Unit of the traffic, in the plural.
@@ -167,7 +167,7 @@ pub fn weight(endpoint: &Endpoint, arrow: &str) -> String {
     }
 }
 
-/// A duration in one or two units.
+/// A duration in a unit or two.
 pub fn ago(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -209,7 +209,7 @@ fn two_digits(x: f64) -> f64 {
     format!("{x:.1e}").parse().unwrap_or(x)
 }
 
-/// A rate a second, without its unit: one decimal below 10, none above, as it is counted over a few seconds.
+/// A rate a second, without its unit: a decimal below 10, none above, as it is counted over a few seconds.
 pub fn rate(per_second: f64) -> String {
     match per_second {
         x if x <= 0.0 => "0".to_owned(),
@@ -221,7 +221,7 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// A part of 1 in percent, with one decimal where that is worth reading. Never 0 % or 100 % unless it is.
+/// A part of 1 in percent, with a decimal where that is worth reading. Never 0 % or 100 % unless it is.
 pub fn percent(part: f64, gap: &str) -> String {
     let percent = part * 100.0;
     match percent {
@@ -256,7 +256,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// Use of the memory for compression, and what its lack has led to, if it has.
+/// Use of the memory for compression, and the effects of its lack, if any.
 pub fn compression_memory(memory: &CompressionMemory) -> String {
     let mut text = format!("{} of {}", bytes(memory.bytes), bytes(memory.limit));
     let lacks = [

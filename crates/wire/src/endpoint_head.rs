@@ -16,7 +16,7 @@ use std::ops::Range;
 pub struct EndpointHead<'a> {
     /// Method, target, host and fields of the request.
     pub head: HeadParts<'a>,
-    /// Added lines, each with its line end: first those of the try, then those of the request.
+    /// Added lines, each with its line end: first the lines of the try, then the lines of the request.
     pub added: [&'a [u8]; 2],
     /// Use of the endpoint's connection after the request.
     pub connection: Connection<'a>,
@@ -42,7 +42,7 @@ pub struct HeadParts<'a> {
     pub rows: &'a [Field],
     /// Form of the head in HTTP/1.
     pub form: Form,
-    /// True if the host replaces that of the client, which is still among the fields.
+    /// True if the host replaces the client's host, which is still among the fields.
     pub is_host_new: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'a> EndpointHead<'a> {
         }
     }
 
-    /// Appends the fields one by one, without a `Host` that was replaced.
+    /// Appends the fields, without a `Host` that was replaced.
     fn write_fields(&self, out: &mut Vec<u8>) {
         let HeadParts { bytes, rows, is_host_new, .. } = self.head;
         let kept = |field: &&Field| !(field.dropped || is_host_new && kind(field.name(bytes)) == Kind::Host);
@@ -165,7 +165,7 @@ fn lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// A request head in a buffer of its own, kept as long as the request may be sent again.
+/// A request head in a separate buffer, kept as long as the request may be sent again.
 #[derive(Debug)]
 pub struct KeptHead {
     bytes: Vec<u8>,
@@ -179,7 +179,7 @@ pub struct Places {
     /// Length of the method, with which the buffer begins.
     method: usize,
     target: Range<usize>,
-    /// Target that is not in the buffer: that of an absolute URL without a path.
+    /// Target that is not in the buffer, because an absolute URL has no path.
     completed: Option<&'static str>,
     host: Range<usize>,
     form: Form,
@@ -207,7 +207,7 @@ impl Places {
 }
 
 impl KeptHead {
-    /// Returns a head with these bytes, from its first line to its empty one, and these fields.
+    /// Returns a head with these bytes, from its first to its empty line, and these fields.
     pub fn new(bytes: Vec<u8>, rows: Room, place: Places) -> KeptHead {
         KeptHead { bytes, rows, place }
     }
@@ -265,13 +265,13 @@ impl<'a> HeadParts<'a> {
         }
     }
 
-    /// Target that all tries get: that of `edits`, or the client's.
+    /// Target for all tries: the target of `edits`, or the client's.
     pub fn target(self, edits: &'a Edits) -> &'a [u8] {
         edits.target().map_or(self.target, str::as_bytes)
     }
 
     /// Returns the parts with the replacements of `edits`. `of_try`: the host and the target for this try alone; each
-    /// empty if it gets that of all tries.
+    /// empty if it gets the target of all tries.
     #[inline]
     pub fn edited(self, edits: &'a Edits, of_try: [&'a [u8]; 2]) -> HeadParts<'a> {
         let mut parts = self;

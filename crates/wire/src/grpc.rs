@@ -1,5 +1,5 @@
 //! The HTTP fields of gRPC: deadline, status and message (PROTOCOL-HTTP2.md of gRPC), and their equivalents in HTTP
-//! where one side does not speak gRPC.
+//! where a side does not speak gRPC.
 
 mod status;
 
@@ -22,7 +22,7 @@ pub const MESSAGE: &str = "grpc-message";
 /// Field with the milliseconds after which the client may retry (gRFC A6).
 pub const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// True if content of this type is that of a gRPC call. `application/grpc-web` is another protocol.
+/// True if this is the content type of a gRPC call. `application/grpc-web` is another protocol.
 pub fn is_grpc(media_type: &[u8]) -> bool {
     let Some(rest) = media_type.get(MEDIA_TYPE.len()..) else { return false };
     media_type[..MEDIA_TYPE.len()].eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())

@@ -1,4 +1,4 @@
-//! The head of a message, in any protocol: one table of fields over one buffer. Routing, hash keys, forwarding, sticky
+//! The head of a message, in any protocol: a table of fields over a buffer. Routing, hash keys, forwarding, sticky
 //! sessions, load reports and the access log read it without knowing the protocol of the message.
 //!
 //! HTTP/1 points the rows at the bytes received, so that unchanged lines are copied in runs. Protocols that decode
@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// Memory for the rows of one head, reused from head to head.
+/// Memory for the rows of a head, reused from head to head.
 pub type Room = Vec<Field>;
 
 /// Position of a field in its buffer, and true if it is dropped.
@@ -78,7 +78,7 @@ impl<'b> Fields<'_, 'b> {
     }
 }
 
-/// Fields in a buffer of their own.
+/// Fields in a separate buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     bytes: Vec<u8>,
@@ -185,7 +185,7 @@ impl Edits {
         self.host = Some(host.into());
     }
 
-    /// Replacement of the client's host, if there is one.
+    /// Replacement of the client's host, if any.
     pub fn host(&self) -> Option<&[u8]> {
         self.host.as_deref()
     }
@@ -195,7 +195,7 @@ impl Edits {
         self.target = Some(target.into());
     }
 
-    /// Replacement of the client's path and query, if there is one.
+    /// Replacement of the client's path and query, if any.
     pub fn target(&self) -> Option<&str> {
         self.target.as_deref()
     }

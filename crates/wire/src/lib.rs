@@ -6,7 +6,7 @@
 //! 2. [`endpoint_head`]: request heads as sent to an endpoint.
 //! 3. [`proxy_protocol`]: the client's address, which a proxy in front sends ahead of the client's bytes.
 //! 4. [`tls_hello`]: the server name that a client asks for, read before anything is decrypted.
-//! 5. [`orca`]: an endpoint's reports of its own load.
+//! 5. [`orca`]: reports of an endpoint's load.
 //! 6. [`grpc`]: the HTTP fields of gRPC calls.
 //! 7. [`trace_context`]: the trace that a request belongs to.
 //! 8. [`host`]: hosts without their ports. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes

@@ -12,7 +12,7 @@ pub enum Unsendable {
     NoSlash,
     /// Two slashes at the beginning, which some readers take for the start of a host.
     TwoSlashes,
-    /// A space, a control character, `?`, `#`, or one beyond ASCII.
+    /// A space, a control character, `?`, `#`, or a byte beyond ASCII.
     Character,
     /// A segment `..`, which leads out of the folder that was meant.
     Parent,
@@ -49,8 +49,8 @@ pub fn checked(path: &[u8]) -> Result<&str, Unsendable> {
     }
 }
 
-/// Appends a target with a prefix before its path, which stays byte for byte, as does the query. A target that is no path,
-/// as `*`, appends nothing.
+/// Appends a target with a prefix before its path, which stays byte for byte, as does the query. A target that is no
+/// path, as `*`, appends nothing.
 ///
 /// # Errors
 /// The path cannot follow the prefix.
@@ -66,8 +66,8 @@ pub fn prefixed(prefix: &str, target: &[u8], out: &mut Vec<u8>) -> Result<(), Un
     Ok(())
 }
 
-/// True if a reader that decodes the path may find a segment `..`. Some also take a backslash for a slash, and leave out
-/// what follows a semicolon.
+/// True if a reader that decodes the path may find a segment `..`. Some also take a backslash for a slash, and leave
+/// out the text after a semicolon.
 fn leads_up(path: &[u8]) -> bool {
     let (mut at, mut dots, mut others, mut is_over) = (0, 0, false, false);
     while at < path.len() {

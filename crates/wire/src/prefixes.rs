@@ -37,15 +37,15 @@ impl Prefixes {
         &self.host
     }
 
-    /// The path for clients, for one of the endpoint, which may have a query. `None` if it stays as it is: it is not
-    /// below the endpoint's prefix, or has the client's already, as an application that knows its prefix writes it.
+    /// The path for clients, from a path of the endpoint, which may have a query. `None` if it stays as it is: it is
+    /// not below the endpoint's prefix, or has the client's already, as an application that knows its prefix writes it.
     pub fn path<'p>(&'p self, path: &'p [u8]) -> Option<Restored<'p>> {
         let is_path = matches!(path, [b'/', rest @ ..] if !matches!(rest, [b'/' | b'\\', ..]));
         if !is_path || *self.outer == *self.inner || !self.outer.is_empty() && below(path, &self.outer).is_some() {
             return None;
         }
         let rest = below(path, &self.inner)?;
-        // The rest alone must not begin with what readers take for a host, and a whole path needs a slash.
+        // The rest alone must not begin like a host, and a whole path needs a slash.
         let rest = match (self.outer.is_empty(), rest) {
             (true, [b'/', b'/' | b'\\', ..]) => return None,
             (true, [] | [b'?' | b'#', ..]) => return None,
@@ -54,8 +54,8 @@ impl Prefixes {
         Some(Restored { outer: self.outer.as_bytes(), rest })
     }
 
-    /// Scheme and host that stay, and the path for clients. `sent` is the host that the endpoint got: a URL with that and
-    /// not the client's loses scheme and host, as clients cannot use it.
+    /// Scheme and host that stay, and the path for clients. `sent` is the host that the endpoint got: a URL with that
+    /// and not the client's loses scheme and host, as clients cannot use it.
     pub fn location<'p>(&'p self, value: &'p [u8], sent: &[u8]) -> Option<(&'p [u8], Restored<'p>)> {
         let Some(start) = after_scheme(value) else { return Some((b"", self.path(value)?)) };
         let host = &value[start..];
@@ -79,8 +79,8 @@ impl Prefixes {
         }
     }
 
-    /// Appends the value of a `Link` field (RFC 8288) with each target as [`location`](Self::location) makes it. Returns
-    /// false, and appends nothing, if all targets stay.
+    /// Appends the value of a `Link` field (RFC 8288) with each target as [`location`](Self::location) makes it.
+    /// Returns false, and appends nothing, if all targets stay.
     pub fn links(&self, value: &[u8], sent: &[u8], out: &mut Vec<u8>) -> bool {
         let (start, mut at, mut changed, mut is_quoted) = (out.len(), 0, false, false);
         while let Some(&byte) = value.get(at) {
@@ -110,8 +110,8 @@ impl Prefixes {
         changed
     }
 
-    /// Appends the value of a `Refresh` field, with its URL as [`location`](Self::location) makes it. Returns false, and
-    /// appends nothing, if it stays.
+    /// Appends the value of a `Refresh` field, with its URL as [`location`](Self::location) makes it. Returns false,
+    /// and appends nothing, if it stays.
     pub fn refresh(&self, value: &[u8], sent: &[u8], out: &mut Vec<u8>) -> bool {
         let Some(at) = value.windows(4).position(|word| word.eq_ignore_ascii_case(b"url=")) else { return false };
         let is_parameter = value[..at].trim_ascii_end().last().is_some_and(|b| matches!(b, b';' | b','));

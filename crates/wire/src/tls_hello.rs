@@ -2,8 +2,8 @@
 //! tests and fuzzers drive the same code.
 //!
 //! Source: RFC 8446 sections 4.1.2 and 5.1, RFC 6066 section 3 (server name), RFC 7301 (ALPN). Unknown values are
-//! skipped, as GREASE (RFC 8701) requires. With Encrypted ClientHello this reads the outer one, which names the server
-//! that can decrypt the inner one.
+//! skipped, as GREASE (RFC 8701) requires. With Encrypted ClientHello this reads the outer hello, which names the
+//! server that can decrypt the inner hello.
 
 /// Longest ClientHello that is read, in bytes, its record headers included. With post-quantum key shares and tickets it
 /// takes about 2 KiB; with a ticket that holds a chain of client certificates, tens of KiB.
@@ -23,7 +23,7 @@ pub struct Hello {
 pub enum Unread {
     /// Bytes of another protocol, or a hello against its syntax.
     Malformed,
-    /// They may be one, of more than [`LEN_MAX`] bytes.
+    /// They may be a single entry of more than [`LEN_MAX`] bytes.
     TooLong,
 }
 use Unread::{Malformed, TooLong};

@@ -1,5 +1,5 @@
-//! Callers of the API and their rights. The mode of the Unix socket's file decides which users get in; over TCP a caller needs a token,
-//! and pages of other sites are refused.
+//! Callers of the API and their rights. The mode of the Unix socket's file decides which users get in; over TCP a
+//! caller needs a token, and pages of other sites are refused.
 
 use super::problem::Problem;
 use super::waiting;
@@ -14,8 +14,8 @@ use base64::prelude::BASE64_STANDARD;
 use evenkeel_config::printable::is_hidden;
 use std::sync::Arc;
 
-/// Tokens. Clients over TCP send one as `Authorization: Bearer TOKEN`, browsers as the password of any user, whose name the event log has
-/// then.
+/// Tokens. Clients over TCP send a token as `Authorization: Bearer TOKEN`, browsers as the password of any user, whose
+/// name the event log has then.
 #[derive(Clone, Default)]
 pub struct Tokens {
     /// Token for reading; `None` lets everyone read.
@@ -38,7 +38,7 @@ impl Token {
         (text.len() >= Token::MIN).then(|| Token(text.into()))
     }
 
-    /// Compares all bytes, whatever the first ones are.
+    /// Compares all bytes, whatever the first bytes are.
     fn is(&self, sent: &[u8]) -> bool {
         let differ = self.0.iter().zip(sent).fold(0, |differ, (a, b)| differ | (a ^ b));
         differ == 0 && self.0.len() == sent.len()
@@ -69,10 +69,12 @@ pub struct Caller {
     pub may_sign_in: bool,
 }
 
-/// Path at which browsers are asked for a token that may change things. It is at the root, so that they send the token to every page.
+/// Path at which browsers are asked for a token that may change things. It is at the root, so that they send the token
+/// to every page.
 pub const SIGN_IN: &str = "/sign-in";
 
-/// Adds the [`Caller`] to a request and answers it, or refuses it. Nothing that costs more than reading the head is done before.
+/// Adds the [`Caller`] to a request and answers it, or refuses it. Nothing that costs more than reading the head is
+/// done before.
 pub async fn check(State(rules): State<Rules>, mut request: Request, next: Next) -> Response {
     let local = request.extensions().get::<LocalUser>().copied();
     let place = request.extensions().get::<Arc<Place>>().cloned();
@@ -136,7 +138,7 @@ fn is_of_this_site(method: &Method, headers: &HeaderMap) -> Result<(), Problem> 
         let authority = origin.to_str().ok().and_then(|text| text.split_once("://")).map(|(_, authority)| authority);
         authority.is_some() && authority == headers.get(HOST).and_then(|host| host.to_str().ok())
     };
-    // A link on another site leads here; what it leads to is not for that site's scripts.
+    // A link on another site leads here; its target is not for that site's scripts.
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|sent| sent == value);
     let is_link = *method == Method::GET && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
     if !is_link && headers.get("sec-fetch-site").is_some_and(is_other)
@@ -163,7 +165,7 @@ fn by_token(tokens: &Tokens, headers: &HeaderMap) -> Result<Caller, Problem> {
         }
         None => (None, sent.strip_prefix(b"Bearer ").unwrap_or_default().trim_ascii()),
     };
-    // Both are compared, so that the time does not depend on which one it is.
+    // Both are compared, so that the time does not depend on the value that differs.
     let writes = tokens.write.as_ref().is_some_and(|token| token.is(sent));
     let reads = tokens.read.as_ref().is_some_and(|token| token.is(sent));
     match (writes, reads) {

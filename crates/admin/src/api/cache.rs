@@ -10,7 +10,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use evenkeel_view::cache::{Cache, Purge, PurgeDone, ShowWanted, StoredResponse, TopKey, TopWanted};
 
-/// The state of the cache: memory, evictions, and for each route what became of its requests. 404 if no route has a cache.
+/// The state of the cache: memory, evictions, and for each route the results of its requests. 404 if no route has a
+/// cache.
 #[utoipa::path(get, path = "/v1/cache", tag = "state",
     responses((status = 200, body = Cache), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn cache(State(process): State<Process>) -> Result<Json<Cache>, Problem> {
@@ -31,7 +32,7 @@ pub async fn top(
     process.cache_top(wanted).await.map(Json)
 }
 
-/// The stored responses of a URL, those of all routes and all variants.
+/// The stored responses of a URL, of all routes and all variants.
 #[utoipa::path(get, path = "/v1/cache/show", tag = "state", params(ShowWanted),
     responses((status = 200, body = Vec<StoredResponse>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn show(
@@ -42,8 +43,8 @@ pub async fn show(
     process.cache_show(&url).map(Json)
 }
 
-/// Purges stored responses by URL, by prefix, by tag, or all of them. No request that comes after the order gets one of them; the answer
-/// comes once they are counted.
+/// Purges stored responses by URL, by prefix, by tag, or all of them. No request that comes after the order gets any of
+/// them; the response comes once they are counted.
 #[utoipa::path(post, path = "/v1/cache/purge", tag = "change", request_body = Purge,
     responses((status = 200, body = PurgeDone), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn purge(

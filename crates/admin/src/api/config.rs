@@ -1,4 +1,4 @@
-//! The configuration that runs, those before it, and changes to another one.
+//! The configuration that runs, earlier configurations, and changes to another configuration.
 
 use super::access::Caller;
 use super::json::Json;
@@ -106,7 +106,7 @@ pub async fn reload(
     process.configure(Wish::Reload, None, &caller.name).await.map(Json)
 }
 
-/// The configurations that ran last, the latest first. The first one runs now.
+/// The configurations that ran last, the latest first. The first runs now.
 #[utoipa::path(get, path = "/v1/config/history", tag = "state", responses((status = 200, body = Vec<Revision>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn history(State(process): State<Process>) -> Json<Vec<Revision>> {
     Json(process.revisions())

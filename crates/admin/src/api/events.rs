@@ -25,7 +25,7 @@ const NUMBER_MAX: u64 = 1 << 53;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct After {
-    /// Number of an event: only later ones are listed.
+    /// Number of an event: only later events are listed.
     #[serde(default)]
     #[param(maximum = 9007199254740992u64)]
     after: u64,
@@ -55,7 +55,7 @@ pub async fn events(
     Ok(Sse::new(following).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Waits for an event, and can wait for another one then; `None` once there will be none.
+/// Waits for an event, and can wait for another event then; `None` once there will be none.
 async fn changed(mut latest: watch::Receiver<u64>) -> Option<watch::Receiver<u64>> {
     latest.changed().await.is_ok().then_some(latest)
 }

@@ -1,5 +1,5 @@
-//! Values as JSON, in which no text of clients moves a terminal's cursor or reorders what is beside it: characters that are not shown
-//! are escaped, as JSON allows for all.
+//! Values as JSON, in which no text of clients moves a terminal's cursor or reorders its neighbours: characters that
+//! are not shown are escaped, as JSON allows for all.
 
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};

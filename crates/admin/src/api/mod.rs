@@ -1,8 +1,10 @@
 //! HTTP API under `/v1`, by which programs read the state of a running evenkeel and change it, and its description.
 //!
-//! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their limits.
-//! 2. [`json`]: the encoding of bodies, whose types are those of `view`; [`running`]: the process that answers.
-//! 3. [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`], [`tap`]: the paths.
+//! 1. [`access`]: callers and their rights; [`problem`]: error responses; [`waiting`]: bodies, streams and their
+//!    limits.
+//! 2. [`json`]: the encoding of bodies, whose types are in `view`; [`running`]: the process that answers.
+//! 3. [`cache`], [`config`], [`endpoints`], [`events`], [`history`], [`picks`], [`process`], [`served`], [`splits`],
+//!    [`tap`]: the paths.
 
 // Order: cache, config, endpoints, events, history, picks, process, served, splits, access, tap, running, waiting,
 // problem, json
@@ -93,8 +95,8 @@ pub fn description() -> Description {
     paths().into_openapi()
 }
 
-/// Router of the API and the dashboard, for clients under these rules. A request over the Unix socket has its [`access::LocalUser`] as
-/// an extension.
+/// Router of the API and the dashboard, for clients under these rules. A request over the Unix socket has its
+/// [`access::LocalUser`] as an extension.
 pub fn router(process: Process, rules: Rules, dashboard: Router) -> Router {
     let (router, description) = paths().split_for_parts();
     let description: Arc<str> = description.to_pretty_json().unwrap_or_default().into();

@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 pub struct Wanted {
     /// Pool of the requests; of all pools by default.
     pool: Option<String>,
-    /// Largest number of explanations, the latest ones.
+    /// Largest number of explanations, the latest first.
     #[serde(default = "limit")]
     #[param(maximum = 10000)]
     limit: u32,
@@ -46,7 +46,7 @@ pub async fn explanations(
     process.explanations(pool, limit as usize).await.map(Json)
 }
 
-/// The explanation of one request, by its id.
+/// The explanation of a request, by its id.
 #[utoipa::path(get, path = "/v1/explanations/{id}", tag = "state",
     params(("id" = String, Path, description = "The request_id of the access log")),
     responses((status = 200, body = Explained), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
@@ -61,7 +61,8 @@ pub async fn next(State(process): State<Process>, Path(pool): Path<String>) -> R
     process.explain_next(pool).map(Json)
 }
 
-/// Predicts the route of a request, with the reasons why the others do not take it, and the answer of a filter or the pick of its pool. Nothing is sent.
+/// Predicts the route of a request, with the reasons why the others do not take it, and the answer of a filter or the
+/// pick of its pool. Nothing is sent.
 #[utoipa::path(post, path = "/v1/explain", tag = "state", request_body = Described,
     responses((status = 200, body = WouldGo), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn explain(State(process): State<Process>, bytes: Bytes) -> Result<Json<WouldGo>, Problem> {
@@ -74,7 +75,7 @@ pub async fn shadows(State(process): State<Process>) -> Result<Json<Vec<PoolShad
     process.shadows(None).await.map(Json)
 }
 
-/// Predictions of the shadows of one pool.
+/// Predictions of the shadows of a pool.
 #[utoipa::path(get, path = "/v1/shadows/{pool}", tag = "state", params(("pool" = String, Path, description = "Its name")),
     responses((status = 200, body = Vec<PoolShadows>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn shadows_of(

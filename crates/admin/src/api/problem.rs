@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 pub struct Problem {
     /// The status, as in the response.
     pub status: u16,
-    /// The kind of problem, in one word.
+    /// The kind of problem, in a word.
     pub code: String,
     /// The kind of problem, in a few words.
     pub title: String,
@@ -49,7 +49,7 @@ impl Problem {
         Problem::new(StatusCode::CONFLICT, "refused", "nothing was changed", detail)
     }
 
-    /// Error 401: the client sent no token, or an unknown one.
+    /// Error 401: the client sent no token, or an unknown token.
     pub fn unauthorized(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed", detail)
     }
@@ -90,7 +90,7 @@ impl Problem {
         Problem::new(StatusCode::REQUEST_TIMEOUT, "late", "the body did not arrive in time", detail)
     }
 
-    /// Error 503: the process is at one of its limits.
+    /// Error 503: the process is at a limit.
     pub fn busy(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "too many at once", detail)
     }

@@ -48,13 +48,14 @@ pub trait Running: Send + Sync + 'static {
     /// Nothing was changed, for the reason of the problem.
     fn eject(&self, pool: &str, endpoint: &str, out: bool, by: &str) -> Result<Endpoint, Problem>;
 
-    /// Returns the events after the one with this number.
+    /// Returns the events after the event with this number.
     fn events(&self, after: u64) -> Vec<Event>;
 
     /// Follows the number of the latest event.
     fn latest_event(&self) -> watch::Receiver<u64>;
 
-    /// Returns the last quarter of an hour of everything, of a pool, or of an endpoint. `None` if nothing is kept of it.
+    /// Returns the last quarter of an hour of everything, of a pool, or of an endpoint. `None` if nothing is kept of
+    /// it.
     fn history(&self, of: Option<(&str, Option<&str>)>) -> Option<History>;
 
     /// Returns the routes in the order of the configuration.
@@ -90,19 +91,20 @@ pub trait Running: Send + Sync + 'static {
     /// Purges stored responses in the name of `by`. They are gone at once, and counted later.
     fn purge(&self, purge: &Purge, by: &str) -> Later<Result<PurgeDone, Problem>>;
 
-    /// Returns the certificates; the first one expires first.
+    /// Returns the certificates; the first expires first.
     fn certificates(&self) -> Vec<Certificate>;
 
     /// Returns the zones in the order of the configuration.
     fn zones(&self) -> Vec<Zone>;
 
-    /// Returns what the kernel has of a listener that it forwards for.
+    /// Returns the kernel's rules and programs of a listener that it forwards for.
     ///
     /// # Errors
     /// The listener is unknown, the kernel does not forward for it, or does not say.
     fn in_kernel(&self, listener: String) -> Later<Result<InKernel, Problem>>;
 
-    /// Returns the requests that are kept with an explanation of their picks, the latest first: of all pools or of one, `limit` at most.
+    /// Returns the requests that are kept with an explanation of their picks, the latest first: of all pools or of a
+    /// single pool, `limit` at most.
     fn explanations(&self, pool: Option<String>, limit: usize) -> Later<Result<Vec<Explained>, Problem>>;
 
     /// Returns the explanation of the request with this id.
@@ -117,7 +119,7 @@ pub trait Running: Send + Sync + 'static {
     /// Returns the route and the endpoint that a request would get.
     fn would_go(&self, request: Described) -> Later<Result<WouldGo, Problem>>;
 
-    /// Returns the predictions of the shadows of all pools, or of one.
+    /// Returns the predictions of the shadows of all pools, or of a single pool.
     fn shadows(&self, pool: Option<String>) -> Later<Result<Vec<PoolShadows>, Problem>>;
 
     /// Follows the requests that end from now on.
@@ -135,7 +137,7 @@ pub trait Running: Send + Sync + 'static {
     /// Returns the configuration of a generation, if it is kept.
     fn revision(&self, generation: u64, whole: bool) -> Option<Config>;
 
-    /// Changes the configuration. Nothing is done if another generation than that of `unless` runs.
+    /// Changes the configuration. Nothing is done if another generation than `unless` runs.
     fn configure(&self, wish: Wish, unless: Option<u64>, by: &str) -> Later<Result<Outcome, Problem>>;
 
     /// Opens the logs again, as after they were moved away.

@@ -13,7 +13,7 @@ pub async fn routes(State(process): State<Process>) -> Json<Vec<Route>> {
     Json(process.routes())
 }
 
-/// The certificates that clients are shown; the one that expires first is the first.
+/// The certificates that clients are shown, in the order of their expiry.
 #[utoipa::path(get, path = "/v1/certificates", tag = "state",
     responses((status = 200, body = Vec<Certificate>), (status = "4XX", body = Problem, content_type = "application/problem+json")))]
 pub async fn certificates(State(process): State<Process>) -> Json<Vec<Certificate>> {

@@ -1,4 +1,4 @@
-//! Requests that wait: for their body, which has to arrive in time, and for what happens, as streams do, which have a limit.
+//! Requests that wait: for their body, which has to arrive in time, and for events, as streams do, which have a limit.
 
 use super::problem::Problem;
 use crate::admission::{Place, Streaming};
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// The largest body of a change.
 pub const BODY_MAX: usize = 1 << 20;
 
-/// The largest configuration that is taken. One of 10 000 endpoints has about one million bytes.
+/// The largest configuration that is taken. A configuration of 10 000 endpoints has about a million bytes.
 pub const TEXT_MAX: usize = 16 << 20;
 
 /// Time that a client has to send a body.

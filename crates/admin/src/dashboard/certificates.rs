@@ -92,7 +92,7 @@ fn issuer(name: &str) -> String {
 
 /// The day of a moment, milliseconds since 1970, by the calendar of UTC: `2027-02-09`.
 fn date(ms: u64) -> String {
-    // Days since 0000-03-01, so that a leap day is the last one of its year; 400 years have 146,097 days.
+    // Days since 0000-03-01, so that a leap day is the last day of its year; 400 years have 146,097 days.
     let days = ms / 86_400_000 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,5 +1,5 @@
-//! The configuration that runs, and those before it. A text is checked, with every error in its place, and applied; an earlier
-//! configuration is rolled back to.
+//! The configuration that runs, and those before it. A text is checked, with every error in its place, and applied; an
+//! earlier configuration is rolled back to.
 
 use super::page::{Asked, Content, Page};
 use super::shown::since;
@@ -10,7 +10,7 @@ use evenkeel_view::config::{Config, Revision, Running};
 use evenkeel_view::words::ago;
 use maud::{Markup, PreEscaped, html};
 
-/// The page does not follow what happens, or text that was typed would be lost.
+/// The page does not follow events, or text that was typed would be lost.
 pub static PAGE: Page =
     Page { path: "/ui/config", name: "Config", content: |asked| ready(all(&asked)), is_live: false };
 
@@ -119,7 +119,7 @@ fn history(revisions: &[Revision], running: &Running, now_ms: u64, may: bool) ->
     table("Configurations", COLUMNS, revisions.iter().map(row))
 }
 
-/// Differences that are listed of one revision.
+/// Differences that are listed of a revision.
 const CHANGES: usize = 8;
 
 fn one(asked: &Asked) -> Result<Markup, Problem> {

@@ -1,4 +1,4 @@
-//! Requests whose picks are kept: a list with a filter, and one of them in full.
+//! Requests whose picks are kept: a list with a filter, and a single request in full.
 
 use super::page::{Asked, Content, Page};
 use super::shown::{brief, milliseconds, percent, since};
@@ -18,7 +18,7 @@ pub static ONE: Page = Page { path: "/ui/explain/{id}", name: "Explain", content
 /// Explanations that are listed at most.
 const LISTED: usize = 100;
 
-/// Orders of the list: name in the query, and label. The first one is the default.
+/// Orders of the list: name in the query, and label. The first is the default.
 const ORDERS: [(&str, &str); 3] =
     [("slowest", "Slowest first"), ("latest", "Latest first"), ("tries", "Most tries first")];
 

@@ -1,4 +1,5 @@
-//! Requests on their way from listeners by routes and pools to endpoints: bands as wide as their rate, coloured by errors.
+//! Requests on their way from listeners by routes and pools to endpoints: bands as wide as their rate, coloured by
+//! errors.
 
 use super::page::{Asked, Page, process};
 use super::shown::{kind, or_dash, page_of, percent, rate};
@@ -25,7 +26,7 @@ const ROWS: usize = 300;
 /// Boxes of a column at most.
 const BOXES: usize = 24;
 
-/// Requests from one box to another.
+/// Requests between two boxes.
 struct Passed {
     from: String,
     to: String,
@@ -170,7 +171,7 @@ fn of_endpoint(asked: &Asked, pool: &Pool, endpoint: &Endpoint) -> Passed {
     Passed { from: pool.name.clone(), to: format!("{}\0{}", pool.name, endpoint.name), rate, errors, state }
 }
 
-/// Sum over what passes a box.
+/// Sum over the requests that pass a box.
 struct Sum {
     name: String,
     rate: f64,

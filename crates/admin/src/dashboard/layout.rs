@@ -12,7 +12,7 @@ use maud::{DOCTYPE, Markup, html};
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Response with a page of this content. `pages` are those of the navigation, `path` is that of the request.
+/// Response with a page of this content. `pages` are the pages of the navigation, `path` is the path of the request.
 pub fn whole(pages: &[&Page], page: &Page, asked: &Asked, path: &str, (status, content): (u16, Markup)) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let text = shown(layout(pages, page, asked, path, content));

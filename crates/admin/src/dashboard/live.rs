@@ -1,4 +1,4 @@
-//! Pages that follow what happens: their content is rendered every second, and sent if it has changed.
+//! Pages that follow events: their content is rendered every second, and sent if it has changed.
 
 use super::page::{Asked, Page};
 use crate::api::problem::Problem;
@@ -55,7 +55,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Starts with the next second: the page that was loaded has the content of this one.
+    /// Starts with the next second: the page that was loaded has the content of this second.
     pub fn new(page: &'static Page, asked: Asked) -> Following {
         let mut tick = interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);

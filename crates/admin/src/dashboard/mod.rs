@@ -1,8 +1,10 @@
-//! Dashboard: pages under `/ui`, rendered here, which need no script to be read. With script they follow what happens, second by second.
+//! Dashboard: pages under `/ui`, rendered here, which need no script to be read. With script they are updated every
+//! second.
 //!
-//! 1. [`page`]: pages and requests for them; [`layout`]: parts that every page has; [`live`]: pages that follow what happens.
-//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`cache`], [`tap`], [`explain`], [`shadows`], [`config`], [`certificates`],
-//!    [`dns`]: the pages.
+//! 1. [`page`]: pages and requests for them; [`layout`]: parts that every page has; [`live`]: pages that are updated
+//!    every second.
+//! 2. [`overview`], [`flow`], [`pools`], [`endpoint`], [`routes`], [`cache`], [`tap`], [`explain`], [`shadows`],
+//!    [`config`], [`certificates`], [`dns`]: the pages.
 //! 3. [`cards`], [`plots`], [`table`], [`shown`]: parts of pages, and figures, times and states as they are written.
 //! 4. [`watching`]: requests that are kept from second to second.
 
@@ -81,13 +83,14 @@ pub fn router(process: Process) -> Router {
         .with_state(process)
         .route("/", get(|| async { Redirect::to("/ui") }))
         .route("/ui/", get(|| async { Redirect::to("/ui") }))
-        // A caller without a token that may change things is asked for one before it gets here.
+        // A caller without a token that may change things is asked for a token before it gets here.
         .route(SIGN_IN, get(|| async { Redirect::to("/ui") }))
         .route("/ui/style.css", get(|| file("text/css; charset=utf-8", STYLE)))
         .route("/ui/live.js", get(|| file("text/javascript; charset=utf-8", SCRIPT)))
 }
 
-/// Answers a request for a page: once, or for `text/event-stream` with its content whenever that changes, once a second at most.
+/// Answers a request for a page: once, or for `text/event-stream` with its content whenever that changes, once a second
+/// at most.
 async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &str) -> Response {
     let follows = headers.get(ACCEPT).is_some_and(|kinds| kinds.as_bytes().starts_with(b"text/event-stream"));
     if follows && page.is_live {
@@ -100,11 +103,11 @@ async fn serve(page: &'static Page, asked: Asked, headers: &HeaderMap, path: &st
 /// Style: colours and plots as in reports, then the dashboard.
 const STYLE: &[&str] = &[evenkeel_draw::page::COLOURS, evenkeel_draw::page::STYLE, include_str!("assets/style.css")];
 
-/// Script that makes pages follow what happens, and buttons and plots work.
+/// Script that makes pages update themselves, and buttons and plots work.
 const SCRIPT: &[&str] =
     &[include_str!("assets/live.js"), include_str!("assets/config.js"), include_str!("assets/charts.js")];
 
-/// File that is built in. Another version has another one at the same path, so browsers ask each time.
+/// File that is built in. Another version has another file at the same path, so browsers ask each time.
 async fn file(kind: &'static str, parts: &[&str]) -> impl IntoResponse + use<> {
     ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], parts.concat())
 }

@@ -1,4 +1,4 @@
-//! The first page: what is wrong, the figures of now, a card for each pool, the last quarter of an hour, and events.
+//! The first page: the faults, the figures of now, a card for each pool, the last quarter of an hour, and events.
 
 use super::cards::cards;
 use super::page::{Asked, Page, process};

@@ -18,7 +18,7 @@ pub struct Page {
     pub name: &'static str,
     /// Renders the content of the page.
     pub content: fn(Asked) -> Content,
-    /// True if the page follows what happens, second by second.
+    /// True if the page is updated every second.
     pub is_live: bool,
 }
 

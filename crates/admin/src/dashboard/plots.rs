@@ -26,7 +26,8 @@ pub enum Range {
 }
 
 impl Range {
-    /// Returns the range of a query: `range`, or `from` and `until`. All that is kept without them, or if they make no sense.
+    /// Returns the range of a query: `range`, or `from` and `until`. All that is kept without them, or if they make no
+    /// sense.
     pub fn of(asked: &Asked) -> Range {
         let number = |name: &str| asked.value(name).and_then(|text| text.parse::<u64>().ok());
         match (number("from"), number("until"), number("range")) {
@@ -73,7 +74,7 @@ impl Range {
 /// Computes a figure from a span, whose length is in seconds.
 type Figure = fn(&Span, f64) -> f64;
 
-/// Plot of one of the histories.
+/// Plot of a history, and its axis.
 pub struct Plot<'a> {
     pub title: &'a str,
     /// Axis and unit of the figures.
@@ -105,14 +106,14 @@ fn together(history: &History) -> (f64, Vec<Span>) {
             p99_ms: largest(sum.p99_ms, span.p99_ms),
         })
     };
-    // Those of the end are whole: what is on the right moves on with each second.
+    // Steps at the end are whole: the right side moves on with each second.
     let rest = history.spans.len() % size;
     let spans = history.spans[rest..].chunks(size).map(sum).collect();
     (f64::from(history.step_ms) / 1000.0 * size as f64, spans)
 }
 
 impl Plot<'_> {
-    /// The plot, with what happened meanwhile.
+    /// The plot, with the events of that time.
     pub fn draw(&self, history: &History, events: &[Event]) -> Markup {
         let (seconds, spans) = together(history);
         // A line along zero for a time without a request would read as a measurement.

@@ -79,20 +79,8 @@ fn rows<'p>(pool: &'p Pool, wanted: &str, sort: Option<&str>) -> Vec<&'p Endpoin
     rows
 }
 
-const COLUMNS: &[Column] = &[
-    Column::text("Endpoint"),
-    Column::text("State"),
-    Column::text("Share, mark: fair"),
-    Column::text("Rate, 5 min"),
-    Column::number("Failed"),
-    Column::number("p50"),
-    Column::number("p99"),
-    Column::number("In flight"),
-    Column::number("Weight"),
-];
-
-/// Columns for callers who may change endpoints.
-const STEERED: &[Column] = &[
+/// Columns of endpoints. The last one is for callers who may change endpoints.
+static COLUMNS: [Column; 10] = [
     Column::text("Endpoint"),
     Column::text("State"),
     Column::text("Share, mark: fair"),
@@ -108,7 +96,7 @@ const STEERED: &[Column] = &[
 fn endpoints(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Markup {
     let largest = |whole: f64, one: &Endpoint| whole.max(one.share.unwrap_or_default()).max(one.fair_share);
     let whole = pool.endpoints.iter().fold(0.0, largest);
-    let columns = if asked.caller.may_change { STEERED } else { COLUMNS };
+    let columns = if asked.caller.may_change { &COLUMNS[..] } else { &COLUMNS[..9] };
     let row = |endpoint: &&Endpoint| {
         let mut cells = vec![
             name(pool, endpoint, now_ms),
@@ -135,7 +123,7 @@ fn endpoints(asked: &Asked, pool: &Pool, rows: &[&Endpoint], now_ms: u64) -> Mar
     table(&format!("Endpoints of pool {}", pool.name), columns, rows.iter().map(row))
 }
 
-/// Name and address of an endpoint, and below them why it is not up and what an operator ordered.
+/// Name and address of an endpoint, and below them why it is not up, and the order of an operator.
 fn name(pool: &Pool, endpoint: &Endpoint, now_ms: u64) -> Markup {
     let address = endpoint.address.as_ref().filter(|address| **address != endpoint.name);
     html! {

@@ -11,7 +11,7 @@ use evenkeel_view::served::{Action, Route};
 use evenkeel_view::words::{escaped, grouped};
 use maud::{Markup, html};
 
-/// The page does not follow what happens, or text that was typed would be lost.
+/// The page does not follow events, or text that was typed would be lost.
 pub static PAGE: Page = Page { path: "/ui/routes", name: "Routes", content, is_live: false };
 
 /// Routes that are listed at once.

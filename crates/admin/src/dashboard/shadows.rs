@@ -1,4 +1,4 @@
-//! Predictions of other algorithms for each pool, beside what was measured.
+//! Predictions of other algorithms for each pool, beside the measurement.
 
 use super::page::{Content, Page};
 use super::shown::{or_dash, percent, percentile};

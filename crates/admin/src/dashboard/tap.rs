@@ -1,4 +1,4 @@
-//! Requests as they end: the latest that fit a filter, with their phases and tries on one scale of time.
+//! Requests as they end: the latest that fit a filter, with their phases and tries on a common scale of time.
 
 use super::page::{Asked, Content, Page};
 use super::shown::{milliseconds, page_of, since};
@@ -24,7 +24,7 @@ const CONNECT: (&str, usize) = ("connect", 3);
 const FIRST_BYTE: (&str, usize) = ("first byte", 0);
 const BODY: (&str, usize) = ("body", 2);
 
-/// Colours of tries: one that failed, and one that answered.
+/// Colours of tries: a failed try, and a try that was answered.
 const TRIED: [usize; 2] = [1, 6];
 
 fn content(asked: Asked) -> Content {
@@ -96,7 +96,7 @@ fn bars(one: &Tapped, longest: f64) -> String {
     phases(&shown, &tries.collect::<Vec<_>>(), longest, &label.collect::<Vec<_>>().join(", "))
 }
 
-/// Tries of a request that had several, and the reason why one did not end normally.
+/// Tries of a request that had several, and the reason why a try did not end normally.
 fn remarks(one: &Tapped) -> String {
     let mut remarks = Vec::new();
     if one.tries.len() > 1 {

@@ -15,7 +15,7 @@ const KEPT: usize = 50;
 /// Requests that are read at once, so that a busy tap does not hold the thread.
 const AT_ONCE: usize = 2000;
 
-/// Tap of one client that follows a page, opened when that is rendered first.
+/// Tap of a client that follows a page, opened when that is rendered first.
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Option<Watching>>>);
 

@@ -1,9 +1,9 @@
-//! Metrics in the protocol buffers of Prometheus: those of the text format, and native histograms, which text does not have. The messages
-//! are those of io.prometheus.client, with the fields that are used here.
+//! Metrics in the protocol buffers of Prometheus: the metrics of the text format, and native histograms, which text
+//! does not have. The messages are from io.prometheus.client, with the fields that are used here.
 
 use prost::Message;
 
-/// Histograms with steps by powers of a root of 2, each in one series.
+/// Histograms with steps by powers of a root of 2, each in a single series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Native {
     /// Name of the metric family.
@@ -13,11 +13,11 @@ pub struct Native {
     pub schema: i32,
     /// Largest value that counts as zero.
     pub zero_threshold: f64,
-    /// Series, one for each set of labels.
+    /// Series, for each set of labels.
     pub series: Vec<Series>,
 }
 
-/// Native histogram of one set of labels.
+/// Native histogram of a set of labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Labels with their values.
@@ -108,7 +108,7 @@ struct Bucket {
     upper_bound: f64,
 }
 
-/// Steps one after the other.
+/// Steps in ascending order.
 #[derive(Clone, Copy, PartialEq, Message)]
 struct Span {
     /// Steps that are left out before the first; of the first span its number.

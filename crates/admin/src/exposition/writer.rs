@@ -1,4 +1,5 @@
-//! Metrics on their way to a client: families that are asked for, in its format, in chunks. Nothing needs all of it in memory.
+//! Metrics on their way to a client: families that are asked for, in its format, in chunks. Nothing needs all of it in
+//! memory.
 
 use super::protobuf::{self, Native};
 use super::{Format, Names};
@@ -17,7 +18,7 @@ pub struct Writer<P> {
     pass: P,
     /// Text that was not looked at yet.
     came: String,
-    /// Lines of OpenMetrics or of text that are wanted: of protocol buffers those of one family.
+    /// Lines of OpenMetrics or of text that are wanted: of protocol buffers the lines of a single family.
     lines: String,
     chunk: Vec<u8>,
     /// Help of the present family.

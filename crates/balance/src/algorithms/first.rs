@@ -19,12 +19,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "HAProxy, balance first",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
     asks: false,
-    promises: Promises {
-        shares_when_idle: false,
-        shares_when_busy: false,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises::NONE,
     params: &[],
     table: None,
     prepare: None,
@@ -76,7 +71,7 @@ impl Picker for First {
     }
 }
 
-/// Lists the endpoints with room in order, from the picked one on.
+/// Lists the endpoints with room in order, from the picked endpoint on.
 #[cold]
 fn explain(cx: &mut PickContext<'_>, picked: Slot) {
     let open: Vec<&Member> =

@@ -1,11 +1,11 @@
 //! Least connections: the endpoint with the fewest requests in flight per weight.
 //!
 //! Source: HAProxy `leastconn` for the aim; LSQ (Vargaftik, Keslassy and Orda 2020) for the requests of other workers.
-//! Use it for long or uneven requests. With many independent balancers the endpoints have to report what they have in
+//! Use it for long or uneven requests. With many independent balancers the endpoints have to report their requests in
 //! flight: otherwise each balancer knows only its own requests, and all would choose the same idle endpoint at once.
 //!
-//! Counts requests at L7 and connections at L4. This worker's own requests are exact. Those of sibling workers, and
-//! endpoints' reports about other balancers, are read at a few endpoints per pick: no lock, and no scan of all. An
+//! Counts requests at L7 and connections at L4. This worker's own requests are exact. The requests of sibling workers,
+//! and endpoints' reports about other balancers, are read at a few endpoints per pick: no lock, and no scan of all. An
 //! endpoint that reports clearly longer times than others of its weight counts as busier.
 
 mod params;
@@ -37,19 +37,14 @@ pub static ALGORITHM: Algorithm = Algorithm {
              Heterogeneous Systems with Multiple Dispatchers (2020)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: false },
     asks: true,
-    promises: Promises {
-        shares_when_idle: true,
-        shares_when_busy: true,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises { shares_when_idle: true, shares_when_busy: true, ..Promises::NONE },
     params: params::ALL,
     table: None,
     prepare: None,
     new: |params, seat| Ok(Box::new(LeastConn::new(params, seat))),
 };
 
-/// Fewest picks from one search for slow endpoints to the next. In larger pools there are as many picks between
+/// Fewest picks between searches for slow endpoints. In larger pools there are as many picks between
 /// searches as endpoints, so that the cost of a pick stays at some nanoseconds. A search goes over all endpoints once
 /// per class of weight: up to 8 times, and with more weights once per doubling of weight.
 const LOOK_EVERY_MIN: usize = 32;
@@ -73,8 +68,8 @@ struct LeastConn {
     changed: Vec<Slot>,
     /// Endpoints that have reported to this worker since its latest pick.
     news: Vec<Slot>,
-    /// Endpoints by load, in classes of similar weight; of equal ones, the one picked longest ago first. Those found
-    /// full are removed until they are seen to have room.
+    /// Endpoints by load, in classes of similar weight; among equals, the endpoint picked longest ago first. Those
+    /// found full are removed until they are seen to have room.
     order: LoadOrder,
     /// State of each endpoint, by slot.
     known: Vec<Known>,
@@ -96,7 +91,8 @@ struct Known {
     elsewhere: u32,
     /// Requests of other balancers, by the endpoint's report; [`UNKNOWN`] if it has not reported recently.
     peer_load: u32,
-    /// Part of `elsewhere` that is counted for other balancers: the number in the endpoint's report, or the usual one.
+    /// Part of `elsewhere` that is counted for other balancers: the number in the endpoint's report, or the usual
+    /// number.
     others: u32,
     /// Number of its latest start here; 0 for none.
     latest: u64,
@@ -110,10 +106,10 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// True if `other`, with one more request, would still have no more per weight than this one has without it. A
+    /// True if `other`, with another request, would still have no more per weight than this endpoint has without it. A
     /// smaller difference is an artefact of whole requests. Treating it as load would break the shares at low load,
     /// where a single request at an endpoint of weight 10 would always lose to none at one of weight 1. With equal
-    /// weights this means that this one has more in flight.
+    /// weights this means that this endpoint has more in flight.
     #[inline]
     fn yields_to(&self, other: &Ranked) -> bool {
         (u64::from(other.load) + 1) * u64::from(self.weight) <= u64::from(self.load) * u64::from(other.weight)
@@ -143,8 +139,8 @@ impl Picker for LeastConn {
             self.read_one_more(cx);
         }
         let mut slot = self.least(cx)?;
-        // If more is in flight there than was known, the next one gets the request; its own unseen load is read when it
-        // becomes the first itself.
+        // If more is in flight there than was known, the next endpoint gets the request; its unseen load is read when
+        // it becomes the first itself.
         for _ in 0..again {
             if !self.read(slot, cx.loads, cx.now) {
                 break;
@@ -225,7 +221,7 @@ impl Picker for LeastConn {
         // First the endpoint to be picked next, whose load matters most as the next request depends on it. Then any, so
         // that an endpoint that has become less busy is found. Simulated with 100 balancers at 90 % load and two probes
         // per request, by requests in flight alone: p99 113 ms for any two, 128 in turn, 104 for the next two, 100 for
-        // the next one and any.
+        // the next endpoint and any.
         let next = if self.budget.is_first() { self.least(cx).ok() } else { None };
         match next {
             Some(slot) => self.budget.ask(slot),
@@ -238,7 +234,7 @@ impl LeastConn {
     fn new(params: &Params, seat: Seat) -> LeastConn {
         let reads = params.int("sibling_reads");
         // Most reads are of endpoints about to be picked. Simulated with 64 workers and four reads: p99 91 ms with half
-        // of them in turn, 90 with one, 101 with three.
+        // of them in turn, 90 with a single endpoint, 101 with three.
         let in_turn = reads.div_ceil(4);
         LeastConn {
             seat,
@@ -263,8 +259,8 @@ impl LeastConn {
         self.known.get(slot.index()).is_some_and(|k| k.class != NO_CLASS)
     }
 
-    /// Switches when endpoints start to report what they have in flight, or when none does any more: from then on only
-    /// what this process knows counts. O(n).
+    /// Switches when endpoints start to report their requests in flight, or when none does any more: from then on only
+    /// the requests of this process count. O(n).
     #[cold]
     fn share(&mut self, shared: bool, cx: &PickContext<'_>) {
         self.shared = shared;
@@ -335,7 +331,7 @@ impl LeastConn {
         self.order.has(slot.0, self.known[slot.index()].class)
     }
 
-    /// Reads the sibling requests of the next endpoint in turn. With one per pick, no number is older than n picks.
+    /// Reads the sibling requests of the next endpoint in turn. With a read per pick, no number is older than n picks.
     #[inline]
     fn read_one_more(&mut self, cx: &PickContext<'_>) {
         if self.read_next >= cx.set.len() {
@@ -348,7 +344,7 @@ impl LeastConn {
         }
     }
 
-    /// Reads the requests of others at one endpoint. Returns true if their number has changed.
+    /// Reads the requests of others at an endpoint. Returns true if their number has changed.
     #[inline]
     fn read(&mut self, slot: Slot, loads: &Loads, now: Instant) -> bool {
         let mut elsewhere = if self.reads.0 > 0 { siblings_at(slot, loads) } else { 0 };
@@ -364,7 +360,7 @@ impl LeastConn {
         news
     }
 
-    /// Returns the requests of other balancers at an endpoint: the number in its report, or else the usual one.
+    /// Returns the requests of other balancers at an endpoint: the number in its report, or else the usual number.
     fn others_at(&mut self, slot: Slot, loads: &Loads, now: Instant) -> u32 {
         let known = &mut self.known[slot.index()];
         let peer_load = loads.others(slot, now).filter(|others| others.age_ns <= self.report_age_max_ns);
@@ -389,8 +385,8 @@ impl LeastConn {
         }
     }
 
-    /// Compares the first endpoints of all classes: keeps those that yield to none, and returns the one whose turn it
-    /// is by weight. O(classes).
+    /// Compares the first endpoints of all classes: keeps those that yield to none, and returns the endpoint whose turn
+    /// it is by weight. O(classes).
     #[inline]
     fn across(&mut self, loads: &Loads, first: impl Fn(&mut LoadOrder, u32) -> Option<u32>) -> Option<Slot> {
         self.firsts.clear();
@@ -399,7 +395,7 @@ impl LeastConn {
             let Some(slot) = first(&mut self.order, class).map(Slot) else { continue };
             let new = Ranked { slot, load: self.load(slot, loads), weight: self.known[slot.index()].weight };
             self.firsts.push(new);
-            // The lowest (load + 1) / weight: an endpoint that yields to any other yields to this one.
+            // The lowest (load + 1) / weight: an endpoint that yields to any other yields to this endpoint.
             let after = |r: &Ranked, other: u32| (u64::from(r.load) + 1) * u64::from(other);
             if bar.is_none_or(|old| after(&new, old.weight) < after(&old, new.weight)) {
                 bar = Some(new);
@@ -431,8 +427,8 @@ impl LeastConn {
         f64::from(self.load(m.slot, cx.loads)) / f64::from(m.weight)
     }
 
-    /// Explains the pick: lists the first of each class, as they were compared, and those behind the picked one in its
-    /// class.
+    /// Explains the pick: lists the first of each class, as they were compared, and the endpoints behind the pick in
+    /// its class.
     #[cold]
     fn explain(&mut self, cx: &mut PickContext<'_>, picked: Slot) {
         if !self.is_in_order(picked) {

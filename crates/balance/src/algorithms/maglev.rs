@@ -27,8 +27,8 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_when_idle: true,
         // Requests over a bound go elsewhere, and with few in flight they are often over it.
         shares_when_busy: false,
-        shares_whatever_the_load: false,
         affinity: true,
+        ..Promises::NONE
     },
     params: PARAMS,
     table: Some(|set, params| {
@@ -79,7 +79,7 @@ const WALK_MAX: u32 = 32;
 struct Maglev {
     places: u32,
     bound: f64,
-    /// Owners of `table`, kept here to save one indirection per pick.
+    /// Owners of `table`, kept here to save an indirection per pick.
     owners: Arc<[u32]>,
     table: Option<Arc<KeyTable>>,
 }
@@ -102,8 +102,8 @@ impl Maglev {
 }
 
 impl Maglev {
-    /// Lists the endpoints of the key's places that may be picked, up to the picked one. Their scores are the requests
-    /// in flight as a part of the bound.
+    /// Lists the endpoints of the key's places that may be picked, up to the picked endpoint. Their scores are the
+    /// requests in flight as a part of the bound.
     #[cold]
     fn explain(&self, cx: &mut PickContext<'_>, key: u64, part: f64, picked: &Member) {
         let members = cx.set.members();
@@ -134,9 +134,9 @@ impl Maglev {
     }
 }
 
-/// Hash of the key's next place, after one that cannot be used. The place may be any in the table, not a neighbour, so
-/// that the overflow of one endpoint spreads over all others by weight. Depends on the hash and not on the key, so that
-/// the paths of two keys that differ by a constant do not meet.
+/// Hash of the key's next place, after a place that cannot be used. The place may be any in the table, not a neighbour,
+/// so that the overflow of an endpoint spreads over all others by weight. Depends on the hash and not on the key, so
+/// that the paths of two keys that differ by a constant do not meet.
 #[inline]
 fn further(hash: u64) -> u64 {
     mix(hash.wrapping_add(0x9e37_79b9_7f4a_7c15))
@@ -151,7 +151,7 @@ impl Picker for Maglev {
             return Err(cx.refusal());
         }
         // The bound includes the current request: bound x (all in flight + 1) x weight / weights, rounded up. An
-        // integer is below the rounded value exactly if it is below the unrounded one.
+        // integer is below the rounded value exactly if it is below the unrounded value.
         let part = self.bound * f64::from(cx.loads.in_flight_total().saturating_add(1)) / cx.set.weight_total() as f64;
         let over = |m: &Member| f64::from(cx.loads.in_flight(m.slot)) >= part * f64::from(m.weight);
         let mut hash = mix(key);

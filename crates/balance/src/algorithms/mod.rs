@@ -1,5 +1,5 @@
-//! The registry of balancing algorithms, one row each. Config names, help, reference docs, contract tests, benches and
-//! the simulator are driven by it. A new algorithm is its file, a `mod` line and a row.
+//! The registry of balancing algorithms, a row for each. Config names, help, reference docs, contract tests, benches
+//! and the simulator are driven by it. A new algorithm is its file, a `mod` line and a row.
 
 // Order: first, leastconn, maglev, peak_ewma, prequal, random, round_robin
 pub mod first;

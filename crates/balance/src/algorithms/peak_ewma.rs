@@ -1,4 +1,4 @@
-//! Peak EWMA: of two endpoints, prefers the one with the lower expected wait.
+//! Peak EWMA: of two endpoints, prefers the endpoint with the lower expected wait.
 //!
 //! Source: Finagle's PeakEwma, with distinct draws, readings that do not write, and failures that count as slow. Use it
 //! if latencies differ between endpoints. Not for DNS: it learns nothing after answering.
@@ -24,12 +24,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Finagle, PeakEwma.scala; tower, load/peak_ewma.rs; linkerd2-proxy's penalty for failures",
     needs: Needs { key: false, in_flight: true, ends: true, latency: true, probes: false },
     asks: false,
-    promises: Promises {
-        shares_when_idle: false,
-        shares_when_busy: false,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises::NONE,
     params: PARAMS,
     table: None,
     prepare: None,
@@ -56,8 +51,8 @@ static PARAMS: &[Param] = &[
     },
 ];
 
-/// Most measured endpoints whose median is the prior of an unmeasured one. The median of 31 samples lies between the
-/// 25th and the 75th percentile of all with a probability above 99.4 % (binomial), and costs the same in any pool.
+/// Most measured endpoints whose median is the prior of an unmeasured endpoint. The median of 31 samples lies between
+/// the 25th and the 75th percentile of all with a probability above 99.4 % (binomial), and costs the same in any pool.
 const PRIOR_SAMPLE: usize = 31;
 
 /// Uses of the prior after which it is computed again.
@@ -100,8 +95,8 @@ impl PeakEwmaPicker {
         if own.is_some() { own } else { self.prior(now) }
     }
 
-    /// Returns the median of the measured endpoints. A new endpoint that counted as fast would be flooded; one that
-    /// counted as slow would stay idle.
+    /// Returns the median of the measured endpoints. A new endpoint that counted as fast would be flooded; an endpoint
+    /// that counted as slow would stay idle.
     #[cold]
     fn prior(&mut self, now: Instant) -> Option<f32> {
         self.prior.uses += 1;
@@ -130,7 +125,7 @@ impl PeakEwmaPicker {
                 let counts_as = end.latency_ns.max(self.failure_penalty_ns).max(asked);
                 estimate.raise(counts_as, end.now, self.fade);
             }
-            // A response that may be the fault of its request is neither a penalty, or one client would steer the load,
+            // A response that may be the fault of its request is neither a penalty, or a client would steer the load,
             // nor a sign of speed, or an endpoint that fails at once would attract it. It counts as the usual latency
             // of its endpoint, and not at all if none is known.
             Outcome::Failure { .. } => {
@@ -157,8 +152,8 @@ impl Picker for PeakEwmaPicker {
     #[inline]
     fn choose(&mut self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
         let rule = "lower latency x (in flight + 1)";
-        // Not divided by the weight, as the draw is by weight and the latency shows what an endpoint can do. At least 1
-        // ns, so that requests in flight still count if nothing is measured or everything has decayed to 0.
+        // Not divided by the weight, as the draw is by weight and the latency shows the capacity of an endpoint. At
+        // least 1 ns, so that requests in flight still count if nothing is measured or everything has decayed to 0.
         let mut latency_ns = |m: &Member, now| self.latency_ns(m.slot, now).unwrap_or(1.0).max(1.0);
         if cx.set.ramps() {
             // A ramping endpoint is to have that part of the requests that others have in flight.
@@ -275,7 +270,7 @@ mod tests {
         request(&mut b, slow, 0, 1000, Outcome::Success);
         request(&mut b, a, 990, 1000, Outcome::Success);
         assert_eq!(picks(&mut b, slow, 1001), 0);
-        // exp(-60 / 10) of a second is 2.5 ms, less than the 10 ms of the one just measured.
+        // exp(-60 / 10) of a second is 2.5 ms, less than the 10 ms of the latency just measured.
         request(&mut b, a, 60_990, 61_000, Outcome::Success);
         assert!(picks(&mut b, slow, 61_000) > 0);
     }

@@ -26,12 +26,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
     asks: true,
-    promises: Promises {
-        shares_when_idle: false,
-        shares_when_busy: false,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises::NONE,
     params: PARAMS,
     table: None,
     prepare: None,
@@ -105,7 +100,7 @@ static PARAMS: &[Param] = &[
     },
 ];
 
-/// Most uses of one answer. Each use changes the load that it reported, so after more of them it means little.
+/// Most uses of an answer. Each use changes the load that it reported, so after more of them it means little.
 const USES_MAX: f64 = 16.0;
 
 /// Requests over which the number of answers is averaged.
@@ -173,7 +168,7 @@ impl Prequal {
         }
     }
 
-    /// Most answers to keep: one for every two endpoints, or most would only replace others.
+    /// Most answers to keep: an answer for every two endpoints, or most would only replace others.
     fn pool_max(&self) -> usize {
         self.pool_most.min(self.endpoints / 2).max(2)
     }
@@ -208,9 +203,9 @@ impl Prequal {
         self.pool.add(entry, most);
     }
 
-    /// Makes an answer from the requests of others in the latest report to any worker and those of this process now. An
-    /// endpoint without a recent report counts as the average of the others, or it would get nothing where probes are
-    /// few.
+    /// Makes an answer from the requests of others in the latest report to any worker and the requests of this process
+    /// now. An endpoint without a recent report counts as the average of the others, or it would get nothing where
+    /// probes are few.
     fn recall(&mut self, slot: Slot, cx: &PickContext<'_>) {
         let Some(known) = self.known.get(slot.index()).filter(|k| k.weight > 0) else { return };
         let weight = f64::from(known.weight);
@@ -230,7 +225,7 @@ impl Prequal {
     }
 
     /// Returns the best of the answers that may be picked, and the rule. `None` if there are fewer than two: a single
-    /// one has no comparison, and all requests until the next answer would go there.
+    /// a single answer has no comparison, and all requests until the next answer would go there.
     fn best(&self, cx: &PickContext<'_>) -> Option<(Entry, &'static str)> {
         let hot_above = self.pool.quantile(self.hot_quantile);
         // Endpoints that are avoided or have left have no answer here. The rest is checked only where it can matter:
@@ -269,11 +264,11 @@ impl Prequal {
         best.or(coolest).map(|&e| (e, rule))
     }
 
-    /// Picks without enough answers: of two draws the one with fewer in flight here. The paper draws one at random;
-    /// this worker's own count costs nothing and is never worse.
+    /// Picks without enough answers: of two draws the endpoint with fewer in flight here. The paper draws a single
+    /// endpoint at random; this worker's own count costs nothing and is never worse.
     #[cold]
     fn fall_back(&self, cx: &mut PickContext<'_>) -> Result<Slot, NoPick> {
-        // More than any count per weight: an endpoint that failed recently is taken only if both drawn ones did.
+        // More than any count per weight: an endpoint that failed recently is taken only if both drawn endpoints did.
         let avoided = |slot, now| if self.avoids(slot, now) { 1e12 } else { 0.0 };
         draw::lowest(cx, "too few answers to probes: fewer in flight per weight", |cx, m| {
             cx.loads.in_flight(m.slot) as f32 / m.weight as f32 + avoided(m.slot, cx.now)
@@ -390,7 +385,7 @@ mod tests {
         pool.balancer(&ALGORITHM, &params, Seat::default(), 1).unwrap()
     }
 
-    /// Reports (in flight, latency in ms) for each slot. Those of an endpoint that fails are refused.
+    /// Reports (in flight, latency in ms) for each slot. Reports of an endpoint that fails are refused.
     fn answer(b: &mut Balancer, answers: &[(u32, u64)], now: Instant) {
         for (slot, &(in_flight, ms)) in answers.iter().enumerate() {
             b.report(Slot(slot as u32), &LoadReport::new(in_flight, ms * MILLISECOND_NS), now).ok();

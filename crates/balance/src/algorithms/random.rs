@@ -18,12 +18,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
     source: "Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (2001); HAProxy random(N)",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
     asks: false,
-    promises: Promises {
-        shares_when_idle: true,
-        shares_when_busy: true,
-        shares_whatever_the_load: false,
-        affinity: false,
-    },
+    promises: Promises { shares_when_idle: true, shares_when_busy: true, ..Promises::NONE },
     params: PARAMS,
     table: None,
     prepare: None,
@@ -89,10 +84,10 @@ fn of_many(cx: &mut PickContext<'_>, drawn: Draws, draws: usize) -> Result<Slot,
     Ok(best.slot)
 }
 
-/// Returns the less loaded of two: the one that, with this request, would have no more in flight per weight than the
-/// other has without it. A smaller difference is an artefact of whole requests, and treating it as load would cost
-/// unequal weights their shares at low load. With equal weights, that is the one with fewer in flight. If neither is
-/// less loaded, the one whose turn it is.
+/// Returns the less loaded of two: the endpoint that, with this request, would have no more in flight per weight than
+/// the other has without it. A smaller difference is an artefact of whole requests, and treating it as load would cost
+/// unequal weights their shares at low load. With equal weights, that is the endpoint with fewer in flight. If neither
+/// is less loaded, the endpoint whose turn it is.
 #[expect(clippy::inline_always, reason = "once in each pick; the other caller is a rare one")]
 #[inline(always)]
 fn better<'a>(cx: &mut PickContext<'_>, first: &'a Member, second: &'a Member) -> &'a Member {

@@ -23,7 +23,7 @@ pub static ALGORITHM: Algorithm = Algorithm {
         shares_when_idle: true,
         shares_when_busy: true,
         shares_whatever_the_load: true,
-        affinity: false,
+        ..Promises::NONE
     },
     params: &[],
     table: None,
@@ -40,7 +40,7 @@ struct RoundRobin {
     seat: Seat,
     /// Virtual time of the next turn, by slot.
     due: IndexedHeap<u64>,
-    /// Virtual time from one turn to the next, by slot.
+    /// Virtual time between two turns, by slot.
     stride: Vec<u64>,
     /// Virtual time of the latest pick.
     clock: u64,
@@ -88,7 +88,7 @@ impl Picker for RoundRobin {
         if self.turn.take() == Some(slot) {
             self.clock = self.clock.max(due);
         }
-        // An endpoint that was full for long is at most one round behind, or it would get a burst of all it missed.
+        // An endpoint that was full for long is at most a round behind, or it would get a burst of all it missed.
         let next = (due + self.stride[slot.index()]).max(self.clock.saturating_sub(ROUND));
         self.due.update(slot.0, next);
         if self.clock > u64::MAX / 2 {

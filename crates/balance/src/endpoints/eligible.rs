@@ -1,4 +1,4 @@
-//! Eligibility: folds weight, drain, health, ejection, slow start, zone, tier and panic into one endpoint set.
+//! Eligibility: folds weight, drain, health, ejection, slow start, zone, tier and panic into an endpoint set.
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec};
 use crate::endpoints::set::{EndpointSet, Exclusion, Member, Slot};
@@ -16,14 +16,14 @@ pub struct Panic {
 /// Behaviour of a pool in panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanicMode {
-    /// Uses all endpoints, healthy or not: the few healthy ones would go down under the load of all.
+    /// Uses all endpoints, healthy or not: the few healthy endpoints would go down under the load of all.
     UseAll,
     /// Refuses requests with 503.
     Refuse,
 }
 
 impl Default for Panic {
-    /// Envoy's threshold of one half.
+    /// Envoy's threshold of 50 %.
     fn default() -> Panic {
         Panic { healthy_below: 0.5, mode: PanicMode::UseAll }
     }
@@ -59,7 +59,7 @@ pub struct Candidate<'a> {
 pub enum Standing {
     /// Usable without restriction.
     Fit,
-    /// Usable for one request at a time: the trial of this number, after an ejection.
+    /// Usable for a single request at a time: the trial of this number, after an ejection.
     Trial(u16),
     /// Not usable before the result of its first health check.
     Unchecked,
@@ -69,7 +69,7 @@ pub enum Standing {
     Ejected,
 }
 
-/// Rules that decide which of the fit endpoints are used, and when unfit ones are.
+/// Rules that decide which fit endpoints are used, and when unfit endpoints are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rules {
     /// Behaviour when few endpoints are fit.
@@ -94,7 +94,7 @@ impl Candidate<'_> {
         self.spec.counts()
     }
 
-    /// True if the endpoint may get requests, even if only one at a time.
+    /// True if the endpoint may get requests, even if only a single request at a time.
     fn serves(&self) -> bool {
         self.counts() && matches!(self.standing, Standing::Fit | Standing::Trial(_))
     }
@@ -133,7 +133,7 @@ impl Candidate<'_> {
 /// The set has the first tier with fit endpoints, and enough of them not to panic, together with the fit endpoints of
 /// the tiers above it. While nothing is known of a tier yet, the pool waits for it: a standby must not serve just
 /// because its check was the first to finish. If no tier has enough fit endpoints the pool panics, unless pending first
-/// checks may still change that. Usable endpoints that are left out, those of other zones and lower tiers, serve
+/// checks may still change that. Usable endpoints that are left out, in other zones and lower tiers, serve
 /// requests that have tried all of the set or find it full.
 pub fn fold(candidates: &[Candidate<'_>], rules: &Rules) -> EndpointSet {
     let draining: Vec<&Candidate<'_>> = candidates.iter().filter(|c| c.keeps_sessions()).collect();
@@ -178,7 +178,7 @@ impl EndpointSet {
     }
 }
 
-/// Endpoint counts of one priority tier.
+/// Endpoint counts of a priority tier.
 struct Tier {
     /// Endpoints that the configuration wants used.
     counts: usize,

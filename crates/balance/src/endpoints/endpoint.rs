@@ -22,7 +22,7 @@ pub fn stable_hash(bytes: &[u8]) -> u64 {
     mix(fnv)
 }
 
-/// An operator's override of what an endpoint's checks and requests show.
+/// An operator's override of the results of an endpoint's checks and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     /// The endpoint counts as healthy.
@@ -38,7 +38,7 @@ pub struct EndpointSpec {
     pub id: EndpointId,
     /// Share of the load, relative to other endpoints; 0 gets nothing.
     pub weight: u32,
-    /// Priority tier. The lowest with eligible endpoints is used, and the next one when none of them is left for a
+    /// Priority tier. The lowest with eligible endpoints is used, and the next tier when none of them is left for a
     /// request.
     pub priority: u8,
     /// True if the endpoint gets no new requests. Those in flight continue.

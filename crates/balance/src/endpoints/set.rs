@@ -35,7 +35,7 @@ pub struct Member {
     pub ramp: u16,
     /// Number of its trial while it is on probation after an ejection; otherwise 0.
     pub trial: u16,
-    /// Priority tier. A set may contain the rest of one tier and the next tier.
+    /// Priority tier. A set may contain the rest of a tier and the next tier.
     pub tier: u8,
 }
 
@@ -81,7 +81,7 @@ impl Exclusion {
     ];
 }
 
-/// The eligible endpoints of a pool at one moment, prepared for weighted draws.
+/// The eligible endpoints of a pool at a moment, prepared for weighted draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EndpointSet {
     members: Box<[Member]>,
@@ -150,7 +150,7 @@ impl EndpointSet {
         }
     }
 
-    /// Adds the sets to try in turn when none of this one is left for a request.
+    /// Adds the sets to try in turn when no endpoint of this set is left for a request.
     pub(crate) fn with_overflow(self, overflow: Vec<EndpointSet>) -> EndpointSet {
         EndpointSet { overflow: overflow.into(), ..self }
     }
@@ -160,7 +160,7 @@ impl EndpointSet {
         EndpointSet { draining: draining.into(), ..self }
     }
 
-    /// Marks the set as that of a pool in panic.
+    /// Marks the set as the set of a pool in panic.
     pub(crate) fn panicking(self) -> EndpointSet {
         EndpointSet { in_panic: true, ..self }
     }
@@ -195,7 +195,7 @@ impl EndpointSet {
         &self.excluded
     }
 
-    /// Sets for requests that have tried all of this one or find the rest of it full, in the order to try them: other
+    /// Sets for requests that have tried all of this set or find the rest of it full, in the order to try them: other
     /// zones, then tiers of lower priority.
     #[inline]
     pub fn overflow(&self) -> &[EndpointSet] {
@@ -222,7 +222,7 @@ impl EndpointSet {
         self.excluded.iter().any(|(_, _, why)| *why == Exclusion::Unchecked)
     }
 
-    /// Length of arrays indexed by slot: one more than the highest slot, eligible or not.
+    /// Length of arrays indexed by slot: the highest slot plus 1, eligible or not.
     #[inline]
     pub fn slots(&self) -> usize {
         self.position.len()
@@ -301,7 +301,7 @@ impl Draws {
                 small.push(l);
             }
         }
-        // The remaining columns are 1 up to rounding: they keep every draw, even the one in 2^32 that equals `keep`.
+        // The remaining columns are 1 up to rounding: they keep every draw, even the draw in 2^32 that equals `keep`.
         for i in small.into_iter().chain(large) {
             table[i] = Alias { keep: u32::MAX, other: i as u32 };
         }
@@ -313,7 +313,7 @@ impl Draws {
         if self.0.is_empty() {
             return rng.below(members as u32) as usize;
         }
-        // The high half picks the column and the low half decides within it: independent bits of one number.
+        // The high half picks the column and the low half decides within it: independent bits of the same number.
         let r = rng.next_u64();
         let column = ((r >> 32) * self.0.len() as u64) >> 32;
         let a = self.0[column as usize];

@@ -20,7 +20,7 @@ pub enum State {
     Unchecked,
     /// Too many of its requests failed or were slow.
     Ejected(Cause),
-    /// Back from ejection with one request at a time, until the first outcome.
+    /// Back from ejection with a single request at a time, until the first outcome.
     Probation,
     /// Up, with part of its weight (slow start).
     Ramping,

@@ -10,7 +10,7 @@ use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Slot};
 
 /// A keyed signature, such as HMAC-SHA-256 truncated to 16 bytes (RFC 2104, section 5). The shell implements it, with a
-/// key that all instances share and that covers a label of the pool, so that a token is valid for one pool only.
+/// key that all instances share and that covers a label of the pool, so that a token is valid for this pool only.
 pub trait Sign {
     /// Signs a message with the key.
     fn sign(&self, message: &[u8]) -> [u8; 16];

@@ -5,16 +5,16 @@
 //! `size` of them from its own place on, which depends on its number alone. The places form the van der Corput
 //! sequence: 0, 1/2, 1/4, 3/4, 1/8, ... It follows that
 //! - an instance that joins or leaves changes nothing for the others;
-//! - if instances are numbered from 0, the numbers of instances per endpoint differ by at most one if there is a
-//!   power of two of them, and otherwise by at most one for each 1 among the binary digits of their number, as the
+//! - if instances are numbered from 0, the numbers of instances per endpoint differ by at most 1 if there is a
+//!   power of two of them, and otherwise by at most 1 for each 1 among the binary digits of their number, as the
 //!   first k places consist of that many even rings;
-//! - an endpoint that joins or leaves moves the part of an instance by less than one place. With 20 of 100 endpoints
+//! - an endpoint that joins or leaves moves the part of an instance by less than a place. With 20 of 100 endpoints
 //!   used, an instance changes 0.43 of them on average, where 0.2 are inevitable, and never more than two;
 //! - weights hold among the endpoints that an instance uses, and over all instances as far as each part has the mean
 //!   weight of the whole.
 //!
-//! Source: van der Corput, Verteilungsfunktionen (1935). The aim is that of deterministic subsetting in Beyer et al.,
-//! Site Reliability Engineering (2016), chapter 20, where a part is taken from a shuffled round, and each change
+//! Source: van der Corput, Verteilungsfunktionen (1935). The aim is the same as of deterministic subsetting in Beyer et
+//! al., Site Reliability Engineering (2016), chapter 20, where a part is taken from a shuffled round, and each change
 //! shuffles anew.
 
 use crate::endpoints::endpoint::{EndpointId, EndpointSpec, stable_hash};
@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 pub struct Subset {
     /// Endpoints to use from each tier, or all of a tier that has no more; at least 1.
     pub size: u32,
-    /// Number of this instance. Instances numbered from 0 share best; other numbers share as well as random ones.
+    /// Number of this instance. Instances numbered from 0 share best; other numbers share as well as random numbers.
     pub instance: u64,
 }
 

@@ -9,13 +9,13 @@ use crate::structures::time::{Instant, SECOND_NS};
 use crate::structures::token_bucket::{Rate, TokenBucket};
 
 /// Time constant, in nanoseconds, with which earned tokens decay, and the time for which the floor saves up. Finagle's
-/// window: long enough that the requests of one failed endpoint can go elsewhere at once.
+/// window: long enough that the requests of a failed endpoint can go elsewhere at once.
 const MEMORY_NS: u64 = 10 * SECOND_NS;
 
-/// Interval between two decays of what was earned. At one a second, a request costs an addition and a comparison.
+/// Interval between two decays of earned tokens. At a decay per second, a request costs an addition and a comparison.
 const FADE_NS: u64 = SECOND_NS;
 
-/// The budget of one worker for tries beyond the first.
+/// The budget of a worker for tries beyond the first.
 ///
 /// Whatever happens, the tries granted since its creation number at most `share` x requests + `floor` x (seconds + 10)
 /// + 1.
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_fifth_of_the_requests_may_fail_for_ever() {
         let mut budget = Budget::new(0.2, 0.0, 1, Instant(0));
-        // Five requests earn a token; 1 % more requests make up for what decays between them.
+        // Five requests earn a token; 1 % more requests make up for the decay between them.
         let spent = (0..101_000u64)
             .filter(|i| {
                 let now = Instant(i * 100_000);

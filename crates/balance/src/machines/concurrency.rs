@@ -1,4 +1,4 @@
-//! An adaptive limit on the requests in flight at one endpoint, which follows its latency (gradient controller).
+//! An adaptive limit on the requests in flight at an endpoint, which follows its latency (gradient controller).
 
 /// Bounds and pace of the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Settings {
     pub start: u32,
     /// Multiple of its shortest latency that an endpoint may take before the limit falls; above 1.
     pub tolerance: f64,
-    /// Time from one step of the limit to the next, nanoseconds.
+    /// Time between steps of the limit, nanoseconds.
     pub interval_ns: u64,
 }
 
@@ -22,12 +22,12 @@ impl Default for Settings {
     }
 }
 
-/// The limit of one endpoint, stepped once per interval.
+/// The limit of an endpoint, stepped once per interval.
 ///
 /// Each step sets it to limit x (shortest latency x tolerance / latency) + sqrt(limit). The square root leaves room to
 /// find out that more is possible. Source: Envoy's gradient controller and Netflix's Gradient2. Both need the latency
 /// without queueing, and must not treat an endpoint that has become slower as overloaded forever. So that latency is
-/// measured again from time to time, for one interval, under a limit that leaves no queue. Envoy goes down to 3
+/// measured again from time to time, for an interval, under a limit that leaves no queue. Envoy goes down to 3
 /// requests for that.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
@@ -40,7 +40,7 @@ pub struct Limit {
     paused: Option<f64>,
 }
 
-/// Observations of one endpoint in one interval.
+/// Observations of an endpoint in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// Requests that succeeded in the interval.
@@ -55,7 +55,7 @@ pub struct Interval {
 /// deviation of a third.
 const REQUESTS_MIN: u32 = 10;
 
-/// Intervals from one measurement of the shortest latency to the next. Each costs about a third of an interval's
+/// Intervals between measurements of the shortest latency. Each costs about a third of an interval's
 /// requests.
 const MEASURE_EVERY: u32 = 30;
 
@@ -108,7 +108,7 @@ impl Limit {
         if self.measure_in == 0 {
             self.measure_in = MEASURE_EVERY;
             self.paused = Some(self.limit);
-            // The endpoint serves about limit / tolerance at once; dividing by one more leaves headroom.
+            // The endpoint serves about limit / tolerance at once; another division leaves headroom.
             self.limit /= 1.0 + settings.tolerance;
         }
         *self = self.within(settings);

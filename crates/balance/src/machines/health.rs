@@ -18,7 +18,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// HAProxy's counts: 3 failed checks to go down, 2 passed ones to come up.
+    /// HAProxy's counts: 3 failed checks to go down, 2 passed checks to come up.
     fn default() -> Settings {
         Settings { fall: 3, rise: 2, initial: Initial::CheckFirst }
     }
@@ -35,7 +35,7 @@ pub enum Initial {
     Unhealthy,
 }
 
-/// Health of one endpoint, from the results of its checks so far.
+/// Health of an endpoint, from the results of its checks so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     verdict: Verdict,
@@ -57,7 +57,7 @@ pub enum Verdict {
     Down,
 }
 
-/// A change of the verdict by one result.
+/// A change of the verdict by a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// The endpoint has come up.

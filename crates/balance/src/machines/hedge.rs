@@ -24,7 +24,7 @@ impl Default for Settings {
     }
 }
 
-/// The hedging of one worker in one pool. For each request, call [`begin`](Self::begin), and set a timer if it returns
+/// The hedging of a worker in a pool. For each request, call [`begin`](Self::begin), and set a timer if it returns
 /// a delay. If the timer fires before the first byte of a response, call [`send`](Self::send). Call
 /// [`record`](Self::record) at the end.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! State machines. Each observes one endpoint, one pool or one request and decides what follows. None of them knows of
+//! State machines. Each observes an endpoint, a pool or a request and decides about it. None of them knows of
 //! endpoint sets or algorithms.
 
 // Order: concurrency, health, hedge, outlier, queue, retry, budget, slow_start

@@ -1,6 +1,6 @@
 //! Passive health: ejects endpoints that fail, or do worse than their pool, as seen by their requests.
 //!
-//! Source: Envoy's outlier detection, with a trial by one request before an endpoint is back.
+//! Source: Envoy's outlier detection, with a trial by a single request before an endpoint is back.
 
 use crate::structures::tally::Tally;
 use crate::structures::time::Instant;
@@ -21,12 +21,12 @@ pub struct Settings {
     pub latency: Option<Latency>,
     /// Interval at which success rates and latencies are compared, nanoseconds.
     pub interval_ns: u64,
-    /// Length of the first ejection, nanoseconds; each further one doubles it.
+    /// Length of the first ejection, nanoseconds; each further ejection doubles it.
     pub eject_ns: u64,
     /// Longest ejection, nanoseconds.
     pub eject_max_ns: u64,
-    /// Share of a tier that may be ejected at once, 0 to 1; one endpoint of two or more always may. Failures in a row
-    /// may eject all of a tier while another tier could serve.
+    /// Share of a tier that may be ejected at once, 0 to 1; a single endpoint of two or more always may. Failures in a
+    /// row may eject all of a tier while another tier could serve.
     pub eject_at_most: f64,
 }
 
@@ -87,8 +87,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// True for failures in a row. Such an endpoint serves nothing, while one that compares badly with its pool still
-    /// serves.
+    /// True for failures in a row. Such an endpoint serves nothing, while an endpoint that compares badly with its pool
+    /// still serves.
     pub fn is_streak(self) -> bool {
         matches!(self, Cause::Connect | Cause::Gateway | Cause::Server)
     }
@@ -107,7 +107,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Position of one endpoint between service and ejection.
+/// Position of an endpoint between service and ejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// In service: gets requests.
@@ -119,18 +119,18 @@ pub enum Phase {
         /// Reason for which it was ejected.
         cause: Cause,
     },
-    /// On probation: gets one request at a time, and the first outcome decides.
+    /// On probation: gets a single request at a time, and the first outcome decides.
     Trial {
         /// Reason for which it was ejected.
         cause: Cause,
     },
 }
 
-/// Ejection state of one endpoint: in service, out, or on trial.
+/// Ejection state of an endpoint: in service, out, or on trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Ejection {
     phase: Phase,
-    /// Doublings of the next ejection; 0 without a recent one.
+    /// Doublings of the next ejection; 0 without a recent ejection.
     times: u32,
     /// Start of the current time in service.
     well_since: Instant,
@@ -161,7 +161,7 @@ impl Ejection {
     }
 
     /// Ejects the endpoint. Each ejection lasts twice as long as the last, up to `eject_max_ns`; each `eject_ns` spent
-    /// in service takes one doubling back.
+    /// in service takes a doubling back.
     pub fn eject(&mut self, settings: &Settings, cause: Cause, now: Instant) {
         if self.phase == Phase::In {
             let well = now.since(self.well_since) / settings.eject_ns.max(1);
@@ -216,7 +216,7 @@ impl Ejection {
 }
 
 impl Settings {
-    /// Returns how many of `endpoints` may be out at once: their share, but one of two or more, and never all.
+    /// Returns how many of `endpoints` may be out at once: their share, but 1 of two or more, and never all.
     pub fn out_max(&self, endpoints: usize) -> usize {
         let share = (self.eject_at_most * endpoints as f64) as usize;
         share.max(1).min(endpoints.saturating_sub(1))
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(until(&ejection), 90);
         ejection.expire(at(90));
         ejection.on_trial(&settings, true, at(90));
-        // Two doublings, one of which is taken back by 59 s in service.
+        // Two doublings, and the second is taken back by 59 s in service.
         ejection.eject(&settings, Cause::Connect, at(149));
         assert_eq!(until(&ejection), 149 + 60);
         ejection.expire(at(209));

@@ -1,19 +1,19 @@
 //! A bounded queue per pool for requests that find every endpoint full: first in, first out over all workers.
 //!
 //! A free place is not handed to a waiter. The waiter at the front gets a *grant*, which wakes it and gives it a turn
-//! to try; then the algorithm of its own worker picks. Three rules keep a free place and a waiter that could use it
+//! to try; then the algorithm of its worker picks. Three rules keep a free place and a waiter that could use it
 //! from missing each other:
 //!
 //! - A thread that frees a place grants the longest waiter that has no grant yet. A grant is used up before the try,
 //!   so a place freed during a try leads to a new grant.
 //! - A waiter whose try fails because it must not go where the place is, or that leaves with a grant, passes the
-//!   grant to the next one behind. A waiter that could have gone anywhere and found every endpoint full passes nothing
-//!   on: no place is free.
+//!   grant to the next waiter behind. A waiter that could have gone anywhere and found every endpoint full passes
+//!   nothing on: no place is free.
 //! - Places may be free that no waiter could use so far. So a waiter that enters, and every waiter after a new set
-//!   was published, is offered one try: in order, one after another, and only while no other waiter has a grant.
+//!   was published, is offered a try: in order, never two at once, and only while no other waiter has a grant.
 //!
-//! So each free place wakes one waiter, not all of them. Grants are given in order; of waiters that have one at the
-//! same time, the first to run is the first to try.
+//! So each free place wakes a single waiter, not all of them. Grants are given in order; of waiters that have one at
+//! the same time, the first to run is the first to try.
 //!
 //! Only this file and `published` lock. The lock here is taken only while a request waits.
 
@@ -37,7 +37,7 @@ pub struct Settings {
     pub timeout_ns: u64,
 }
 
-/// The queue of one pool, shared by its workers.
+/// The queue of a pool, shared by its workers.
 #[derive(Debug)]
 pub struct Queue {
     /// Number of waiters. Outside the lock, so that no thread locks while it is 0.
@@ -49,20 +49,20 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct State {
     max: u32,
-    /// Number of waiters that have entered so far, which is the number of the next one.
+    /// Number of waiters that have entered so far, which is the number of the next waiter.
     entered: u64,
     waiters: BTreeMap<u64, Waker>,
     /// Numbers of the waiters without a grant.
     ungranted: BTreeSet<u64>,
     /// Number of turns in progress.
     trying: u32,
-    /// Waiters from this number on have not been offered a try of their own.
+    /// Waiters from this number on have not been offered a try.
     unoffered: u64,
     /// Times that all waiters were offered a try.
     offers: u64,
 }
 
-/// A waiting request. Leaves the queue when dropped, and passes on its grant if it had one.
+/// A waiting request. Leaves the queue when dropped, and passes on its grant if it had any.
 #[derive(Debug)]
 #[must_use = "dropped, it leaves the queue"]
 pub struct Waiting {
@@ -123,7 +123,7 @@ impl Queue {
             None
         });
         // Pairs with the fence of `freed`. Of a waiter that counts itself and then looks for a place, and a thread that
-        // frees a place and then looks for waiters, at least one sees the other.
+        // frees a place and then looks for waiters, either sees the other.
         fence(SeqCst);
         let number = number.ok_or(Full)?;
         Ok(Waiting { queue: self.clone(), number })
@@ -148,7 +148,7 @@ impl Queue {
 
     /// Offers each waiter a try, the longest first. To be called after limits rose or endpoints came back.
     pub fn grant_all(&self) {
-        // The lock orders this with `enter`: a waiter that enters later sees what was published before.
+        // The lock orders this with `enter`: a waiter that enters later sees everything published before.
         self.change(|s| {
             s.unoffered = 0;
             s.offers += 1;
@@ -181,7 +181,7 @@ impl State {
         self.waiters.get(&first).cloned()
     }
 
-    /// Grants the first waiter that was not offered a try, unless another has a grant or is trying: that one comes
+    /// Grants the first waiter that was not offered a try, unless another has a grant or is trying: that waiter comes
     /// first.
     fn offer(&mut self) -> Option<Waker> {
         if self.trying > 0 || self.ungranted.len() < self.waiters.len() {
@@ -192,7 +192,7 @@ impl State {
         self.grant(first)
     }
 
-    /// Removes a waiter. If it had a grant, the next one behind gets it.
+    /// Removes a waiter. If it had a grant, the next waiter behind gets it.
     fn leave(&mut self, number: u64) -> Option<Waker> {
         let left = self.waiters.remove(&number).is_some();
         let granted = left && !self.ungranted.remove(&number);
@@ -201,7 +201,7 @@ impl State {
 }
 
 impl Waiting {
-    /// Number of requests that entered the queue before this one, since its creation. The lowest number is served
+    /// Number of requests that entered the queue before this request, since its creation. The lowest number is served
     /// first.
     pub fn number(&self) -> u64 {
         self.number
@@ -264,7 +264,7 @@ impl Turn<'_> {
         self.ended = Ended::Took;
     }
 
-    /// Ends the turn without one: the try could have gone anywhere, and every place was taken.
+    /// Ends the turn without a place: the try could have gone anywhere, and every place was taken.
     pub(crate) fn all_full(mut self) {
         self.ended = Ended::AllFull;
     }

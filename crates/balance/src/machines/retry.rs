@@ -43,7 +43,7 @@ pub struct Conditions {
     pub timeout: bool,
     /// Statuses of responses that are tried again: ascending, 400 to 599.
     pub statuses: Vec<u16>,
-    /// Statuses of gRPC calls that ended without a message: one bit per code, 1 to 16.
+    /// Statuses of gRPC calls that ended without a message: a bit per code, 1 to 16.
     pub grpc: u32,
 }
 
@@ -65,8 +65,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the pause before a retry that follows `pauses` earlier ones, in nanoseconds: uniform from 0 to a bound
-    /// that doubles each time, so that clients that failed together do not return together. Source: Brooker,
+    /// Returns the pause before a retry that follows `pauses` earlier retries, in nanoseconds: uniform from 0 to a
+    /// bound that doubles each time, so that clients that failed together do not return together. Source: Brooker,
     /// "Exponential Backoff And Jitter", AWS 2015 (full jitter).
     pub fn pause_ns(&self, pauses: u32, rng: &mut Rng) -> u64 {
         let longest = self.backoff_ns.saturating_mul(1u64.checked_shl(pauses).unwrap_or(u64::MAX));
@@ -113,8 +113,8 @@ pub struct Failed {
     pub replayable: bool,
     /// Nanoseconds to the deadline of the whole request; `None` without a deadline.
     pub left_ns: Option<u64>,
-    /// True if endpoints beyond those that requests go to first could serve the request: those of another zone, or of a
-    /// lower tier ([`Balancer::has_beyond`](crate::Balancer::has_beyond)).
+    /// True if endpoints beyond those that requests go to first could serve the request: endpoints of another zone, or
+    /// of a lower tier ([`Balancer::has_beyond`](crate::Balancer::has_beyond)).
     pub beyond: bool,
 }
 
@@ -176,7 +176,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// State of the retries of one request.
+/// State of the retries of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retry {
     retries: u32,
@@ -194,8 +194,8 @@ impl Retry {
     /// Decides after a failed try. `Again` counts the retry and pays for it. The budget is asked last, so that a retry
     /// refused for another reason costs nothing.
     ///
-    /// A request that has used up its tries, or finds the budget spent, gets one more try if that goes beyond the
-    /// endpoints that were tried: a whole tier may be dead while the next one is well. The budget does not pay for it,
+    /// A request that has used up its tries, or finds the budget spent, gets another try if that goes beyond the
+    /// endpoints that were tried: a whole tier may be dead while the next tier is well. The budget does not pay for it,
     /// as it adds no load to the tier that fails.
     pub fn decide(
         &mut self,
@@ -223,7 +223,7 @@ impl Retry {
         if !has_tries && !may_leave {
             return Decision::Stop(Stop::Attempts);
         }
-        // After the first failed connect, another endpoint is asked at once, as that puts no load on the one that
+        // After the first failed connect, another endpoint is asked at once, as that puts no load on the endpoint that
         // failed. The same holds when a tier is left.
         let at_once = connect && (self.retries == 0 || !has_tries);
         let after_ns = if at_once { 0 } else { settings.pause_ns(self.pauses, rng) };

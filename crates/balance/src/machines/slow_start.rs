@@ -21,7 +21,7 @@ const STEPS: u64 = 20;
 const STEP_MIN_NS: u64 = 100 * MILLISECOND_NS;
 
 impl Settings {
-    /// Returns the nanoseconds from one step of the ramp to the next.
+    /// Returns the nanoseconds between steps of the ramp.
     pub fn step_ns(&self) -> u64 {
         (self.window_ns / STEPS).max(STEP_MIN_NS)
     }
@@ -33,7 +33,7 @@ impl Settings {
             return FULL;
         }
         let age = age_ns as f64 / self.window_ns as f64;
-        // `powf` may differ between platforms in its last bit; the rounding hides that except for one age in 2^44.
+        // `powf` may differ between platforms in its last bit; the rounding hides that except for an age in 2^44.
         let share = if self.aggression == 1.0 { age } else { age.powf(1.0 / self.aggression) };
         (share.max(self.min_weight) * f64::from(FULL)).round().clamp(1.0, f64::from(FULL)) as u16
     }

@@ -1,6 +1,6 @@
 //! A latency estimate per endpoint: a peak-sensitive moving average of unevenly spaced samples.
 //!
-//! Source: Finagle's PeakEwma and tower's, with one change: reading never writes. In both, reading decays the estimate
+//! Source: Finagle's PeakEwma and tower's, with a change: reading never writes. In both, reading decays the estimate
 //! and moves its time stamp, so that the estimate depends on how often it is read.
 
 use crate::structures::decay::Fade;
@@ -9,7 +9,7 @@ use crate::structures::time::{Instant, SECOND_NS};
 /// Longest Retry-After that is believed, nanoseconds. A single header must not exclude an endpoint for a day.
 pub const RETRY_AFTER_MAX_NS: u64 = 300 * SECOND_NS;
 
-/// Peak EWMA of the latencies of one endpoint.
+/// Peak EWMA of the latencies of an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PeakEwma {
     /// Nanoseconds, as of `at`; `None` until measured.
@@ -33,14 +33,14 @@ impl PeakEwma {
         self.estimate
     }
 
-    /// True once a latency was observed, or a lower bound of one.
+    /// True once a latency was observed, or a lower bound of a latency.
     #[inline]
     pub fn is_measured(&self) -> bool {
         self.estimate.is_some()
     }
 
-    /// Adds a measured latency. A slower one replaces the estimate at once; a faster one moves it by the share 1 -
-    /// exp(-dt / tau), where dt is the time since the last sample.
+    /// Adds a measured latency. A slower latency replaces the estimate at once; a faster latency moves it by the share
+    /// 1 - exp(-dt / tau), where dt is the time since the last sample.
     #[inline]
     pub fn observe(&mut self, latency_ns: u64, now: Instant, fade: Fade) {
         let sample = latency_ns as f32;

@@ -3,7 +3,7 @@
 //!
 //! Source: Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024), section 4: the
 //! median of recent latencies of requests that arrived at about the present number in flight. If no recent request
-//! arrived at about that number, those of the nearest level are scaled to it. Without that, an endpoint that was
+//! arrived at about that number, requests of the nearest level are scaled to it. Without that, an endpoint that was
 //! overrun would report the slow latencies of that time for as long as no balancer sends it requests, and for that
 //! reason none would: it would stay idle forever.
 
@@ -12,14 +12,14 @@ use crate::structures::time::{Instant, SECOND_NS};
 /// Requests remembered at each level of load. The median of 16 exponential times has a standard deviation of 36 %.
 const SAMPLES: usize = 16;
 
-/// Recent requests that suffice for an estimate. With fewer, those of neighbouring levels are included.
+/// Recent requests that suffice for an estimate. With fewer, requests of neighbouring levels are included.
 const ENOUGH: usize = 8;
 
 /// Age above which requests are not recent, nanoseconds: the endpoint may have changed since.
 const AGE_MAX_NS: u64 = 5 * SECOND_NS;
 
-/// Latencies of recent requests, by the number in flight when they arrived. The endpoint has one per worker. Takes at
-/// most 64 kB, and 24 kB at loads in the thousands.
+/// Latencies of recent requests, by the number in flight when they arrived. The endpoint has an estimate per worker.
+/// Takes at most 64 kB, and 24 kB at loads in the thousands.
 #[derive(Clone, Debug, Default)]
 pub struct LoadEstimate {
     /// Levels of load up to the highest seen; at most 124.
@@ -72,7 +72,7 @@ fn rank(of: &[u64], value: u64) -> usize {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Requests in flight when this one arrived, including itself; 0 marks an empty entry.
+    /// Requests in flight when this request arrived, including itself; 0 marks an empty entry.
     in_flight: u32,
     latency_ns: u64,
     at: Instant,
@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-/// Level of a number of other requests in flight: one level per number up to 7, above that one per quarter of an
+/// Level of a number of other requests in flight: a level per number up to 7, above that a level per quarter of an
 /// octave.
 fn level(in_flight: u32) -> usize {
     match in_flight.checked_ilog2() {
@@ -112,12 +112,12 @@ impl LoadEstimate {
         median.unwrap_or_else(|| self.of_few(in_flight, now))
     }
 
-    /// Estimates the same where the level has few samples or old ones.
+    /// Estimates the same where the level has few samples or old samples.
     fn of_few(&self, in_flight: u32, now: Instant) -> u64 {
         let at = level(in_flight);
         let mut found = [0; ENOUGH - 1 + 2 * SAMPLES];
         let mut count = self.recent(Some(at), None, now, &mut found);
-        // Levels within an octave predict this one about equally well. Those further away are merely better than
+        // Levels within an octave predict this level about equally well. Levels further away are merely better than
         // nothing.
         let mut apart = 1;
         while count < ENOUGH && (count == 0 || apart < 4) && apart < at.max(self.levels.len()) + 1 {
@@ -204,7 +204,7 @@ mod tests {
         assert!((5000..15_000).contains(&kept), "{kept}: both ways are compared");
     }
 
-    /// An endpoint that used old requests, or requests at other loads as if they had arrived at this one, would report
+    /// An endpoint that used old requests, or requests at other loads as if they had arrived at this load, would report
     /// a past rush for as long as no request comes, and for that reason none would come.
     #[test]
     fn an_endpoint_that_was_overrun_and_is_idle_does_not_look_slow() {

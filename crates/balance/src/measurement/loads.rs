@@ -1,10 +1,10 @@
 //! Requests in flight at each endpoint, from this worker and its siblings, and how far this worker's picks of the
 //! endpoint are ahead of its share.
 //!
-//! Counts are sharded by worker: up to [`SHARDS_MAX`] workers each write a shard of their own (a plain load and store),
+//! Counts are sharded by worker: up to [`SHARDS_MAX`] workers each write a separate shard (a plain load and store),
 //! more of them share shards by atomic add. So a start or an end touches a line that no other worker writes, and a
-//! reader sums at most eight numbers. Measured on one thread (on two): a count with a single writer takes 6-8 ns
-//! (15-29), one shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
+//! reader sums at most eight numbers. Measured on a single thread (on two): a count with a single writer takes 6-8 ns
+//! (15-29), a shared count 15-18 (30-51), an `Arc` guard 26-31 (49-108).
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -30,15 +30,15 @@ const ROUND: u64 = 1 << 32;
 pub struct Counts {
     chunks: Vec<Arc<Chunk>>,
     totals: Arc<[Padded]>,
-    /// Sum of what runs outside this process at all slots.
+    /// Sum of requests that run outside this process at all slots.
     external_total: Arc<AtomicU32>,
     heard: Arc<Heard>,
     workers: u32,
-    /// Settings of what else is recorded about requests.
+    /// Settings of further records about requests.
     watch: Watch,
 }
 
-/// Shared state of the slots of one row.
+/// Shared state of the slots of a row.
 #[derive(Debug)]
 struct Chunk {
     shards: Box<[Row<AtomicU32>]>,
@@ -46,7 +46,7 @@ struct Chunk {
     has_external: AtomicBool,
     /// Connections that the kernel forwards by itself.
     external: Row<AtomicU32>,
-    /// Requests that count towards a limit. Written only for endpoints that have one.
+    /// Requests that count towards a limit. Written only for endpoints with a limit.
     held: Row<AtomicU32>,
     observed: Observed,
     reported: Reported,
@@ -58,7 +58,7 @@ struct Padded(AtomicU32);
 
 impl Counts {
     /// Returns the counts for `workers` workers, without slots. With a single worker no atomic operation locks its
-    /// cache line, so the balancers of that worker must be used by one thread at a time.
+    /// cache line, so the balancers of that worker must be used by a single thread at a time.
     pub fn new(workers: u32) -> Counts {
         let shards = (workers.max(1) as usize).min(SHARDS_MAX);
         let totals = (0..shards).map(|_| Padded(AtomicU32::new(0))).collect();
@@ -66,7 +66,7 @@ impl Counts {
         Counts { chunks: Vec::new(), totals, external_total, heard: Arc::default(), workers, watch: Watch::default() }
     }
 
-    /// Returns the same counts, which also record what `watch` asks for.
+    /// Returns the same counts, which also record the data that `watch` selects.
     pub(crate) fn watching(&self, watch: Watch) -> Counts {
         Counts { watch, ..self.clone() }
     }
@@ -99,7 +99,7 @@ impl Counts {
         if chunk.has_external.load(Relaxed) { here.wrapping_add(chunk.external.0[at].load(Relaxed)) } else { here }
     }
 
-    /// Sets the connections that the kernel forwards to `slot` by itself. One thread at a time may call this.
+    /// Sets the connections that the kernel forwards to `slot` by itself. Only a single thread at a time may call this.
     pub(crate) fn set_external(&self, slot: Slot, in_flight: u32) {
         let Some(chunk) = self.chunks.get(slot.index() / CHUNK) else { return };
         let before = chunk.external.0[slot.index() % CHUNK].swap(in_flight, Relaxed);
@@ -134,14 +134,14 @@ impl Counts {
     }
 }
 
-/// Sums all shards at one index. Not inlined, as every pick needs it in several places, and long code costs time.
+/// Sums all shards at an index. Not inlined, as every pick needs it in several places, and long code costs time.
 #[inline(never)]
 fn summed(shards: &[Row<AtomicU32>], at: usize) -> u32 {
     // Wrapping: with shared shards a start and an end may be seen in either order, but their sum is right.
     shards.iter().fold(0, |sum, row| sum.wrapping_add(row.0[at].load(Relaxed)))
 }
 
-/// Operand that subtracts one when added: counts wrap.
+/// Operand that subtracts 1 when added: counts wrap.
 const MINUS_ONE: u32 = u32::MAX;
 
 /// Adds to a number; cheaper if no other thread writes it.
@@ -154,7 +154,7 @@ fn add(number: &AtomicU32, n: u32, sole_writer: bool) {
     }
 }
 
-/// The loads of a pool as one worker sees them: the shared counts, and state that only this worker reads and writes.
+/// The loads of a pool as a worker sees them: the shared counts, and state that only this worker reads and writes.
 #[derive(Debug)]
 pub struct Loads {
     counts: Counts,
@@ -170,14 +170,14 @@ pub struct Loads {
     slack: u64,
 }
 
-/// This worker's state of one slot.
+/// This worker's state of a slot.
 #[derive(Clone, Copy, Debug)]
 struct Mine {
     id: EndpointId,
     in_flight: u32,
     /// True if its latest outcome here was a failure.
     failed: bool,
-    /// Virtual time from one turn to the next.
+    /// Virtual time between two turns.
     stride: u64,
     /// Virtual time of its next turn.
     due: u64,
@@ -268,14 +268,14 @@ impl Loads {
         Ok(())
     }
 
-    /// Lead of this worker's picks of `slot` over its share by weight, in virtual time: of two endpoints, the one with
-    /// the smaller lead is due. Counts picks and not seconds, so that it means the same at any rate of requests.
+    /// Lead of this worker's picks of `slot` over its share by weight, in virtual time: of two endpoints, the endpoint
+    /// with the smaller lead is due. Counts picks and not seconds, so that it means the same at any rate of requests.
     #[inline]
     pub fn ahead(&self, slot: Slot) -> i64 {
         self.mine.get(slot.index()).map_or(0, |m| m.due.wrapping_sub(self.clock) as i64)
     }
 
-    /// Virtual time of this worker's next turn of `slot`, and the virtual time from one turn to the next. The former
+    /// Virtual time of this worker's next turn of `slot`, and the virtual time between two turns. The former
     /// wraps: only differences mean anything.
     #[inline]
     pub(crate) fn turn(&self, slot: Slot) -> (u64, u64) {
@@ -328,7 +328,8 @@ impl Loads {
         let mine = &mut self.mine[slot.index()];
         mine.in_flight += 1;
         // An endpoint that was slow or full for long returns at most a few turns behind, or it would win every tie
-        // until it had made up for all it missed. The same bound holds for one that is ahead through sticky sessions.
+        // until it had made up for all it missed. The same bound holds for an endpoint that is ahead through sticky
+        // sessions.
         let slack = self.slack as i64;
         let ahead = (mine.due.wrapping_sub(self.clock) as i64).clamp(-slack, slack);
         mine.due = self.clock.wrapping_add_signed(ahead + mine.stride as i64);
@@ -343,7 +344,7 @@ impl Loads {
         self.counts.watch.judged(outcome)
     }
 
-    /// Counts an end, gives back what was held, and records the outcome if that is wanted. Returns true if control has
+    /// Counts an end, releases the held count, and records the outcome if that is wanted. Returns true if control has
     /// something to decide.
     #[inline]
     pub(crate) fn on_end(&mut self, slot: Slot, hold: Hold, end: &End) -> bool {
@@ -357,7 +358,7 @@ impl Loads {
         let mine = &mut self.mine[slot.index()];
         mine.in_flight -= 1;
         let failed = self.counts.watch.judged(end.outcome).is_failure();
-        // A bit of this worker's own, so that one success after another touches no shared memory.
+        // A bit of this worker alone, so that successes in a row touch no shared memory.
         if (failed | mine.failed) && end.outcome != Outcome::Cancelled {
             mine.failed = failed;
             chunk.reported.on_outcome(at, failed, end.now);

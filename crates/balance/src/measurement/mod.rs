@@ -1,4 +1,4 @@
-//! Knowledge about each endpoint: what its requests show, and what it reports itself. Measurement is apart from choice.
+//! Knowledge about each endpoint: the results of its requests, and its reports. Measurement is apart from choice.
 
 // Order: latency, load_estimate, loads, observed, reported, report, request, ticket
 pub mod latency;

@@ -2,7 +2,7 @@
 //! failures in a row, the verdict of a trial, and, where the settings ask for them, sums over time.
 //!
 //! Relaxed suffices for all of them: each is a single atomic number that stands for itself, and no thread reaches other
-//! memory through it. The changes of one number have a single order, so streaks are exact over all workers. A new trial
+//! memory through it. The changes of a number have a single order, so streaks are exact over all workers. A new trial
 //! reaches workers with the set, whose publication orders memory.
 
 use crate::machines::outlier::{self, Cause};
@@ -39,7 +39,7 @@ impl Watch {
     }
 }
 
-/// Lengths of the current streaks of failures, by kind. Packed into 64 bits, so that each change is one atomic
+/// Lengths of the current streaks of failures, by kind. Packed into 64 bits, so that each change is a single atomic
 /// operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streaks {
@@ -69,7 +69,7 @@ impl Streaks {
         u64::from(self.connect) | u64::from(self.gateway) << 21 | u64::from(self.server) << 42
     }
 
-    /// Returns the streaks after one more failure. A refused connection shows nothing about responses, while any
+    /// Returns the streaks after another failure. A refused connection shows nothing about responses, while any
     /// response shows that a connection was opened.
     fn and(self, kind: FailureKind) -> Streaks {
         let more = |n: u32| (n + 1).min(STREAK_MAX);
@@ -92,7 +92,7 @@ impl Streaks {
         }
     }
 
-    /// True if a streak has just reached its threshold, so that exactly one worker reports it.
+    /// True if a streak has just reached its threshold, so that exactly a single worker reports it.
     fn crossed(self, before: Streaks, thresholds: Streaks) -> bool {
         let crossed = |n: u32, before: u32, threshold: u32| n != before && n == threshold;
         crossed(self.connect, before.connect, thresholds.connect)
@@ -101,7 +101,7 @@ impl Streaks {
     }
 }
 
-/// Observations of the slots of one row.
+/// Observations of the slots of a row.
 #[derive(Debug)]
 pub(crate) struct Observed {
     streaks: Row<AtomicU64>,
@@ -249,7 +249,7 @@ impl Observed {
         self.peaks.0[at].swap(0, Relaxed)
     }
 
-    /// Returns the sums of all workers. A request that ends meanwhile may be in some of them only: an error of one in
+    /// Returns the sums of all workers. A request that ends meanwhile may be in some of them only: an error of 1 in
     /// many.
     pub(crate) fn tallied(&self, at: usize) -> Tally {
         self.tallies.iter().map(|row| &row.0[at]).fold(Tally::default(), |sum, s| Tally {

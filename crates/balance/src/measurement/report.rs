@@ -1,20 +1,20 @@
-//! Load reports of endpoints, sent with a response or in answer to a probe, and the reasons to refuse one.
+//! Load reports of endpoints, sent with a response or in answer to a probe, and the reasons to refuse a report.
 
 use std::fmt;
 
-/// An endpoint's report of its own load, from all balancers that send to it.
+/// An endpoint's report of its load, from all balancers that send to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Requests in flight at the endpoint, from all balancers.
     pub in_flight: u32,
     /// Time that a request would take at about this load, nanoseconds; 0 if unknown.
     pub latency_ns: u64,
-    /// Clock of the endpoint, in any unit, which rises from one report to the next; 0 if it has none. Distinguishes a
-    /// new report from an old one that is repeated.
+    /// Clock of the endpoint, in any unit, which rises with each report; 0 if it has none. Distinguishes a
+    /// new report from a repeated old report.
     pub stamp: u64,
 }
 
-/// Most requests in flight that are believed. No endpoint serves as many; one that reports more miscounts.
+/// Most requests in flight that are believed. No endpoint serves as many; an endpoint that reports more miscounts.
 const IN_FLIGHT_MAX: u32 = 1 << 24;
 
 /// Reason why a report was ignored.

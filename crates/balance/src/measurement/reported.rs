@@ -1,5 +1,5 @@
 //! The latest report of each endpoint, after checks of its plausibility. The workers of a process share it, so a report
-//! to one serves all.
+//! to any worker serves all.
 //!
 //! Relaxed suffices: each number stands for itself, and no thread reaches other memory through it.
 
@@ -25,14 +25,14 @@ pub struct Others {
 /// Bits for the requests in flight, of which a report has at most 2^24. The other 39 hold milliseconds: 17 years.
 const IN_FLIGHT_BITS: u32 = 25;
 
-/// Reports of the slots of one row. In each number, 0 means none.
+/// Reports of the slots of a row. In each number, 0 means none.
 #[derive(Debug)]
 pub(crate) struct Reported {
-    /// Time of the latest report and the requests of others, in one number so that both belong to the same report.
+    /// Time of the latest report and the requests of others, in a single number so that both belong to the same report.
     latest: Row<AtomicU64>,
     /// Latest stamp of each endpoint.
     stamps: Row<AtomicU64>,
-    /// Time of the latest failed request; 0 if one has succeeded since.
+    /// Time of the latest failed request; 0 if a request has succeeded since.
     failed: Row<AtomicU64>,
     /// Identities of the endpoints that these numbers belong to.
     of: Row<AtomicU64>,
@@ -74,13 +74,13 @@ impl Reported {
         failed != 0 && age_ns(failed, now) < SUSPECT_NS
     }
 
-    /// Records that a request failed there, or that the first one after a failure succeeded.
+    /// Records that a request failed there, or that the first request after a failure succeeded.
     pub(crate) fn on_outcome(&self, at: usize, failed: bool, now: Instant) {
         self.failed.0[at].store(if failed { moment(now) } else { 0 }, Relaxed);
     }
 
-    /// Assigns the slot to an endpoint, and clears the numbers if another one had it. Those of an endpoint that returns
-    /// are kept, or the knowledge of it would depend on when workers look.
+    /// Assigns the slot to an endpoint, and clears the numbers if another endpoint had it. Numbers of an endpoint that
+    /// returns are kept, or the knowledge of it would depend on when workers look.
     pub(crate) fn now_of(&self, at: usize, id: EndpointId) {
         // Relaxed: no worker picks the slot before it switches to the set that has this endpoint.
         if self.of.0[at].swap(id.0, Relaxed) != id.0 {

@@ -6,7 +6,7 @@ use crate::structures::time::Instant;
 /// The inputs of a pick, apart from the loads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
-    /// Hash of the part of the request that serves as key, for algorithms that need one.
+    /// Hash of the part of the request that serves as key, for algorithms that need it.
     pub key: Option<u64>,
     /// Endpoints that this request has already tried.
     pub tried: &'a [Slot],
@@ -15,7 +15,7 @@ pub struct Request<'a> {
     pub beyond: bool,
 }
 
-/// The result of a request, or of one of its tries.
+/// The result of a request, or of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The endpoint answered without a failure.
@@ -25,7 +25,7 @@ pub enum Outcome {
     Failure {
         /// Kind of the failure, by which streaks are counted.
         kind: FailureKind,
-        /// Delay that the response's Retry-After asked for, nanoseconds; `None` without one.
+        /// Delay that the response's Retry-After asked for, nanoseconds; `None` without that field.
         retry_after_ns: Option<u64>,
     },
     /// The client cancelled the request or closed its connection.
@@ -39,7 +39,7 @@ impl Outcome {
     }
 
     /// True if the outcome counts against the endpoint: no connection, no response, or a gateway error. A 500 may be
-    /// the fault of the request and a 429 that of its client; if they counted, one client would decide where the
+    /// the fault of the request and a 429 the fault of its client; if they counted, a client would decide where the
     /// requests of others go. Algorithms, trials and load reports all follow this. In a pool where a 500 counts as the
     /// endpoint's fault, it is turned into a gateway error first ([`Balancer::end`](crate::Balancer::end)).
     #[inline]

@@ -12,7 +12,7 @@ use crate::seam::picker::{NoPick, PickContext};
 /// Most endpoints that a pick may draw.
 pub const DRAWS_MAX: usize = 16;
 
-/// Rejected draws in a row after which the rest is drawn by an exact scan. A set with one huge weight, or with nearly
+/// Rejected draws in a row after which the rest is drawn by an exact scan. A set with a huge weight, or with nearly
 /// all endpoints tried or full, would reject nearly every draw.
 const REJECTIONS_MAX: usize = 8;
 
@@ -54,7 +54,7 @@ pub(crate) fn pair<'a>(cx: &mut PickContext<'a>) -> Result<(&'a Member, &'a Memb
     let (a, b) = if n < 2 {
         return Err(Draws::NONE);
     } else if cx.set.weights_equal() {
-        // Both from one number, 32 bits each. The second is moved past the first, so that they cannot be equal.
+        // Both from the same number, 32 bits each. The second is moved past the first, so that they cannot be equal.
         let r = cx.rng.next_u64();
         let (a, b) = (((r >> 32) * n) >> 32, ((r & 0xffff_ffff) * (n - 1)) >> 32);
         (a as usize, (b + u64::from(b >= a)) as usize)
@@ -106,7 +106,7 @@ pub(crate) fn more(cx: &mut PickContext<'_>, mut draws: Draws, k: usize) -> Draw
     draws
 }
 
-/// Returns the one with the lower `cost` of two distinct drawn members; `by` describes the cost in explanations.
+/// Returns the member with the lower `cost` of two distinct drawn members; `by` describes the cost in explanations.
 /// [`is_due`] decides ties.
 ///
 /// # Errors
@@ -217,8 +217,8 @@ fn note(cx: &mut PickContext<'_>, member: &Member, cost: f32, rule: &'static str
 pub(crate) const TIE: &str = "its turn, or else the first drawn, with all else equal";
 
 /// True if `other` wins a tie because it is due before `best` by the picks so far. Without this, a large pool at low
-/// load, where nearly all have 0 in flight, would fall back to blind chance. If it is false the one drawn first wins,
-/// as only the first draw follows the weights.
+/// load, where nearly all have 0 in flight, would fall back to blind chance. If it is false the member drawn first
+/// wins, as only the first draw follows the weights.
 #[inline]
 pub(crate) fn is_due(loads: &Loads, other: &Member, best: &Member) -> bool {
     loads.ahead(other.slot) < loads.ahead(best.slot)

@@ -1,7 +1,7 @@
 //! Endpoints in order of load, in classes of similar weight, so that an algorithm compares only the first of each
 //! class.
 //!
-//! With up to [`CLASSES_MAX`] different weights, each is a class of its own, kept in lists with O(1) for any change.
+//! With up to [`CLASSES_MAX`] different weights, each is a separate class, kept in lists with O(1) for any change.
 //! With more, as when many endpoints ramp up, a class holds weights within a factor of two, kept in heaps with O(log
 //! n).
 
@@ -37,7 +37,7 @@ pub(crate) struct Standing {
     pub(crate) weight: u32,
     /// Time of its latest pick, as any number that grows.
     pub(crate) latest: u64,
-    /// Virtual time of its next turn, and the virtual time from one turn to the next.
+    /// Virtual time of its next turn, and the virtual time between two turns.
     pub(crate) turn: (u64, u64),
 }
 
@@ -144,7 +144,7 @@ impl LoadOrder {
 }
 
 /// Heap key: the load in whole requests of the lightest endpoint of the class, and for equal loads the turn, where each
-/// request in flight sets an endpoint back by one. Weights of a class differ by less than a factor of two, so no
+/// request in flight sets an endpoint back by 1. Weights of a class differ by less than a factor of two, so no
 /// endpoint gets ahead of another of its class by more than two requests, and turns keep the shares exact.
 fn place(at: &Standing, lightest: u32, epoch: u64) -> u64 {
     let level = u64::from(at.load) * u64::from(lightest) / u64::from(at.weight);

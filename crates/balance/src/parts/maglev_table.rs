@@ -1,5 +1,5 @@
 //! Maglev's lookup table of keys: each endpoint has its own permutation of the table's places and takes the first free
-//! one at each of its turns, until all are taken.
+//! a place at each of its turns, until all are taken.
 //!
 //! Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer (NSDI 2016), section 3.4. Turns
 //! are by weight, interleaved as in Katran's second version. The number of places of each endpoint is fixed beforehand,
@@ -11,7 +11,7 @@ use crate::structures::heap::IndexedHeap;
 use crate::structures::rng::mix;
 use std::sync::Arc;
 
-/// The table of one set, shared by all workers.
+/// The table of a set, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     places: u32,
@@ -38,8 +38,8 @@ impl KeyTable {
         set.prepare(|| KeyTable::new(set, places, former));
     }
 
-    /// Returns the table of a set: the one that all workers share, which the first of them makes if it does not exist
-    /// yet. If the shared one has another size, as it may after a change of the configuration, the worker makes its
+    /// Returns the table of a set: all workers share it, and the first of them makes it if it does not exist
+    /// yet. If the shared table has another size, as it may after a change of the configuration, the worker makes its
     /// own.
     pub(crate) fn of(set: &EndpointSet, places: u32, former: Option<&Arc<KeyTable>>) -> Arc<KeyTable> {
         KeyTable::prepare(set, places, former);
@@ -57,7 +57,7 @@ pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
     let mut left = quotas(members, &by_id, places);
     let mut filling = Filling::new(members, &by_id, places);
     if members.windows(2).all(|w| w[0].weight == w[1].weight) {
-        // The quotas differ by at most one place: plain rounds.
+        // The quotas differ by at most a place: plain rounds.
         for _ in 0..left.iter().copied().max().unwrap_or(0) {
             for (rank, left) in left.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
                 filling.take(rank, by_id[rank]);
@@ -85,7 +85,7 @@ pub(crate) fn table(members: &[Member], places: u32) -> Box<[u32]> {
 /// A lookup table in construction.
 struct Filling {
     table: Box<[u32]>,
-    /// Free and taken places, one bit each: a thirty-second of the table's size, so it stays in the fastest cache.
+    /// Free and taken places, a bit each: a thirty-second of the table's size, so it stays in the fastest cache.
     taken: Vec<u64>,
     walks: Vec<Walk>,
 }
@@ -109,7 +109,7 @@ impl Filling {
     }
 }
 
-/// Number of places of each endpoint, by rank: its share rounded down, and one more for those with the largest
+/// Number of places of each endpoint, by rank: its share rounded down, plus 1 for those with the largest
 /// remainders.
 fn quotas(members: &[Member], by_id: &[u32], places: u32) -> Vec<u32> {
     let total: u64 = members.iter().map(|m| u64::from(m.weight)).sum();
@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn few_places_change_their_owner_without_need() {
         // All places of the endpoint that leaves must change: 1 / n. The paper (figure 12) finds a few percent more
-        // when one of 1000 leaves a table of 65,537. The limit here is 2 %, where a modulus would move 1 - 1/n of all.
+        // when an endpoint of 1000 leaves a table of 65,537. The limit here is 2 %, where a modulus would move 1 - 1/n
+        // of all.
         for (n, weights) in [(10, [1, 1]), (100, [1, 1]), (50, [1, 7])] {
             let weights: Vec<u32> = (0..n).map(|i| weights[i % 2]).collect();
             let m = members(&weights);

@@ -12,7 +12,7 @@ pub(crate) struct PeerLoad {
 }
 
 impl PeerLoad {
-    /// Replaces the report of one endpoint of this weight.
+    /// Replaces the report of an endpoint of this weight.
     pub(crate) fn replace(&mut self, before: u32, now: u32, weight: u32) {
         if before != UNKNOWN {
             self.in_flight -= u64::from(before);

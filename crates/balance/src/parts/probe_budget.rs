@@ -19,12 +19,12 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
           earlier answers, and its own requests since.",
 };
 
-/// Probes that may be sent at once after a pause: those of 10 ms, but at least [`BURST_MIN`], the probes of a few
+/// Probes that may be sent at once after a pause: the probes of 10 ms, but at least [`BURST_MIN`], the probes of a few
 /// requests.
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 const BURST_MIN: u32 = 16;
 
-/// Budget of one worker's probes, and the endpoints it has asked.
+/// Budget of a worker's probes, and the endpoints it has asked.
 #[derive(Debug)]
 pub(crate) struct ProbeBudget {
     per_request: f64,
@@ -62,10 +62,10 @@ impl ProbeBudget {
         self.starts = self.starts.saturating_add(1);
     }
 
-    /// Returns true if one more endpoint is to be asked; the probe counts as sent then.
+    /// Returns true if another endpoint is to be asked; the probe counts as sent then.
     pub(crate) fn is_due(&mut self, cx: &PickContext<'_>) -> bool {
         if self.starts > 0 {
-            // Probes beyond those of two requests are dropped: answers are wanted now, not many later.
+            // Probes beyond the need of two requests are dropped: answers are wanted now, not many later.
             let owed = self.owed + self.per_request * f64::from(self.starts);
             self.owed = owed.min(2.0 * self.per_request.max(1.0));
             self.starts = 0;
@@ -107,7 +107,7 @@ impl ProbeBudget {
         self.ask(slot)
     }
 
-    /// Returns true if the maximum rate allows one more probe, which counts as sent then.
+    /// Returns true if the maximum rate allows another probe, which counts as sent then.
     pub(crate) fn may_send(&mut self, now: Instant) -> bool {
         self.allowed.take(self.rate_max, now).is_ok()
     }

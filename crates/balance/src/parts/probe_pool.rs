@@ -10,14 +10,14 @@ use crate::structures::time::Instant;
 /// (standard deviation 1 / (2 sqrt 64)), and a change of load shows after 64 probes, about 20 requests.
 const RECENT_MAX: usize = 64;
 
-/// The latest answer of one endpoint.
+/// The latest answer of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot,
-    /// Requests in flight at the endpoint, per weight: the number it answered, plus one for each request that this
-    /// worker has sent there since, minus one for each of its own that has ended.
+    /// Requests in flight at the endpoint, per weight: the number it answered, plus 1 for each request that this
+    /// worker has sent there since, minus 1 for each of them that has ended.
     pub(crate) in_flight: f32,
-    /// Amount that one request adds to `in_flight`.
+    /// Amount that a request adds to `in_flight`.
     pub(crate) one: f32,
     pub(crate) latency_ns: u64,
     pub(crate) at: Instant,
@@ -92,7 +92,8 @@ impl ProbePool {
         self.entries.retain(keep);
     }
 
-    /// Counts a request sent to `slot`: the endpoint is one busier than it answered, and its answer was used once more.
+    /// Counts a request sent to `slot`: the endpoint is busier by 1 than it answered, and its answer was used once
+    /// more.
     pub(crate) fn sent(&mut self, slot: Slot) {
         let Some(at) = self.entries.iter().position(|e| e.slot == slot) else { return };
         let entry = &mut self.entries[at];
@@ -121,7 +122,7 @@ impl ProbePool {
         self.worst_next = !self.worst_next;
     }
 
-    /// Index of the hot answer with the most in flight or, if none is hot, of the one with the highest latency.
+    /// Index of the hot answer with the most in flight or, if none is hot, of the answer with the highest latency.
     fn worst(&self, hot_above: f32) -> usize {
         let rank = |e: &Entry| if e.in_flight > hot_above { (e.in_flight, 0) } else { (-1.0, e.latency_ns) };
         let mut worst = 0;

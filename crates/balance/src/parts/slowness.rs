@@ -1,8 +1,8 @@
 //! Endpoints that take clearly longer than others of their weight, and the extra load that this amounts to. Decided by
-//! the latencies that endpoints report, so that a slow idle endpoint does not look as good as a fast idle one.
+//! the latencies that endpoints report, so that a slow idle endpoint does not look as good as a fast idle endpoint.
 //!
 //! A latency means nothing without the load at which it was measured, and how latency grows with load is unknown: in
-//! proportion where requests are processed one at a time, not at all where there are cores for all. So two numbers are
+//! proportion where requests are processed in sequence, not at all where there are cores for all. So two numbers are
 //! kept for each endpoint: the time of a request, and that time divided by the requests that share the endpoint. An
 //! endpoint is slow only if both numbers are high.
 
@@ -109,7 +109,7 @@ impl Slowness {
         }
     }
 
-    /// Finds the slow ones among endpoints that are alike, and adds to `changed` those that are or were slow. O(n).
+    /// Finds slow endpoints among alike endpoints, and adds to `changed` those that are or were slow. O(n).
     pub(crate) fn look(&mut self, alike: impl Iterator<Item = Slot> + Clone, now: Instant, changed: &mut Vec<Slot>) {
         self.latencies.clear();
         self.parts.clear();
@@ -153,11 +153,11 @@ impl Slowness {
         self.slow_count > 0
     }
 
-    /// Load that `in_flight` requests at an endpoint amount to. A slow idle endpoint counts as a usual one that is busy
-    /// enough to take as long for the next request; further requests add only one each. Multiplying each request would
-    /// be right where one waits for the other, but an endpoint that merely stalled, and so is wrongly taken for slow,
-    /// would then lose most where much is in flight (simulated in `mytime`: 2 to 3 % of the throughput and 7 % higher
-    /// peaks; neither with this rule).
+    /// Load that `in_flight` requests at an endpoint amount to. A slow idle endpoint counts as a usual endpoint that is
+    /// busy enough to take as long for the next request; further requests add only 1 each. Multiplying each request
+    /// would be right where requests wait for each other, but an endpoint that merely stalled, and so is wrongly taken
+    /// for slow, would then lose most where much is in flight (simulated in `mytime`: 2 to 3 % of the throughput and 7
+    /// % higher peaks; neither with this rule).
     #[inline]
     pub(crate) fn load(&self, slot: Slot, in_flight: u32) -> u32 {
         if self.is_any() { self.load_of_any(slot, in_flight) } else { in_flight }

@@ -46,20 +46,20 @@ impl Settings {
 }
 
 /// Delay after which ejected endpoints of other tiers are tried while a tier fails that cannot be spared, nanoseconds.
-/// Short enough to end the outage soon after they are back, and one change of state per second is bearable in a log.
+/// Short enough to end the outage soon after they are back, and a change of state per second is bearable in a log.
 const HASTENED_NS: u64 = SECOND_NS;
 
-/// Most changes that are kept until they are taken. Further ones are dropped, the newest first.
+/// Most changes that are kept until they are taken. Further changes are dropped, the newest first.
 const CHANGES_MAX: usize = 10_000;
 
-/// State of one endpoint on the control side.
+/// State of an endpoint on the control side.
 #[derive(Clone, Debug)]
 struct Known {
     slot: Slot,
     spec: EndpointSpec,
     health: Option<Health>,
     ejection: Ejection,
-    /// True if checks and ejection let it be used; and the start of its ramp, if it has one.
+    /// True if checks and ejection let it be used; and the start of its ramp, if any.
     usable: bool,
     ramp_from: Option<Instant>,
     /// True if it ramps when it becomes usable. False at the start of a pool, when all endpoints are new.
@@ -109,7 +109,7 @@ impl Control {
         self.settings.subset.map(|subset| subset.of(specs))
     }
 
-    /// Returns what workers have to record about requests.
+    /// Returns the measurements that workers have to record.
     pub(crate) fn watch(&self) -> Watch {
         self.settings.watch()
     }
@@ -209,7 +209,7 @@ impl Control {
         })
     }
 
-    /// Updates whether checks and ejection let an endpoint be used. One that becomes usable again ramps.
+    /// Updates whether checks and ejection let an endpoint be used. An endpoint that becomes usable again ramps.
     fn settle_use(&self, known: &mut Known, now: Instant) {
         let usable = known.is_checked(now) && known.is_in();
         if usable && !known.usable {
@@ -271,7 +271,7 @@ impl Control {
     fn eject(&mut self, i: usize, settings: &outlier::Settings, cause: Cause, counts: &Counts, now: Instant) -> bool {
         let (observed, at) = counts.observed(self.known[i].slot);
         if self.known[i].spec.forced.is_some() {
-            // What it did in the meantime must not count when its own checks and requests decide again either.
+            // Its results of the meantime must not count when its own checks and requests decide again either.
             observed.clear_streaks(at);
             return true;
         }
@@ -300,7 +300,7 @@ impl Control {
         others.any(|(_, k)| k.is_in_unforced() && k.is_checked(now)) && out < settings.out_max(of)
     }
 
-    /// True if a tier other than this one could serve alone: enough of it is healthy for it not to panic.
+    /// True if another tier could serve alone: enough of it is healthy for it not to panic.
     fn another_serves(&self, tier: u8, now: Instant) -> bool {
         let (mut wanted, mut fit) = ([0u32; 1 + u8::MAX as usize], [0u32; 1 + u8::MAX as usize]);
         for k in self.known.iter().filter(|k| k.counts() && k.spec.priority != tier) {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use crate::seam::view::View;
 
-/// The control side of one pool. Lives on one thread; workers hold [`Balancer`]s.
+/// The control side of a pool. Lives on a single thread; workers hold [`Balancer`]s.
 #[derive(Debug)]
 pub struct Pool {
     published: Published<View>,
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// Assigns slots to endpoints that are about to join. Shells that keep state by slot can thus prepare it before an
-    /// [`update`](Self::update) with the same endpoints lets any worker pick one.
+    /// [`update`](Self::update) with the same endpoints lets any worker pick an endpoint.
     pub fn reserve(&mut self, specs: &[EndpointSpec]) {
         self.bring_back(specs);
         let mut free = self.reclaim();
@@ -194,10 +194,10 @@ impl Pool {
         &self.queue
     }
 
-    /// Returns the balancer of one worker. Workers that share `seed` still draw differently.
+    /// Returns the balancer of a worker. Workers that share `seed` still draw differently.
     ///
-    /// All balancers of a worker have to be used by one thread at a time: state that only that worker writes is not
-    /// locked.
+    /// All balancers of a worker have to be used by a single thread at a time: state that only that worker writes is
+    /// not locked.
     ///
     /// # Errors
     /// If the algorithm refuses a parameter.

@@ -42,9 +42,9 @@ pub struct Replay {
 /// Totals of a replay so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Lines read, the one that stopped the replay included.
+    /// Lines read, the line that stopped the replay included.
     pub lines: u64,
-    /// Journals begun: one for each balancer of the pool, one after another.
+    /// Journals begun: each balancer of the pool writes its part.
     pub journals: u64,
     /// Picks that were the same, refusals included.
     pub picks: u64,

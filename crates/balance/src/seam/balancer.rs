@@ -1,4 +1,4 @@
-//! The balancer: one worker's access to one pool. `start` picks an endpoint and returns a [`Ticket`], which `end` takes
+//! The balancer: a worker's access to a pool. `start` picks an endpoint and returns a [`Ticket`], which `end` takes
 //! back exactly once.
 
 // Order: again, part, choose_k
@@ -25,13 +25,13 @@ use crate::structures::rng::{Rng, mix};
 use crate::structures::time::Instant;
 use std::sync::Arc;
 
-/// The balancer of one worker and one pool.
+/// The balancer of a worker and a pool.
 pub struct Balancer {
     reader: Reader<View>,
     queue: Arc<Queue>,
     loads: Loads,
     picker: Box<dyn Picker>,
-    /// Pickers of the set's `overflow`, one for each, and the function that makes them.
+    /// Pickers of the set's `overflow`, a picker for each, and the function that makes them.
     overflow: Vec<Box<dyn Picker>>,
     new_picker: Box<dyn Fn() -> Result<Box<dyn Picker>, ParamError> + Send>,
     rng: Rng,
@@ -137,7 +137,7 @@ impl Balancer {
     /// The reason why no endpoint was picked; nothing is counted then. While other requests wait, an endpoint with a
     /// limit counts as full.
     // Always inlined, as is everything it calls: request and ticket are too large for registers, and reading them as a
-    // whole right after they were written in parts stalls on the stores. Planes call it in one or two places.
+    // whole right after they were written in parts stalls on the stores. Planes call it in very few places.
     #[expect(clippy::inline_always, reason = "as above")]
     #[inline(always)]
     pub fn start(&mut self, request: &Request<'_>, now: Instant) -> Result<Ticket, NoPick> {
@@ -145,7 +145,8 @@ impl Balancer {
     }
 
     /// Starts a request that waits in this pool's queue, as [`start`](Self::start) does, if it is the request's turn.
-    /// With a ticket the request has left the queue; without one it keeps its place, and is woken at its next turn.
+    /// With a ticket the request has left the queue; without a ticket it keeps its place, and is woken at its next
+    /// turn.
     ///
     /// # Errors
     /// `AllFull` until it is the request's turn, and then those of [`start`](Self::start), which is `AllFull` as well
@@ -274,7 +275,7 @@ impl Balancer {
     }
 
     /// Chooses again if the chosen endpoint has no room or all were tried: another of the set, within `turns` choices,
-    /// or else one of the overflow sets.
+    /// or else an overflow set.
     #[cold]
     fn choose_on(
         &mut self,
@@ -286,7 +287,7 @@ impl Balancer {
     ) -> Result<(Slot, Hold), NoPick> {
         let (set, loads, key, tried) = (&self.reader.get().set, &self.loads, request.key, request.tried);
         // A sibling worker may fill the endpoint between a choice and the hold. Then it shows as full, and the next
-        // choice differs. So after one turn per endpoint, and one more, all of them have been full.
+        // choice differs. So after a turn per endpoint, and another turn, all of them have been full.
         let overflow = self.overflow.iter_mut().zip(set.overflow()).map(|(picker, set)| (picker, set, set.len() + 1));
         let sets = std::iter::once((&mut self.picker, set, turns)).chain(overflow);
         for (i, (picker, set, turns)) in sets.enumerate() {
@@ -450,7 +451,7 @@ impl Balancer {
         self.journal.is_some()
     }
 
-    /// Stops writing the journal: another balancer of the pool begins one.
+    /// Stops writing the journal: another balancer of the pool begins a journal.
     pub fn end_journal(&mut self) {
         self.journal = None;
     }
@@ -499,7 +500,7 @@ impl Balancer {
     }
 }
 
-/// True if other requests wait for an endpoint and come before this one.
+/// True if other requests wait for an endpoint and come before this request.
 #[inline]
 fn is_behind(queue: &Queue, waited: bool) -> bool {
     !waited && queue.depth() != 0
@@ -514,7 +515,7 @@ fn way(queue: &Queue, waited: bool) -> Way {
     }
 }
 
-/// Counts a request towards the limit of `slot`, if it has one. The slot was not full just now. `None` if a sibling
+/// Counts a request towards the limit of `slot`, if any. The slot was not full just now. `None` if a sibling
 /// worker was faster, or if others wait for it.
 #[inline]
 fn hold(set: &EndpointSet, loads: &Loads, queue: &Queue, waited: bool, slot: Slot) -> Option<Hold> {

@@ -1,5 +1,5 @@
-//! Explanations of picks. An [`Explanation`] is filled only if the caller asks for it; otherwise it costs one branch.
-//! It records what was compared and how, so that [`By::decide`] finds the same endpoint from it alone.
+//! Explanations of picks. An [`Explanation`] is filled only if the caller asks for it; otherwise it costs a branch.
+//! An explanation records the comparison, so that [`By::decide`] finds the same endpoint from it alone.
 
 mod by;
 
@@ -11,7 +11,7 @@ use std::fmt;
 
 pub use by::By;
 
-/// Most candidates that are listed when they were not looked at one by one.
+/// Most candidates that are listed when they were not compared individually.
 pub(crate) const EXPLAINED_MAX: usize = 16;
 
 /// Most excluded endpoints that are listed.
@@ -20,7 +20,7 @@ const EXCLUDED_MAX: usize = 256;
 /// Virtual time in which an endpoint gets as many turns as its weight.
 const ROUND: f64 = 4_294_967_296.0;
 
-/// The reasons of one pick, or of one refusal.
+/// The reasons of a pick, or of a refusal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Explanation {
     /// Endpoints that were compared, in the order in which they were looked at.
@@ -39,7 +39,7 @@ pub struct Explanation {
     pub level: usize,
     /// Hash of the part of the request that serves as key, if the pool has a key.
     pub key: Option<u64>,
-    /// Requests in flight in the pool before this one.
+    /// Requests in flight in the pool before this request.
     pub in_flight_total: u32,
     /// True if so few endpoints are healthy that the pool is in panic.
     pub in_panic: bool,
@@ -60,8 +60,8 @@ pub struct Candidate {
     pub weight: u32,
     /// Number that the algorithm compared, lower is better; `None` if that is just the requests in flight per weight.
     pub score: Option<f64>,
-    /// Lead of its picks over its share, in rounds of turns: of two equal endpoints, the one with the smaller lead is
-    /// due.
+    /// Lead of its picks over its share, in rounds of turns: of two equal endpoints, the endpoint with the smaller lead
+    /// is due.
     pub ahead: f64,
     /// Load that the algorithm uses; `None` if that is just the requests in flight here.
     pub load: Option<f64>,
@@ -114,7 +114,7 @@ impl Explanation {
         self.exclude(set, loads, tried);
     }
 
-    /// Restarts the choice, as what was compared so far led nowhere.
+    /// Restarts the choice, as the comparison so far led nowhere.
     pub(crate) fn again(&mut self) {
         (self.rule, self.by, self.unlisted) = ("", By::default(), 0);
         self.candidates.clear();

@@ -43,7 +43,7 @@ pub trait Sink: Send {
     fn flush(&mut self) {}
 }
 
-/// The journal of one balancer. Its writing functions are cold: a balancer without a journal pays one branch.
+/// The journal of a balancer. Its writing functions are cold: a balancer without a journal pays a branch.
 pub(crate) struct Journal {
     to: Box<dyn Sink>,
     /// Text not yet in `to`. Between two events this is at most the header, so a balancer that is never used writes

@@ -1,5 +1,5 @@
 //! Parameters of algorithms. A table of [`Param`] rows yields the config check, the JSON Schema, the reference pages
-//! and `--help`; [`Params`] is one resolved set of values.
+//! and `--help`; [`Params`] is a resolved set of values.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Param {
     pub kind: Kind,
     /// Value if the configuration has none.
     pub default: Value,
-    /// Effect of the parameter, in one sentence.
+    /// Effect of the parameter, in a sentence.
     pub help: &'static str,
     /// Reason for the default, with its source.
     pub why: &'static str,
@@ -73,7 +73,7 @@ impl From<f64> for Value {
 }
 
 impl From<Duration> for Value {
-    /// Converts a span; one above 584 years becomes the longest that fits.
+    /// Converts a span; a span above 584 years becomes the longest that fits.
     fn from(span: Duration) -> Value {
         Value::Duration(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
     }
@@ -84,7 +84,7 @@ impl From<Duration> for Value {
 pub struct ParamError {
     /// Name of the parameter, as it was given.
     pub name: String,
-    /// Description of what is wrong and what is allowed.
+    /// Description of the fault and of the allowed values.
     pub problem: String,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for ParamError {
 
 impl std::error::Error for ParamError {}
 
-/// Values for the parameters of one algorithm: those set, over the table's defaults.
+/// Values for the parameters of an algorithm: the values set, over the table's defaults.
 #[derive(Clone, Debug)]
 pub struct Params {
     table: &'static [Param],
@@ -109,10 +109,10 @@ impl Params {
         Params { table, set: Vec::new() }
     }
 
-    /// Sets the value of one parameter.
+    /// Sets the value of a parameter.
     ///
     /// # Errors
-    /// If the name is unknown, or the value is of another kind or out of range. The text lists what is allowed.
+    /// If the name is unknown, or the value is of another kind or out of range. The text lists the allowed values.
     pub fn set(&mut self, name: &str, value: Value) -> Result<(), ParamError> {
         let err = |problem| ParamError { name: name.to_string(), problem };
         let Some(row) = self.table.iter().find(|p| p.name == name) else {
@@ -165,7 +165,7 @@ impl Kind {
     /// Checks that `value` is of this kind and in range.
     ///
     /// # Errors
-    /// A text that lists what is allowed.
+    /// A text that lists the allowed values.
     pub fn check(&self, value: Value) -> Result<(), String> {
         let fits = match (*self, value) {
             (Kind::Int { min, max }, Value::Int(n)) => (min..=max).contains(&n),

@@ -1,14 +1,14 @@
 //! The interface of an algorithm: a [`Picker`] chooses among the endpoints of a set by their loads, and sees every
 //! start and end. [`Algorithm`] is its row in the registry.
 //!
-//! The template for a new one is `algorithms/random.rs`: a row, a table of parameters, a picker, and the explanation of
-//! its picks.
+//! The template for a new algorithm is `algorithms/random.rs`: a row, a table of parameters, a picker, and the
+//! explanation of its picks.
 //!
-//! Ties: an algorithm that finds two endpoints equal gives the request to the one whose turn comes first by weight
-//! (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the one it drew first, as
-//! draws follow the weights. An algorithm must not take the one listed first: at low load nearly all endpoints are
-//! idle, so nearly every pick is a tie, and the first would get them all. Chance alone is not enough either, as shares
-//! would then spread as widely as those of blind draws. `first` and hashes by key are exceptions, as their order is
+//! Ties: an algorithm that finds two endpoints equal gives the request to the endpoint whose turn comes first by weight
+//! (`is_due` in `parts/draw.rs`; [`Loads`] keeps the turns). If that is equal too, it takes the endpoint it drew first,
+//! as draws follow the weights. An algorithm must not take the endpoint listed first: at low load nearly all endpoints
+//! are idle, so nearly every pick is a tie, and the first would get them all. Chance alone is not enough either, as
+//! shares would then spread as widely as blind draws. `first` and hashes by key are exceptions, as their order is
 //! their purpose.
 
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -55,7 +55,7 @@ impl fmt::Display for NoPick {
 
 impl std::error::Error for NoPick {}
 
-/// Everything that one pick may look at.
+/// Everything that a pick may look at.
 pub struct PickContext<'a> {
     /// Eligible endpoints to choose from.
     pub set: &'a EndpointSet,
@@ -69,7 +69,7 @@ pub struct PickContext<'a> {
     pub key: Option<u64>,
     /// Endpoints that this request has tried, or that this answer already contains.
     pub tried: Tried<'a>,
-    /// Explanation to fill in, if the caller asks for one.
+    /// Explanation to fill in, if the caller asks for it.
     pub trace: Option<&'a mut Explanation>,
 }
 
@@ -142,7 +142,7 @@ pub struct Needs {
 /// weight 0 gets nothing, every count returns to 0, same seed same picks) holds for all algorithms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promises {
-    /// Shares are proportional to weights when requests come one at a time, so that all endpoints are idle at each
+    /// Shares are proportional to weights when requests never overlap, so that all endpoints are idle at each
     /// pick.
     pub shares_when_idle: bool,
     /// Shares are proportional to weights when requests overlap and take equally long.
@@ -151,6 +151,12 @@ pub struct Promises {
     pub shares_whatever_the_load: bool,
     /// Keys keep their endpoint as long as the set stays and no bound is hit.
     pub affinity: bool,
+}
+
+impl Promises {
+    /// Promises of an algorithm whose shares depend on measurements.
+    pub const NONE: Promises =
+        Promises { shares_when_idle: false, shares_when_busy: false, shares_whatever_the_load: false, affinity: false };
 }
 
 /// Position of a picker among the workers of this process.
@@ -174,7 +180,7 @@ pub type MakeTable = fn(&EndpointSet, &Params) -> Box<[Slot]>;
 /// Computes the state of a set that the pickers of all workers share, and stores it in the set. The last argument is
 /// the previous set.
 pub type Prepare = fn(&EndpointSet, &Params, &EndpointSet);
-/// Makes the picker of one worker, or returns the parameter that it refuses.
+/// Makes the picker of a worker, or returns the parameter that it refuses.
 pub type MakePicker = fn(&Params, Seat) -> Result<Box<dyn Picker>, ParamError>;
 
 /// A row of [`algorithms::ALL`](crate::algorithms::ALL).
@@ -183,7 +189,7 @@ pub struct Algorithm {
     pub name: &'static str,
     /// Other names with the same meaning.
     pub aliases: &'static [&'static str],
-    /// Summary for lists, one sentence.
+    /// Summary for lists, a sentence.
     pub summary: &'static str,
     /// Text of the reference page in Markdown: when to use it, when not, and how it works.
     pub docs: &'static str,
@@ -199,10 +205,10 @@ pub struct Algorithm {
     pub params: &'static [Param],
     /// Makes the slots in table order, for planes that cannot call the picker per request (kernel maps).
     pub table: Option<MakeTable>,
-    /// Computes from a set what takes long: a pool calls it on its own thread before it publishes the set. A picker
+    /// Computes the slow part from a set: a pool calls it on its own thread before it publishes the set. A picker
     /// must work without it too, as the set may come from elsewhere.
     pub prepare: Option<Prepare>,
-    /// Makes a picker. Checks what ranges alone cannot express.
+    /// Makes a picker. Checks conditions that ranges alone cannot express.
     pub new: MakePicker,
 }
 

@@ -1,8 +1,8 @@
-//! The latest requests of one worker at one pool: when each started, where it went and how long it took. The results of
+//! The latest requests of a worker at a pool: when each started, where it went and how long it took. The results of
 //! other algorithms are predicted from them, away from the worker.
 //!
-//! A start writes one row and an end completes it, so recording costs a worker some nanoseconds per request. Rows of
-//! another set would not apply to this one: they are dropped when the members of the set change.
+//! A start writes a row and an end completes it, so recording costs a worker some nanoseconds per request. Rows of
+//! another set would not apply to this set: they are dropped when the members of the set change.
 
 use crate::endpoints::endpoint::EndpointId;
 use crate::endpoints::set::{EndpointSet, Member, Slot};
@@ -13,7 +13,7 @@ use crate::structures::time::Instant;
 /// Most rows of a worker. The mark in a ticket can name as many; at 40 bytes each they take 1.3 MB.
 pub const ROWS_MAX: usize = Hold::MARK_MAX as usize;
 
-/// A request, or one try of it.
+/// A request, or a try of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Time at which the request started.
@@ -50,7 +50,7 @@ pub enum Way {
     Given,
 }
 
-/// The latest requests of one worker, and the set that they were picked from.
+/// The latest requests of a worker, and the set that they were picked from.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     /// Requests in the order of their starts, oldest first.

@@ -36,7 +36,7 @@ impl Tried<'_> {
     }
 }
 
-/// A set of slots, with one bit each.
+/// A set of slots, with a bit each.
 #[derive(Clone, Debug, Default)]
 pub struct Marks {
     words: Vec<u64>,

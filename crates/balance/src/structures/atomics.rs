@@ -1,4 +1,4 @@
-//! The atomics and the mutex of this crate: the standard library's, or under `--cfg loom` those of loom, which runs a
+//! The atomics and the mutex of this crate: the standard library's, or under `--cfg loom` loom's, which runs a
 //! test through the interleavings that the memory model allows (tests/loom.rs).
 
 #[cfg(loom)]

@@ -1,4 +1,4 @@
-//! A priority queue for small numbers that change by one: finds the item with the lowest number of a group. Each number
+//! A priority queue for small numbers that change by 1: finds the item with the lowest number of a group. Each number
 //! has a linked list of its items, and the lowest list that may have items is remembered, so every change is O(1) where
 //! a heap takes O(log n).
 //!
@@ -6,16 +6,16 @@
 
 const ABSENT: u32 = u32::MAX;
 
-/// Largest number with a list of its own, shared by all larger ones. A list head takes 8 bytes, so those of a group
-/// take at most 512 KiB.
+/// Largest number with a separate list, shared by all larger numbers. A list head takes 8 bytes, so the lists of a
+/// group take at most 512 KiB.
 const NUMBER_MAX: u32 = 65_535;
 
 /// Longest walk, in items, from the end of a list to where a rank belongs. Requests that take about equally long end in
-/// the order in which they began, so one step is common. Where they do not, a longer walk would only favour slow
+/// the order in which they began, so a single step is common. Where they do not, a longer walk would only favour slow
 /// endpoints.
 const WALK_MAX: usize = 8;
 
-/// Items numbered from 0, each in one group and with a number there. Items with equal numbers are in order of rank, as
+/// Items numbered from 0, each in a group and with a number there. Items with equal numbers are in order of rank, as
 /// far as [`WALK_MAX`] allows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buckets {

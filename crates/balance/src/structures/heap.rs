@@ -1,6 +1,6 @@
-//! An indexed 4-ary heap: finds the item with the smallest key, while the key of any one item may change.
+//! An indexed 4-ary heap: finds the item with the smallest key, while the key of any item may change.
 //!
-//! Four children per node halve the depth of a binary heap, and the keys of siblings share one or two cache lines.
+//! Four children per node halve the depth of a binary heap, and the keys of siblings share a cache line or two.
 
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
@@ -8,7 +8,7 @@ const ABSENT: u32 = u32::MAX;
 /// Items that [`IndexedHeap::first_where`] visits best-first before it falls back to a linear scan.
 const SEARCH_MAX: usize = 32;
 
-/// A min-heap of items numbered from 0, with one key each.
+/// A min-heap of items numbered from 0, with a key each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexedHeap<K> {
     nodes: Vec<(K, u32)>,

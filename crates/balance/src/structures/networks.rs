@@ -94,7 +94,7 @@ trait Bits: Copy + Ord + BitXor<Output = Self> {
     /// Last address of the network that begins here.
     fn last(self, prefix: u8) -> Self;
 
-    /// Address after this one; `None` after the last.
+    /// Address after this address; `None` after the last.
     fn next(self) -> Option<Self>;
 
     fn zeros(self) -> u8;
@@ -102,7 +102,7 @@ trait Bits: Copy + Ord + BitXor<Output = Self> {
     /// The first bits of the address as a number.
     fn first(self, bits: u8) -> Self;
 
-    /// The last of the bits that are left without the `shift` last ones, selected by a mask.
+    /// The last of the bits that are left without the `shift` last bits, selected by a mask.
     fn branch(self, shift: u8, mask: u32) -> usize;
 }
 
@@ -154,14 +154,14 @@ bits! {
 /// Ranges of addresses with equal values, from the first address to the last.
 #[derive(Clone, Debug)]
 struct Ranges<K, V> {
-    /// First address of each range; at least that of all addresses.
+    /// First address of each range; at least the first of all addresses.
     starts: Box<[K]>,
     /// Value of each range; `None` outside of all networks.
     values: Box<[Option<V>]>,
     /// Nodes of the trie, the root first.
     nodes: Box<[Node<K>]>,
-    /// Branches of all nodes: the index of the first range of each, or a [`NODE`]. Each node has one more, with the end
-    /// of its ranges.
+    /// Branches of all nodes: the index of the first range of each, or a [`NODE`]. Each node has another branch, with
+    /// the end of its ranges.
     branches: Box<[u32]>,
 }
 
@@ -172,7 +172,7 @@ struct Node<K> {
     prefix: K,
     /// Number of bits of the prefix.
     skip: u8,
-    /// Number of bits behind those of a branch.
+    /// Number of bits behind the bits of a branch.
     shift: u8,
     /// Mask of the bits of a branch, once they are shifted to the end.
     mask: u32,
@@ -194,7 +194,7 @@ impl<K: Bits, V: Copy + Ord> Ranges<K, V> {
         for (first, prefix, value) in networks {
             while let Some(&(last, _)) = around.last().filter(|(last, _)| *last < first) {
                 around.pop();
-                // There is a next one, as `first` is greater.
+                // There is a next address, as `first` is greater.
                 cuts.push(last.next().unwrap_or(first), around.last().map(|(_, value)| *value));
             }
             cuts.push(first, Some(value));
@@ -253,7 +253,7 @@ struct Trie<'s, K> {
 }
 
 impl<K: Bits> Trie<'_, K> {
-    /// Adds a node for these ranges, and those below it. Returns its index. Each level distinguishes at least one more
+    /// Adds a node for these ranges, and those below it. Returns its index. Each level distinguishes at least another
     /// bit, which bounds the depth.
     fn add(&mut self, ranges: Range<usize>) -> usize {
         let starts = &self.starts[ranges.clone()];
@@ -293,7 +293,7 @@ struct Cuts<K, V> {
 }
 
 impl<K: Bits, V: Copy + PartialEq> Cuts<K, V> {
-    /// Begins a range. One that began at the same address was empty, and one with the same value continues.
+    /// Begins a range. A range that began at the same address was empty, and a range with the same value continues.
     fn push(&mut self, start: K, value: Option<V>) {
         if self.starts.last() == Some(&start) {
             self.starts.pop();

@@ -1,4 +1,4 @@
-//! The table finds what a search through all networks finds.
+//! The table finds the same as a search through all networks.
 
 use super::*;
 use crate::structures::rng::Rng;
@@ -12,7 +12,7 @@ enum Value {
     Third,
 }
 
-/// Networks in a list, searched one by one.
+/// Networks in a list, searched in order.
 #[derive(Default)]
 struct Naive(Vec<(IpAddr, u8, Value)>);
 

@@ -1,6 +1,6 @@
 //! A percentile of recent latencies, read from a histogram whose buckets widen with the latency and whose counts fade.
 //!
-//! Takes fixed memory, and one count per request. The layout of the buckets is HdrHistogram's.
+//! Takes fixed memory, and a count per request. The layout of the buckets is HdrHistogram's.
 
 use crate::structures::time::{Instant, SECOND_NS};
 
@@ -18,10 +18,10 @@ const BUCKETS: usize = (DOUBLINGS + 1) * PARTS;
 /// Half-life of the counts: a latency from a minute ago weighs 1/64.
 const FADE_NS: u64 = 10 * SECOND_NS;
 
-/// Latencies between two readings of the histogram: 64 counts pay for one walk over the buckets.
+/// Latencies between two readings of the histogram: 64 counts pay for a walk over the buckets.
 const REFRESH: u32 = 64;
 
-/// A single percentile of the latencies that one worker sees.
+/// A single percentile of the latencies that a worker sees.
 #[derive(Clone, Debug)]
 pub struct Percentile {
     /// Share of latencies below the percentile: above 0 and below 1.
@@ -97,13 +97,13 @@ impl Percentile {
 fn bucket(latency_ns: u64) -> usize {
     let units = (latency_ns >> UNIT_BITS).min((1 << (PART_BITS as usize + DOUBLINGS)) - 1);
     let doubling = (units >> PART_BITS).checked_ilog2().map_or(0, |log| log + 1);
-    // Below PARTS units: one bucket each. Above: PARTS buckets per doubling, the first beginning at PARTS << (doubling
+    // Below PARTS units: a bucket each. Above: PARTS buckets per doubling, the first beginning at PARTS << (doubling
     // - 1).
     let part = units >> doubling.saturating_sub(1);
     (doubling.saturating_sub(1) as usize) * PARTS + part as usize
 }
 
-/// Lower bound of a bucket, and upper bound of the one before it.
+/// Lower bound of a bucket, and upper bound of the bucket before it.
 fn begin_ns(bucket: usize) -> u64 {
     let doubling = (bucket / PARTS).saturating_sub(1);
     ((bucket - doubling * PARTS) as u64) << doubling << UNIT_BITS

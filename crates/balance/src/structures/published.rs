@@ -1,5 +1,5 @@
 //! A value that control code replaces as a whole, such as the endpoint set. Each worker has a [`Reader`], which notices
-//! a new value with one atomic load.
+//! a new value with an atomic load.
 //!
 //! The lock is taken once per publication and reader, never per request.
 
@@ -25,7 +25,7 @@ struct State<T> {
     readers: Vec<Weak<AtomicU64>>,
 }
 
-/// The view that one thread has of a [`Published`] value. Keeps the value it last took until the next
+/// The view that a thread has of a [`Published`] value. Keeps the value it last took until the next
 /// [`refresh`](Self::refresh).
 #[derive(Debug)]
 pub struct Reader<T> {
@@ -42,7 +42,7 @@ impl<T> Published<T> {
         Published(Arc::new(Cell { generation: AtomicU64::new(0), state: Mutex::new(state) }))
     }
 
-    /// Replaces the value and returns its generation, one more than the last.
+    /// Replaces the value and returns its generation, the last plus 1.
     pub fn publish(&self, value: T) -> u64 {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.value = Arc::new(value);
@@ -55,7 +55,7 @@ impl<T> Published<T> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).value.clone()
     }
 
-    /// Returns a view for one thread, which begins with the newest value.
+    /// Returns a view for a thread, which begins with the newest value.
     pub fn reader(&self) -> Reader<T> {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = Arc::new(AtomicU64::new(self.0.generation.load(Ordering::Relaxed)));
@@ -82,7 +82,7 @@ impl<T> Reader<T> {
         &self.value
     }
 
-    /// Takes the newest value. Returns true if it changed; if not, this costs one atomic load.
+    /// Takes the newest value. Returns true if it changed; if not, this costs an atomic load.
     #[inline]
     pub fn refresh(&mut self) -> bool {
         let stale = self.is_stale();

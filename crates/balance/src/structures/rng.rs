@@ -34,7 +34,7 @@ impl Rng {
     }
 
     /// Returns a number uniform over `0..n`, or 0 if `n` is 0. Multiplies (Lemire 2019) without the rejection step: for
-    /// `n` below 2^32 and 64 random bits the bias is under 2^-32, far below what any count of requests could show.
+    /// `n` below 2^32 and 64 random bits the bias is under 2^-32, far below the precision of any count of requests.
     #[inline]
     pub fn below(&mut self, n: u32) -> u32 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u32
@@ -55,7 +55,7 @@ impl Rng {
     /// Returns true with a probability of 1/2.
     #[inline]
     pub fn coin(&mut self) -> bool {
-        // The lowest bits of xoshiro256++ are as good as any, but the top one needs no such argument.
+        // The lowest bits of xoshiro256++ are as good as any, but the top bit needs no such argument.
         (self.next_u64() >> 63) == 1
     }
 }

@@ -4,7 +4,7 @@
 /// Slots per row. Only two for the model checker, which keeps a history of each.
 pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 64 };
 
-/// The values of [`CHUNK`] slots on cache lines of their own. 128 bytes apart, as processors fetch lines in pairs.
+/// The values of [`CHUNK`] slots on separate cache lines. 128 bytes apart, as processors fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Row<T>(pub(crate) [T; CHUNK]);

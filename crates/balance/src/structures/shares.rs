@@ -13,7 +13,7 @@ pub struct Shares {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Part {
-    /// Hash of the part's name, which makes its numbers independent of those of other parts.
+    /// Hash of the part's name, which makes its numbers independent of the numbers of other parts.
     id: u64,
     weight: f64,
     /// Sum of the weights up to this part.
@@ -40,7 +40,7 @@ impl Shares {
     }
 
     /// Index of the part for the hash of a key; `None` if all weights are 0. Keys move only to parts whose share grows
-    /// against another's, and from parts whose share shrinks. If one weight changes, or the parts are two, exactly the
+    /// against another's, and from parts whose share shrinks. If a weight changes, or the parts are two, exactly the
     /// difference of the shares moves.
     pub fn of_key(&self, hash: u64) -> Option<usize> {
         let mut first: Option<(f64, usize)> = None;

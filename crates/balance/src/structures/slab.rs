@@ -1,7 +1,7 @@
 //! Reusable numbered slots for values that come and go often, so that a value costs no allocation.
 //!
 //! [`Slab`] is for values that are put in and taken out. In a [`SlotTable`] a vacant slot keeps its value for the next
-//! occupant, so what is expensive to build is built once per slot. Its [`Key`]s distinguish the successive occupants of
+//! occupant, so expensive values are built once per slot. Its [`Key`]s distinguish the successive occupants of
 //! a slot, for references that may outlive them. [`SlotNumbers`] only tracks which slots are vacant, for a caller that
 //! keeps the values itself.
 
@@ -20,7 +20,7 @@ impl SlotNumbers {
         SlotNumbers { count: 0, vacant: Vec::new() }
     }
 
-    /// Takes a vacant slot, or else a new one. New slots are numbered from 0.
+    /// Takes a vacant slot, or else a new slot. New slots are numbered from 0.
     ///
     /// # Panics
     /// If 2^32 - 1 slots are taken.
@@ -48,7 +48,7 @@ impl SlotNumbers {
     }
 }
 
-/// Identifies one occupant of a slot of a [`SlotTable`], by the slot and the number of occupants before it. The key of
+/// Identifies an occupant of a slot of a [`SlotTable`], by the slot and the number of occupants before it. The key of
 /// an occupant that has left finds nothing, until its slot has been reused another 2^32 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
@@ -66,7 +66,7 @@ impl Key {
         self.slot
     }
 
-    /// Returns the key as one number, for the data of an `epoll_event` or of a waker. [`Key::NONE`] is `u64::MAX`.
+    /// Returns the key as a number, for the data of an `epoll_event` or of a waker. [`Key::NONE`] is `u64::MAX`.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
@@ -106,7 +106,8 @@ impl<T> SlotTable<T> {
         SlotTable { entries: Vec::new(), numbers: SlotNumbers::new() }
     }
 
-    /// Takes a slot. Returns the key of its new occupant, and the value that the last one left there, or the default.
+    /// Takes a slot. Returns the key of its new occupant, and the value that the last occupant left there, or the
+    /// default.
     ///
     /// # Panics
     /// If 2^32 - 1 slots are taken.
@@ -152,7 +153,7 @@ impl<T> SlotTable<T> {
         Key { slot, generation: self.entries[slot as usize].generation }
     }
 
-    /// Returns all slots with their values, vacant ones included.
+    /// Returns all slots with their values, vacant slots included.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.entries.iter_mut().enumerate().map(|(slot, entry)| (slot as u32, &mut entry.value))
     }

@@ -1,6 +1,6 @@
-//! Running sums of the outcomes and latencies of one endpoint.
+//! Running sums of the outcomes and latencies of an endpoint.
 
-/// Outcomes and latencies of one endpoint, summed since the start of the process. The sums wrap, so only differences
+/// Outcomes and latencies of an endpoint, summed since the start of the process. The sums wrap, so only differences
 /// mean anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {

@@ -2,7 +2,7 @@
 //!
 //! `std::time::Instant` cannot be constructed from a number, so a simulator could not use it.
 
-/// A point in time, in nanoseconds since an origin that the shell chose (its own start, or that of the simulation).
+/// A point in time, in nanoseconds since an origin that the shell chose (its start, or the start of the simulation).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
@@ -14,7 +14,7 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Returns the instant `ns` nanoseconds after this one. Saturates at `u64::MAX`.
+    /// Returns the instant `ns` nanoseconds after this instant. Saturates at `u64::MAX`.
     #[inline]
     pub fn after(self, ns: u64) -> Instant {
         Instant(self.0.saturating_add(ns))

@@ -1,4 +1,4 @@
-//! Token buckets, which limit how often something happens: one bucket per client, endpoint or worker, under a [`Rate`]
+//! Token buckets, which limit how often something happens: a bucket per client, endpoint or worker, under a [`Rate`]
 //! that many buckets share.
 //!
 //! A bucket is a single number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371).
@@ -10,15 +10,15 @@ use crate::structures::time::{Instant, SECOND_NS};
 /// Rate at which tokens arrive, and the capacity of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Nanoseconds from one token to the next; at least 1.
+    /// Nanoseconds between two tokens; at least 1.
     interval_ns: u64,
-    /// Nanoseconds from an empty bucket to a full one: at least `interval_ns`, or 0 if a bucket never holds a token.
+    /// Nanoseconds from an empty bucket to a full bucket: at least `interval_ns`, or 0 if a bucket never holds a token.
     capacity_ns: u64,
 }
 
 impl Rate {
     /// Returns the rate of `per_second` tokens (0 or above) into buckets that hold `burst` tokens (at least 1). At 0
-    /// per second there is never a token, not even a first one.
+    /// per second there is never a token, not even a first token.
     ///
     /// The interval is rounded up to whole nanoseconds, so the rate is never exceeded. Up to a million tokens per
     /// second it is at most 0.1 % too low.
@@ -46,7 +46,7 @@ impl Rate {
         Rate { capacity_ns: self.capacity_ns.max(least_ns), ..self }
     }
 
-    /// Returns the nanoseconds from one token to the next.
+    /// Returns the nanoseconds between two tokens.
     pub fn interval_ns(self) -> u64 {
         self.interval_ns
     }
@@ -59,19 +59,20 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Takes one token.
+    /// Takes a token.
     ///
     /// # Errors
-    /// If there is none: the nanoseconds until there is one, unless something else takes it. `u64::MAX` means never.
+    /// If there is none: the nanoseconds until there is a token, unless something else takes it. `u64::MAX` means
+    /// never.
     #[inline]
     pub fn take(&mut self, rate: Rate, now: Instant) -> Result<(), u64> {
         self.take_for(rate.interval_ns, rate, now)
     }
 
-    /// Takes the tokens of `cost_ns` nanoseconds, which may be several tokens or a fraction of one.
+    /// Takes the tokens of `cost_ns` nanoseconds, which may be several tokens or a fraction of a token.
     ///
     /// # Errors
-    /// If the bucket holds fewer, none is taken, and the error is that of [`take`](Self::take).
+    /// If the bucket holds fewer, none is taken, and the error is the same as of [`take`](Self::take).
     #[inline]
     pub fn take_for(&mut self, cost_ns: u64, rate: Rate, now: Instant) -> Result<(), u64> {
         let Some(spare_ns) = rate.capacity_ns.checked_sub(cost_ns) else { return Err(u64::MAX) };
@@ -93,7 +94,7 @@ impl TokenBucket {
     }
 
     /// Returns the time at which the bucket is full again if nothing is taken until then. A full bucket is as good as a
-    /// new one, so a table without room drops the one that is full first.
+    /// new bucket, so a table without room drops the bucket that is full first.
     #[inline]
     pub fn full_at(&self) -> Instant {
         self.full_at

@@ -1,5 +1,9 @@
-//! Dictionaries of structured fields (RFC 9651 section 4.2.2). They are read strictly: one wrong byte makes the whole field
-//! malformed.
+//! Dictionaries of structured fields (RFC 9651 section 4.2.2), by the crate `sfv`. They are read strictly: one wrong byte makes
+//! the whole field malformed.
+
+use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+use std::convert::Infallible;
 
 /// Value of a member of a dictionary. Parameters are read and dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,192 +23,52 @@ pub enum Value {
 /// Reads a dictionary from the lines of a field, joined by commas. A key that comes twice keeps its first place and takes
 /// its last value. Returns `None` if a line is malformed, and an empty list for a field without members.
 pub fn dictionary<'b>(lines: impl Iterator<Item = &'b [u8]>) -> Option<Vec<(String, Value)>> {
-    let mut bytes = Vec::new();
-    for (index, line) in lines.enumerate() {
-        if index > 0 {
-            bytes.extend_from_slice(b", ");
-        }
-        bytes.extend_from_slice(line);
-    }
-    let mut input = Input { rest: bytes.trim_ascii() };
-    let mut members: Vec<(String, Value)> = Vec::new();
-    while !input.rest.is_empty() {
-        let key = input.key()?;
-        let value = if input.take(b'=') { input.member()? } else { Value::Boolean(true) };
-        input.parameters()?;
-        match members.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => *known = value,
-            None => members.push((key, value)),
-        }
-        input.white_space();
-        if input.rest.is_empty() {
-            break;
-        }
-        if !input.take(b',') {
-            return None;
-        }
-        input.white_space();
-        // A comma is followed by a member.
-        if input.rest.is_empty() {
-            return None;
-        }
-    }
-    Some(members)
+    let bytes = lines.collect::<Vec<_>>().join(&b", "[..]);
+    Parser::new(bytes.trim_ascii()).parse_dictionary_with_visitor(Members::default()).ok()
 }
 
-struct Input<'b> {
-    rest: &'b [u8],
+#[derive(Default)]
+struct Members(Vec<(String, Value)>);
+
+impl<'de> DictionaryVisitor<'de> for Members {
+    type Out = Vec<(String, Value)>;
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
+        let place = self.0.iter().position(|(known, _)| known == key.as_str()).unwrap_or_else(|| {
+            self.0.push((key.as_str().to_owned(), Value::Other));
+            self.0.len() - 1
+        });
+        Ok(Member(&mut self.0[place].1))
+    }
+
+    fn finish(self) -> Result<Self::Out, Infallible> {
+        Ok(self.0)
+    }
 }
 
-impl Input<'_> {
-    fn take(&mut self, byte: u8) -> bool {
-        match self.rest.strip_prefix(&[byte]) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
-        }
+/// Value of the member that is read.
+struct Member<'v>(&'v mut Value);
+
+impl<'de> EntryVisitor<'de> for Member<'_> {
+    type Error = Infallible;
+
+    fn item(self) -> Result<impl ItemVisitor<'de>, Infallible> {
+        Ok(|item: BareItemFromInput<'de>| {
+            *self.0 = match item {
+                BareItemFromInput::Integer(number) => Value::Integer(number.into()),
+                BareItemFromInput::String(text) => Value::Text(text.as_str().to_owned()),
+                BareItemFromInput::Token(token) => Value::Token(token.as_str().to_owned()),
+                BareItemFromInput::Boolean(truth) => Value::Boolean(truth),
+                _ => Value::Other,
+            };
+            Ok::<_, Infallible>(Ignored)
+        })
     }
 
-    fn next(&mut self) -> Option<u8> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*first)
-    }
-
-    fn while_is(&mut self, is: impl Fn(u8) -> bool) -> &[u8] {
-        let end = self.rest.iter().position(|b| !is(*b)).unwrap_or(self.rest.len());
-        let (taken, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        taken
-    }
-
-    fn white_space(&mut self) {
-        self.while_is(|b| b == b' ' || b == b'\t');
-    }
-
-    fn key(&mut self) -> Option<String> {
-        if !self.rest.first().is_some_and(|b| b.is_ascii_lowercase() || *b == b'*') {
-            return None;
-        }
-        let key = self.while_is(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.*".contains(&b));
-        Some(String::from_utf8_lossy(key).into_owned())
-    }
-
-    /// Reads an item or an inner list, without the parameters behind it.
-    fn member(&mut self) -> Option<Value> {
-        if self.take(b'(') { self.inner_list() } else { self.bare_item() }
-    }
-
-    fn inner_list(&mut self) -> Option<Value> {
-        loop {
-            self.while_is(|b| b == b' ');
-            if self.take(b')') {
-                return Some(Value::Other);
-            }
-            self.bare_item()?;
-            self.parameters()?;
-            if !matches!(self.rest.first(), Some(b' ' | b')')) {
-                return None;
-            }
-        }
-    }
-
-    fn parameters(&mut self) -> Option<()> {
-        while self.take(b';') {
-            self.while_is(|b| b == b' ');
-            self.key()?;
-            if self.take(b'=') {
-                self.bare_item()?;
-            }
-        }
-        Some(())
-    }
-
-    fn bare_item(&mut self) -> Option<Value> {
-        match *self.rest.first()? {
-            b'-' | b'0'..=b'9' => self.number(),
-            b'"' => self.text().map(Value::Text),
-            b'?' => {
-                self.next();
-                match self.next()? {
-                    b'0' => Some(Value::Boolean(false)),
-                    b'1' => Some(Value::Boolean(true)),
-                    _ => None,
-                }
-            }
-            b':' => {
-                self.next();
-                self.while_is(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
-                self.take(b':').then_some(Value::Other)
-            }
-            b'@' => {
-                self.next();
-                matches!(self.number()?, Value::Integer(_)).then_some(Value::Other)
-            }
-            b'%' => {
-                self.next();
-                self.display_string()
-            }
-            b if b.is_ascii_alphabetic() || b == b'*' => {
-                let is_part = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b);
-                Some(Value::Token(String::from_utf8_lossy(self.while_is(is_part)).into_owned()))
-            }
-            _ => None,
-        }
-    }
-
-    fn number(&mut self) -> Option<Value> {
-        let sign = if self.take(b'-') { -1 } else { 1 };
-        let whole = self.while_is(|b| b.is_ascii_digit()).to_vec();
-        if self.take(b'.') {
-            let digits = self.while_is(|b| b.is_ascii_digit()).len();
-            let is_valid = (1..=12).contains(&whole.len()) && (1..=3).contains(&digits);
-            return is_valid.then_some(Value::Other);
-        }
-        if !(1..=15).contains(&whole.len()) {
-            return None;
-        }
-        let number = whole.iter().fold(0, |sum: i64, digit| sum * 10 + i64::from(digit - b'0'));
-        Some(Value::Integer(sign * number))
-    }
-
-    fn text(&mut self) -> Option<String> {
-        if !self.take(b'"') {
-            return None;
-        }
-        let mut text = String::new();
-        loop {
-            match self.next()? {
-                b'"' => return Some(text),
-                b'\\' => match self.next()? {
-                    b @ (b'"' | b'\\') => text.push(char::from(b)),
-                    _ => return None,
-                },
-                b @ 0x20..=0x7e => text.push(char::from(b)),
-                _ => return None,
-            }
-        }
-    }
-
-    fn display_string(&mut self) -> Option<Value> {
-        if !self.take(b'"') {
-            return None;
-        }
-        loop {
-            match self.next()? {
-                b'"' => return Some(Value::Other),
-                b'%' => {
-                    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-                    if !is_hex(self.next()?) || !is_hex(self.next()?) {
-                        return None;
-                    }
-                }
-                0x20..=0x7e => {}
-                _ => return None,
-            }
-        }
+    fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        *self.0 = Value::Other;
+        Ok(Ignored)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most names in one certificate, the limit of Let's Encrypt.
+/// Most names in a certificate, the limit of Let's Encrypt.
 const NAMES_MAX: usize = 100;
 
 /// Reports names that cannot be obtained, and challenges that no listener answers.

@@ -33,7 +33,7 @@ struct Entry<'p> {
 const PAIRS_MAX: usize = 100;
 
 /// Reports pairs of routes of which neither is more specific, and which have the same order. A route that names the
-/// listener is more specific than one that does not.
+/// listener is more specific than a match that does not.
 pub(super) fn check_collisions(placed: &[Placed], listeners: &[Arc<Listener>], findings: &mut Findings) {
     // TCP routes have no path; they are checked in `tcp`.
     let http: BTreeSet<&str> = listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| &*l.name).collect();
@@ -81,7 +81,7 @@ fn compare<'p>(entries: Vec<Entry<'p>>, report: &mut impl FnMut(Entry<'p>, Entry
             pairs(&entries, report);
             continue;
         }
-        // Most differ by one value, so that only those with the same value need a comparison.
+        // Most differ by a single value, so that only those with the same value need a comparison.
         let named = most_compared(&entries);
         let mut by_value: HashMap<&str, Vec<Entry<'_>>> = HashMap::new();
         let mut others = Vec::new();
@@ -99,7 +99,7 @@ fn compare<'p>(entries: Vec<Entry<'p>>, report: &mut impl FnMut(Entry<'p>, Entry
     }
 }
 
-/// Compares each entry with those before it, up to the first one that is not disjoint.
+/// Compares each entry with those before it, up to the first entry that is not disjoint.
 fn pairs<'p>(entries: &[Entry<'p>], report: &mut impl FnMut(Entry<'p>, Entry<'p>)) {
     for (at, second) in entries.iter().enumerate() {
         _ = entries[..at].iter().any(|first| pair(*first, *second, report));
@@ -109,7 +109,7 @@ fn pairs<'p>(entries: &[Entry<'p>], report: &mut impl FnMut(Entry<'p>, Entry<'p>
 /// Reports two entries, and returns true, unless they are disjoint.
 fn pair<'p>(first: Entry<'p>, second: Entry<'p>, report: &mut impl FnMut(Entry<'p>, Entry<'p>)) -> bool {
     let (first, second) = if first.route <= second.route { (first, second) } else { (second, first) };
-    // Alternatives of one route may overlap: they have the same effect.
+    // Alternatives of a route may overlap: they have the same effect.
     let overlap = first.route != second.route && !are_disjoint(first.matching, second.matching);
     if overlap {
         report(first, second);
@@ -123,7 +123,7 @@ fn values(matching: &Match) -> [&[(Arc<str>, Expected)]; 3] {
     [&criteria.headers, &criteria.query, &criteria.cookies]
 }
 
-/// Kind and name of what most matches compare with whole values.
+/// Kind and name of the part that most matches compare with whole values.
 fn most_compared<'p>(entries: &[Entry<'p>]) -> Option<(usize, &'p str)> {
     let mut counts: HashMap<(usize, &str), usize> = HashMap::new();
     for entry in entries {
@@ -136,7 +136,7 @@ fn most_compared<'p>(entries: &[Entry<'p>]) -> Option<(usize, &'p str)> {
     counts.into_iter().max_by_key(|(named, count)| (*count, std::cmp::Reverse(*named))).map(|(named, _)| named)
 }
 
-/// Values of which that must have one.
+/// Values of which that must have any.
 fn equal_to<'p>(matching: &'p Match, (kind, name): (usize, &str)) -> Option<&'p [Arc<str>]> {
     let (_, expected) = values(matching)[kind].iter().find(|(other, _)| **other == *name)?;
     (!expected.equal.is_empty()).then_some(&expected.equal[..])

@@ -1,4 +1,4 @@
-//! Checks of endpoints by what leads to their pool: Unix sockets, and hosts, paths and names in TLS of their own.
+//! Checks of endpoints by the users of their pool: Unix sockets, and separate hosts, paths and names in TLS.
 
 use super::leads::Leads;
 use crate::code::Code;
@@ -78,7 +78,7 @@ fn sends_host(pool: &Pool, routes: &[&Route]) -> bool {
         .as_ref()
         .is_some_and(|health| matches!(health.check, Check::Http { host: None, .. } | Check::Grpc { host: None, .. }));
     let is_probed = pool.load_reports.as_ref().is_some_and(|reports| reports.probe == Probe::Http);
-    is_checked || is_probed || routes.iter().any(|route| route.send_host == SendHost::Endpoint)
+    is_checked || is_probed || routes.iter().any(|route| route.filters.send_host == SendHost::Endpoint)
 }
 
 /// Reports keys of an endpoint without an effect.

@@ -15,7 +15,7 @@ use crate::table::Section;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Reports what the planes of the kernel lack.
+/// Reports missing features of the kernel's planes.
 pub(super) fn check(
     root: &Section,
     listeners: &[Arc<Listener>],

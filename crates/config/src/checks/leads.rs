@@ -1,4 +1,4 @@
-//! Index of what leads to each pool: routes and DNS records. Keyed by name, so that checks of a large file
+//! Index of the users of each pool: routes and DNS records. Keyed by name, so that checks of a large file
 //! take linear time.
 
 use crate::sections::listener::{Listener, Mode};
@@ -21,7 +21,7 @@ impl<'p> Leads<'p> {
             route.pools().for_each(|pool| by_pool.entry(&**pool).or_default().push(route));
         }
         let records = listeners.iter().filter_map(|l| l.zone.as_ref()).flat_map(|zone| &zone.records);
-        // Reversed, so that the first of two listeners with one name wins.
+        // Reversed, so that the first of two listeners with the same name wins.
         let modes = listeners.iter().rev().map(|l| (&*l.name, l.mode)).collect();
         Leads { routes: by_pool, answered: records.map(|record| &*record.pool).collect(), modes }
     }

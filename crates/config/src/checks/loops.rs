@@ -118,7 +118,7 @@ fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&Machine>) -> bool {
             (host == "localhost" || host.ends_with(".localhost"))
                 && (at(Ipv4Addr::LOCALHOST.into()) || at(Ipv6Addr::LOCALHOST.into()))
         }
-        // No listener is bound to one.
+        // No listener is bound to it.
         Address::Unix(_) => false,
     }
 }

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 /// Help for a folder that does not exist.
 const MAKE: &str = "create it; if systemd creates it (LogsDirectory=, RuntimeDirectory=), check with --elsewhere";
 
-/// Smallest size of a key for sticky sessions, in bytes; the same as for one in the file.
+/// Smallest size of a key for sticky sessions, in bytes; the same as for a key in the file.
 const SECRET_MIN: usize = 16;
 
-/// Reports what the machine lacks, and what the user may not access.
+/// Reports missing parts of the machine, and files without access.
 pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) {
     let telemetry = root.section("telemetry");
     for name in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
@@ -303,7 +303,7 @@ fn check_users(path: &Path, span: Span, machine: &Machine, findings: &mut Findin
     check_list(path, user_list, help, span, machine, findings);
 }
 
-/// Checks the lines of a file. The help says what they are, and how to write them.
+/// Checks the lines of a file. The help says their meaning, and how to write them.
 fn check_list<T>(
     path: &Path,
     read: fn(&str, &[u8]) -> Result<T, String>,
@@ -330,7 +330,7 @@ fn check_list<T>(
     }
 }
 
-/// Reports missing permissions as a warning: evenkeel may run as another user than the one that checks.
+/// Reports missing permissions as a warning: evenkeel may run as another user than the user that checks.
 fn not_mine(path: &Path, what: &str, span: Span, findings: &mut Findings) {
     findings
         .add(Code::NotMine, span, format!("this user cannot {what} {}", path.display()))

@@ -1,5 +1,5 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
-//! listeners, and optionally the machine. Checks within one table are beside its keys in `sections`.
+//! listeners, and optionally the machine. Checks within a table are beside its keys in `sections`.
 
 // Order: acme, dns, endpoints, kernel, loops, reports, routes, expressions, matches, collisions, disjoint, tcp, tls,
 // machine, udp, leads

@@ -1,4 +1,4 @@
-//! Routes of a plan: those of the file and those that listeners imply, with checks that their listeners and
+//! Routes of a plan: from the file and implied by listeners, with checks that their listeners and
 //! pools exist.
 
 use super::collisions::{Placed, check_collisions};
@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::Names;
-use crate::sections::filters::sets::with_sets;
+use crate::sections::filters::{self, sets::with_sets};
 use crate::sections::listener::{Listener, Mode};
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
@@ -33,9 +33,9 @@ pub(super) fn routes(
     let filters = defaults.section("route");
     let has_implied = root.set("route").is_none() || listeners.iter().any(|l| l.mode == Mode::Http && l.pool.is_some());
     if has_implied && defaults.has("route") {
-        // Routes that are implied have no section of their own to be checked.
+        // Routes that are implied have no section to be checked.
         let implied = Route::blank(filters.span).over(&filters);
-        route::check_filters(&implied, findings);
+        filters::check_shared(&implied, findings);
         check_pools_of_filters(&implied, |name| pools.iter().any(|pool| &*pool.name == name), &pool_names, findings);
     }
     let own = own_routes(root, pools, (&filters, &pool_names), findings);
@@ -56,7 +56,7 @@ pub(super) fn routes(
         }
         return routes;
     }
-    // Routes that listeners stand for come first: of two with one name, the other is at fault.
+    // Implied routes of listeners come first: of two with the same name, the other is at fault.
     let mut names = BTreeMap::new();
     for Placed { route, span, .. } in &own {
         check_name(&route.name, *span, "routes", &mut names, findings);
@@ -192,10 +192,10 @@ fn catch_all(root: &Section, pools: &[&Arc<Pool>], filters: &Section, findings: 
     }
 }
 
-/// Unique names for routes without one.
+/// Unique names for routes without a name.
 struct FreeNames {
     taken: BTreeSet<String>,
-    /// Next number to try, by derived name. All lower ones are taken.
+    /// Next number to try, by derived name. All lower numbers are taken.
     next: HashMap<String, usize>,
 }
 

@@ -13,52 +13,11 @@ use crate::table::{Declared, Section};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Keys of a match that only requests have.
-const MATCH_OF_REQUESTS: [&str; 14] = [
-    "path",
-    "prefix",
-    "starts_with",
-    "grpc",
-    "ends_with",
-    "regex",
-    "method",
-    "header",
-    "query",
-    "cookie",
-    "client",
-    "scheme",
-    "not",
-    "any",
-];
+/// Keys of a match that sessions have, too.
+const MATCH_OF_SESSIONS: [&str; 3] = ["listener", "host", "alpn"];
 
-/// Keys of a route that only requests have.
-const ROUTE_OF_REQUESTS: [&str; 25] = [
-    "use",
-    "redirect",
-    "respond",
-    "maintenance",
-    "error_pages",
-    "request_headers",
-    "request_trailers",
-    "response_headers",
-    "strip_prefix",
-    "strip_slashes",
-    "rewrite",
-    "restore_prefix",
-    "send_host",
-    "cookies",
-    "access",
-    "limits",
-    "jwt",
-    "body_max",
-    "bandwidth",
-    "cache",
-    "compress",
-    "cors",
-    "basic_auth",
-    "forward_auth",
-    "mirror",
-];
+/// Keys of a route that sessions and datagrams have, too. All others, filters among them, would be passed unchecked.
+const ROUTE_OF_SESSIONS: [&str; 7] = ["name", "match", "order", "pool", "split", "timeouts", "retry"];
 
 /// Reports keys that have no effect with the modes of the listeners involved.
 pub(super) fn check(
@@ -130,7 +89,7 @@ pub(super) fn check(
 /// Reports filters of a route that also takes sessions or flows, which would pass unchecked.
 fn check_filters(route: &Section, modes: &[Mode], findings: &mut Findings) {
     let Some(mode) = modes.iter().find(|mode| **mode != Mode::Http) else { return };
-    for (key, set) in ROUTE_OF_REQUESTS.iter().filter_map(|key| Some((key, route.set(key)?))) {
+    for (key, set) in route.set_beside(&ROUTE_OF_SESSIONS) {
         let message =
             format!("\"{key}\" applies to HTTP requests, and a listener with mode = \"{}\" has none", mode.name());
         findings
@@ -146,7 +105,7 @@ fn check_match(matches: &Section, modes: &[Mode], findings: &mut Findings) {
         (_, true) => "a datagram",
         _ => return,
     };
-    for (key, set) in MATCH_OF_REQUESTS.iter().filter_map(|key| Some((key, matches.set(key)?))) {
+    for (key, set) in matches.set_beside(&MATCH_OF_SESSIONS) {
         let message = format!("\"{key}\" applies to HTTP requests, and {what} has none");
         findings
             .add(Code::Contradiction, set.span, message)

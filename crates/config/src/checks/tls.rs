@@ -83,7 +83,7 @@ fn path(text: &str) -> Pem {
     Pem::File(text.into())
 }
 
-/// Reports the faults of what `key` names. `of` reads its value.
+/// Reports the faults of the file that `key` names. `of` reads its value.
 fn file(section: &Section, key: &str, kind: TlsFile, of: fn(&str) -> Pem, machine: &Machine, findings: &mut Findings) {
     if let Some(text) = section.text(key) {
         for fault in (machine.tls_file)(kind, &of(&text)) {
@@ -136,7 +136,7 @@ fn used(names: Vec<String>, hosts: &[(Formed, Span)]) -> Vec<String> {
     covered.chain(below).cloned().collect()
 }
 
-/// True if a certificate's name covers a host; `*` stands for one label.
+/// True if a certificate's name covers a host; `*` stands for a label.
 fn covers(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;

@@ -18,7 +18,7 @@ enum Seen {
     Url,
 }
 
-/// Table path, key, shape of the value, and what to write.
+/// Table path, key, shape of the value, and the advice.
 type Habit = (&'static str, &'static str, Seen, &'static str);
 
 const CERTIFICATES: &str = "tls = { certificates = [{ cert = \"FILE.pem\", key = \"FILE.key\" }] }; to try it out, tls = { self_signed = true }";

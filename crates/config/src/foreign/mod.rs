@@ -1,5 +1,5 @@
 //! Counterparts of keys, values and files of HAProxy, NGINX, Envoy, Traefik and Caddy, so that errors can
-//! name what their users want here.
+//! name the wishes of their users here.
 //!
 //! [`words`]: keys that evenkeel does not have. [`habits`]: values that do not fit keys it has. [`syntax`]:
 //! files that are not TOML. Variables in values: `form/request/foreign_variables.rs`.
@@ -27,7 +27,7 @@ const LONGEST: usize = 100;
 pub(crate) struct Meant {
     /// Advice that names the text to write.
     pub help: String,
-    /// Key of the same table that it stands for, if there is one; that key is then not reported as missing.
+    /// Key of the same table that it stands for, if any; that key is then not reported as missing.
     pub key: Option<&'static str>,
     /// True if a value that fits is repeated in the advice.
     pub is_repeated: bool,
@@ -218,7 +218,7 @@ fn size_meant(text: &str) -> Option<String> {
     Some(quote(if quantity::size(&meant) == Ok(0) { "off" } else { &meant }))
 }
 
-/// Formats the elements of an array. Other proxies write several in one string.
+/// Formats the elements of an array. Other proxies write several in a single string.
 fn elements(value: &Tree, example: &str) -> Option<String> {
     let port: String;
     let parts: Vec<&str> = match value {
@@ -243,7 +243,7 @@ fn elements(value: &Tree, example: &str) -> Option<String> {
 fn joined(each: impl Iterator<Item = Option<String>>) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for part in each {
-        // A word of another proxy may stand for several of ours, and two words for the same one.
+        // A word of another proxy may stand for several of ours, and two words for the same word.
         for one in part?.split(", ") {
             if !all.iter().any(|known| known == one) {
                 all.push(one.to_string());
@@ -279,7 +279,7 @@ pub(crate) fn address(text: &str, form: Form) -> Option<String> {
     [text, &alike].into_iter().find(|text| form.read(text).is_ok()).map(quote).or_else(|| Some(quoted(&braced(text)?)))
 }
 
-/// Formats one element like the first one of the example.
+/// Formats an element like the first element of the example.
 fn element(part: &str, example: &str) -> Option<String> {
     if example.starts_with("\"[::]:") {
         return address(part, Form::Bind);

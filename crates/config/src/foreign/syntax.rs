@@ -1,4 +1,4 @@
-//! Recognition of files that are configurations of other programs. One clear error then replaces the TOML
+//! Recognition of files that are configurations of other programs. A clear error then replaces the TOML
 //! parser's complaint about their first line.
 
 /// Program and format that a file seems to be of.
@@ -34,7 +34,7 @@ const BY_WORD: &[(&str, &[&str], Kind)] = &[
     ("json", &[""], kind("JSON", "")),
 ];
 
-/// Words that start a line of HAProxy's configuration, as section or within one.
+/// Words that start a line of HAProxy's configuration, as section or within a section.
 const HAPROXY_SECTIONS: &[&str] =
     &["global", "defaults", "frontend", "backend", "listen", "resolvers", "peers", "userlist", "program"];
 const HAPROXY_KEYS: &[&str] = &[
@@ -101,7 +101,7 @@ pub(crate) fn recognise(text: &str) -> Option<(Kind, usize, usize)> {
     votes.winner(text)
 }
 
-/// Evidence for each language: number of lines, and the first one.
+/// Evidence for each language: number of lines, and the first line.
 #[derive(Default)]
 struct Votes {
     toml: usize,
@@ -172,7 +172,7 @@ impl Votes {
     }
 
     fn winner(self, text: &str) -> Option<(Kind, usize, usize)> {
-        // Thresholds above what TOML with a mistake reaches by accident.
+        // Thresholds above the accidental evidence of TOML with a mistake.
         let haproxy = (self.haproxy.lines >= 3).then_some((self.haproxy, HAPROXY));
         let nginx = (self.nginx.lines >= 2).then_some((self.nginx, NGINX));
         let caddy = (self.caddy.lines >= 2).then_some((self.caddy, CADDY));

@@ -1,8 +1,8 @@
-//! Keys and algorithm names of other proxies. A row has all words for one thing, written without `_`, `-` and
+//! Keys and algorithm names of other proxies. A row has all words for a thing, written without `_`, `-` and
 //! capitals, and its counterpart here. An example in `<` and `>` is replaced by the value seen, and
 //! `<KEY|EXAMPLE>` by the value of that key in the same table.
 //!
-//! Long because it is one table, in which a word must not stand twice.
+//! Long because it is a table, in which a word must not stand twice.
 
 /// Words separated by spaces, and their counterpart.
 pub(super) type Row = (&'static str, &'static str);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-/// End of a connection. Advice for one would be wrong for the other.
+/// End of a connection. Advice for either would be wrong for the other.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     Bind,
@@ -195,7 +195,7 @@ fn spelled_otherwise(text: &str, end: End) -> Option<Misfit> {
     if parts.len() < 2 || !parts.iter().all(|part| part.is_ascii()) {
         return None;
     }
-    // Several addresses, or one followed by parameters of HAProxy or NGINX.
+    // Several addresses, or an address followed by parameters of HAProxy or NGINX.
     if parts.iter().all(|part| read(part, end).is_ok()) {
         let each: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
         return Some(bad(text, "it is a list", format!("write a string for each: {}", each.join(", "))));

@@ -69,7 +69,7 @@ pub(super) fn read(text: &str) -> Result<HostPattern, Misfit> {
     }
 }
 
-/// Parses the value of a `Host` field: a host, with a port unless it is the default one.
+/// Parses the value of a `Host` field: a host, with a port unless it is the default.
 pub(super) fn authority(text: &str) -> Result<String, Misfit> {
     let bare = text.ends_with(']');
     let (host, port) = text.rsplit_once(':').filter(|_| !bare).map_or((text, None), |(host, port)| (host, Some(port)));
@@ -92,7 +92,7 @@ pub(super) fn authority(text: &str) -> Result<String, Misfit> {
 pub enum HostPattern {
     /// A single host: a name or an IP address (IPv6 in brackets).
     Exact(String),
-    /// `*.example.com`: one or more labels before this suffix, which starts with a dot (`.example.com`).
+    /// `*.example.com`: any number of labels before this suffix, which starts with a dot (`.example.com`).
     Wildcard(String),
 }
 

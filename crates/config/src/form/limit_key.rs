@@ -7,7 +7,7 @@ use crate::nearest::nearest;
 use crate::tree::quoted;
 use std::fmt;
 
-/// Bits of the network that stands for an IPv6 client unless said otherwise: what a subscriber has at least (RFC 6177
+/// Bits of the network that stands for an IPv6 client by default: the least that a subscriber has (RFC 6177
 /// section 2).
 const CLIENT_V6: u8 = 64;
 
@@ -78,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<LimitKey, Misfit> {
         }
         ("header", Some(name)) if token(name) => Ok(LimitKey::Header(name.to_ascii_lowercase())),
         ("cookie", Some(name)) if token(name) => Ok(LimitKey::Cookie(name.to_string())),
-        // A claim may have any name, but that of the policy in `RateLimit` must need no escapes.
+        // A claim may have any name, but the name of the policy in `RateLimit` must need no escapes.
         ("claim", Some(name))
             if name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b)) =>
         {

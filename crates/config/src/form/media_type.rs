@@ -5,7 +5,7 @@ use super::name::is_token_char;
 use crate::code::Code;
 use crate::tree::quoted;
 
-/// Longest media type accepted, in bytes; no registered one with parameters is longer.
+/// Longest media type accepted, in bytes; no registered type with parameters is longer.
 const MAX: usize = 128;
 
 pub(super) fn read(text: &str) -> Result<(), Misfit> {

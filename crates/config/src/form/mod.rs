@@ -72,7 +72,7 @@ pub enum Form {
     Bind,
     /// IP address or host name, and port, to connect to.
     Address,
-    /// Network of IP addresses, or a single one.
+    /// Network of IP addresses, or a single address.
     Network,
     /// Unix socket, `unix:/PATH`, or `off`.
     Socket,
@@ -92,7 +92,7 @@ pub enum Form {
     GrpcName,
     /// Path without parameters: `/metrics`.
     PlainPath,
-    /// DNS name of a zone or of a host in one.
+    /// DNS name of a zone or of a host in a zone.
     Domain,
     /// Name in a certificate: a DNS name, which may have a wildcard, or a URI.
     SubjectName,
@@ -203,7 +203,7 @@ pub(crate) enum Formed {
 }
 
 impl Form {
-    /// Description for docs and messages, with an article where it takes one.
+    /// Description for docs and messages, with an article where it takes an article.
     pub fn describe(self) -> &'static str {
         match self {
             Form::Bind => "an IP address and port, such as \"127.0.0.1:8080\" or \"[::]:80\"",

@@ -19,8 +19,8 @@ pub(super) fn domain(text: &str) -> Result<String, Misfit> {
     Err(Misfit::new(Code::BadName, message, "labels are 1 to 63 letters, digits, - and _, separated by dots"))
 }
 
-/// Parses a name in a certificate: a URI as it is (RFC 3986 section 3), or a DNS name in lower case, of which the first label
-/// may be a star.
+/// Parses a name in a certificate: a URI as it is (RFC 3986 section 3), or a DNS name in lower case, of which the first
+/// label may be a star.
 pub(super) fn of_subject(text: &str) -> Result<String, Misfit> {
     let Some((scheme, rest)) = text.split_once(':') else {
         let below = text.strip_prefix("*.");
@@ -60,7 +60,7 @@ pub(super) fn of_grpc(text: &str) -> Result<String, Misfit> {
     Err(Misfit::new(Code::BadName, message, "write it as in the .proto file, such as \"shop.v1.Orders\""))
 }
 
-/// True if the text is one or more labels, separated by dots, within the length of a domain name.
+/// True if the text has labels only, separated by dots, within the length of a domain name.
 pub(crate) fn is_domain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }

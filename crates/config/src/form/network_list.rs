@@ -1,4 +1,4 @@
-//! Files that list networks: one network or address a line, comments after `#`.
+//! Files that list networks: a network or address on each line, comments after `#`.
 
 use super::cidr::Cidr;
 use super::network;

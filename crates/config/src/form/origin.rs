@@ -18,7 +18,7 @@ pub enum Origin {
     Below {
         /// Scheme with `://`.
         scheme: Arc<str>,
-        /// Dot, host, and port unless it is the default one: `.b.example:8443`.
+        /// Dot, host, and port unless it is the default: `.b.example:8443`.
         suffix: Arc<str>,
     },
 }
@@ -32,7 +32,7 @@ impl Origin {
             Origin::Below { scheme, suffix } => {
                 let labels =
                     origin.strip_prefix(scheme.as_bytes()).and_then(|rest| rest.strip_suffix(suffix.as_bytes()));
-                // Only labels may stand for the star: with a colon or a slash, the host would be another one.
+                // Only labels may stand for the star: with a colon or a slash, the host would be another host.
                 let fits = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');
                 labels.is_some_and(|labels| !labels.is_empty() && !labels.starts_with(b".") && labels.iter().all(fits))
             }

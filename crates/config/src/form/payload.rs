@@ -3,7 +3,7 @@
 use super::misfit::Misfit;
 use crate::code::Code;
 
-/// Most bytes that fit one packet on any path (1232 for IPv6, RFC 8085 section 3.2).
+/// Most bytes that fit a packet on any path (1232 for IPv6, RFC 8085 section 3.2).
 const MAX: usize = 1232;
 
 pub(super) fn read(text: &str) -> Result<Vec<u8>, Misfit> {

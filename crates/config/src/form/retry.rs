@@ -61,7 +61,7 @@ fn grpc(text: &str, name: &str) -> Result<GrpcStatus, Misfit> {
     }
 }
 
-/// Longest pause, in nanoseconds: a longer one would outlast the patience of most clients.
+/// Longest pause, in nanoseconds: a longer pause would outlast the patience of most clients.
 const PAUSE_MAX: u64 = 60_000_000_000;
 
 /// Parses the first and longest pause, in nanoseconds.

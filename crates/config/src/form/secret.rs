@@ -1,4 +1,4 @@
-//! Secret keys, long enough not to be guessed. Messages never contain any part of one.
+//! Secret keys, long enough not to be guessed. Messages never contain any part of a key.
 
 use super::misfit::Misfit;
 use crate::code::Code;

@@ -18,7 +18,7 @@ pub enum AdminSocket {
 }
 
 impl AdminSocket {
-    /// The path, if the configuration names one.
+    /// The path, if the configuration names any.
     pub fn path(&self) -> Option<&Path> {
         match self {
             AdminSocket::At(path) => Some(path),

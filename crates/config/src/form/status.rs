@@ -31,7 +31,7 @@ pub(super) fn read(text: &str, within: RangeInclusive<u16>) -> Result<RangeInclu
     Ok(first..=last)
 }
 
-/// Parses a status or range of final responses; `None` if it is not one.
+/// Parses a status or range of final responses; `None` if it is not a status.
 pub(crate) fn range(text: &str) -> Option<RangeInclusive<u16>> {
     read(text, 200..=599).ok()
 }

@@ -1,4 +1,5 @@
-//! URLs of an ACME directory (HTTPS only), of a collector, of servers, of lists and of keys: scheme, host, path and perhaps a query.
+//! URLs of an ACME directory (HTTPS only), of a collector, of servers, of lists and of keys: scheme, host, path and
+//! perhaps a query.
 
 use super::host;
 use super::misfit::Misfit;
@@ -85,7 +86,7 @@ pub(super) fn server(text: &str) -> Result<(), Misfit> {
     behind_scheme(text, rest, AS)
 }
 
-/// Help for an address that has no scheme, or one like `tcp://`, as `DOCKER_HOST` may have.
+/// Help for an address that has no scheme, or a scheme like `tcp://`, as `DOCKER_HOST` may have.
 fn with_scheme(text: &str) -> Option<String> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let urls = [format!("http://{rest}"), format!("https://{rest}")];

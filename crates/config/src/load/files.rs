@@ -52,7 +52,7 @@ impl Disk {
     /// not belong to this process.
     ///
     /// # Errors
-    /// If the file cannot be written; the old one is then still in place.
+    /// If the file cannot be written; the old file is then still in place.
     pub fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<(u32, u32)>) -> io::Result<()> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());

@@ -36,7 +36,7 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Largest file accepted, in bytes. Hand-written ones have some thousands, a generated one of 10,000
+/// Largest file accepted, in bytes. Hand-written files have some thousands, a generated file of 10,000
 /// endpoints about a million.
 const FILE_MAX: usize = 64 << 20;
 
@@ -50,7 +50,7 @@ pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
     read_from(files, path, env).finish(None)
 }
 
-/// Reads a file from disk as [`load`] does, and checks whether `machine` has what it names: folders of logs
+/// Reads a file from disk as [`load`] does, and checks whether `machine` has everything that it names: folders of logs
 /// and sockets, files of secrets, addresses. No listener address is bound.
 pub fn check(path: &Path, env: Env<'_>, machine: &Machine) -> Outcome {
     check_from(&Disk, path, env, machine)
@@ -61,7 +61,8 @@ pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &Machin
     read_from(files, path, env).finish(Some(machine))
 }
 
-/// Lists what planes keep of the algorithms of their pools, also if that is an error. Empty if a file cannot be read.
+/// Lists the parts that planes keep of the algorithms of their pools, also if that is an error. Empty if a file cannot
+/// be read.
 pub fn planes_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Vec<Line> {
     let mut loader = read_from(files, path, env);
     let joined = std::mem::take(&mut loader.joined).finish();
@@ -99,7 +100,7 @@ pub(crate) fn parse_values(name: &str, (text, written): (&str, Written), machine
 }
 
 impl Plan {
-    /// The plan of `evenkeel run ADDR ADDR...`: one listener and one pool, with defaults for everything else,
+    /// The plan of `evenkeel run ADDR ADDR...`: a listener and a pool, with defaults for everything else,
     /// except that error answers are detailed, since this is for experiments. With `self_signed`, the
     /// listener uses TLS with a self-signed certificate. The text passes through the same reader as a file;
     /// its diagnostics name the file "command line".
@@ -195,7 +196,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Parses and expands one file.
+    /// Parses and expands a file.
     fn parse(&mut self, name: &str, text: &str) -> TableNode {
         // Byte order mark, which some editors write.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

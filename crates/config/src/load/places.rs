@@ -1,4 +1,5 @@
-//! The merged text of a configuration, with the place of each key: file and line, and the table that a route has it from.
+//! The merged text of a configuration, with the place of each key: file and line, and the table that a route has it
+//! from.
 
 use super::env::Env;
 use super::files::Files;
@@ -18,14 +19,15 @@ use std::path::Path;
 
 const MASK: &str = "***";
 
-/// Tables whose entries have names, each a table of its own.
+/// Tables whose entries have names, each a separate table.
 const NAMED: [&str; 3] = ["listener", "pool", "filters"];
 
 /// Maps from names of fields, cookies or parameters to their values.
 const OF_FIELDS: [&str; 5] = ["set", "add", "header", "cookie", "query"];
 
-/// Reads a file with its includes and variables, and writes the keys of all as one file. A comment behind each key has the
-/// file and line that set it; routes also have the keys of their sets and of `[defaults.route]`. Secrets are masked.
+/// Reads a file with its includes and variables, and writes the keys of all as a single file. A comment behind each key
+/// has the file and line that set it; routes also have the keys of their sets and of `[defaults.route]`. Secrets are
+/// masked.
 ///
 /// # Errors
 /// The diagnostics, if the file has errors.
@@ -94,7 +96,7 @@ impl Writer<'_> {
         texts(route.find(&["match", "listener"])).iter().all(mode)
     }
 
-    /// Writes a line for a key, or one for each key below it. `of` follows the place.
+    /// Writes a line for a key, or a line for each key below it. `of` follows the place.
     fn entry(&self, Entry { key, key_span, node }: &Entry, above: &str, of: &str, out: &mut String) {
         let path = format!("{above}{}", bare(key));
         let in_map = OF_FIELDS.iter().any(|map| above.ends_with(&format!("{map}.")));
@@ -115,7 +117,7 @@ impl Writer<'_> {
     }
 }
 
-/// Formats a value on one line, with passwords of URLs and values of secret keys masked.
+/// Formats a value on a single line, with passwords of URLs and values of secret keys masked.
 fn value(node: &Node) -> String {
     match &node.tree {
         Tree::Text(text) if holds_key(text) || hash_in(text).is_some() => quote(MASK),

@@ -1,5 +1,5 @@
-//! Algorithms, and what each kind of forwarding keeps of them. Figures of approximations are constants, which the
-//! drivers use and their tests assert.
+//! Algorithms, and the properties that each kind of forwarding keeps. Figures of approximations are constants, which
+//! the drivers use and their tests assert.
 
 use super::Fidelity::{self, Approximated, Exact, Refused};
 use crate::table::Balance;
@@ -26,24 +26,26 @@ pub const NFTABLES_HASH_ENDPOINTS: usize = 20;
 /// Endpoints up to which `leastconn` of `ebpf` compares all; of more, it compares so many in a row.
 pub const EBPF_LEASTCONN: usize = 256;
 
-/// Places of a round of `ebpf`, at least: `round_robin` there takes turns by a table of so many, or 16 for each endpoint if
-/// that is more. Shares are exact if the weights, divided by their greatest common divisor, add up to no more.
+/// Places of a round of `ebpf`, at least: `round_robin` there takes turns by a table of so many, or 16 for each
+/// endpoint if that is more. Shares are exact if the weights, divided by their greatest common divisor, add up to no
+/// more.
 pub const EBPF_ROUND: u64 = 4_096;
 
-/// Largest error of a share in a round of [`EBPF_ROUND`] that had to be scaled, for each endpoint of the pool: a place is
-/// a little less. The heaviest endpoint bears most of it, as each of the others has a place at least.
+/// Largest error of a share in a round of [`EBPF_ROUND`] that had to be scaled, for each endpoint of the pool: a place
+/// is a little less. The heaviest endpoint bears most of it, as each of the others has a place at least.
 pub const EBPF_ROUND_ERROR: f64 = 0.0003;
 
-/// Steps of a weight of `round_robin` by `ipvs`, from 0 to that of the heaviest endpoint.
+/// Steps of a weight of `round_robin` by `ipvs`, from 0 to the weight of the heaviest endpoint.
 pub const IPVS_ROUND: u32 = 100;
 
 /// Places of the table of `ipvs` for `maglev`, as kernels are built by default.
 pub const IPVS_HASH: u64 = 4_093;
 
-/// Part of an open connection that `ipvs` counts for a closed one until the kernel forgets it, some minutes later.
+/// Part of an open connection that `ipvs` counts for a closed connection until the kernel forgets it, some minutes
+/// later.
 pub const IPVS_CLOSED: f64 = 1.0 / 256.0;
 
-/// Algorithm, perhaps with a restriction of its parameters, and what each kind keeps of it.
+/// Algorithm, perhaps with a restriction of its parameters, and the parts that each kind keeps.
 #[derive(Debug)]
 pub struct Row {
     pub algorithm: &'static str,
@@ -61,7 +63,7 @@ const NO_LATENCY: Fidelity = Refused("the kernel forwards packets, and measures 
 const NO_PROBES: Fidelity = Refused("probes accompany HTTP requests");
 const NO_ORDER: Fidelity = Refused("the kernel has no limit at which the next endpoint would take over");
 
-/// Rows in the order of pages. The first one that fits a configured algorithm counts.
+/// Rows in the order of pages. The first row that fits a configured algorithm counts.
 pub static ROWS: &[Row] = &[
     Row {
         algorithm: "random",
@@ -180,7 +182,7 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-/// Row of a configured algorithm; `None` for an algorithm without one.
+/// Row of a configured algorithm; `None` for an algorithm without a row.
 pub(super) fn row(balance: &Balance) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.algorithm == balance.algorithm.name && (row.fits)(&balance.params))
 }

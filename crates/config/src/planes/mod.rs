@@ -1,7 +1,7 @@
-//! Planes, and what each keeps of algorithms and of the other settings of pools and listeners. `check`, the report of
-//! `check --planes` and the reference page share these rows, and the contract test of planes measures them. Read the
-//! files in this order: [`algorithms`], rows by algorithm, with the figures of approximations; [`policies`], rows by
-//! setting; [`report`], listeners of a plan; [`page`], all rows as Markdown.
+//! Planes, and the parts that each keeps of algorithms and of the other settings of pools and listeners. `check`, the
+//! report of `check --planes` and the reference page share these rows, and the contract test of planes measures them.
+//! Read the files in this order: [`algorithms`], rows by algorithm, with the figures of approximations; [`policies`],
+//! rows by setting; [`report`], listeners of a plan; [`page`], all rows as Markdown.
 
 // Order: page, report, policies, algorithms
 pub mod algorithms;

@@ -1,8 +1,8 @@
-//! Settings of pools and listeners beside the algorithm, and what each kind of forwarding keeps of them.
+//! Settings of pools and listeners beside the algorithm, and the parts that each kind of forwarding keeps.
 
 use super::Fidelity::{self, Approximated, Exact, Refused};
 
-/// Setting, and what each kind keeps of it.
+/// Setting, and the parts that each kind keeps.
 #[derive(Debug)]
 pub struct Row {
     pub setting: &'static str,

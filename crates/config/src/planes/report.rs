@@ -1,11 +1,11 @@
-//! Listeners of a plan, and what their planes keep of the algorithms of their pools.
+//! Listeners of a plan, and the parts that their planes keep of the algorithms of their pools.
 
 use super::{Fidelity, Forwarding};
 use crate::plan::{Balance, Listener, Plan};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Pool to which a listener leads, and what its plane keeps of the algorithm.
+/// Pool to which a listener leads, and the parts that its plane keeps of the algorithm.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub listener: Arc<str>,
@@ -21,7 +21,7 @@ impl Line {
         Line { listener: listener.name.clone(), kind, pool, balance: balance.clone(), keeps: kind.keeps(balance) }
     }
 
-    /// Kinds that keep the algorithm, in the order of preference. Empty for requests, which only one kind takes.
+    /// Kinds that keep the algorithm, in the order of preference. Empty for requests, which only a single kind takes.
     pub fn that_keep(&self) -> Vec<Forwarding> {
         match self.kind {
             Forwarding::Requests | Forwarding::Dns => Vec::new(),

@@ -1,4 +1,4 @@
-//! Secrets in what people read: how they are recognized, and how quoted lines hide them.
+//! Secrets in texts for people: how they are recognized, and how quoted lines hide them.
 
 // Order: masked, names
 pub(crate) mod masked;

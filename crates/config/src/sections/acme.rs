@@ -49,7 +49,7 @@ table! {
                 user only.",
             why: "The usual folder for the state of a service.",
         };
-        /// Roots (PEM) for the connection to the directory itself; `None` = those of the system.
+        /// Roots (PEM) for the connection to the directory itself; `None` = the roots of the system.
         ca: Option<PathBuf> = Key {
             name: "ca",
             kind: Kind::Text(Form::File),
@@ -113,7 +113,7 @@ impl Challenge {
 }
 
 impl Acme {
-    /// Folder for one directory URL, below [`state`](Self::state): each authority has its own accounts and
+    /// Folder for a directory URL, below [`state`](Self::state): each authority has its own accounts and
     /// certificates.
     pub fn folder(&self) -> PathBuf {
         let url = self.directory.trim_start_matches("https://");

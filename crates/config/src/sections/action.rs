@@ -1,6 +1,6 @@
 //! Actions of a route: a pool, a split between pools, a redirect, or a fixed response. See [`Action`].
 
-use super::matching::Scheme;
+use super::matching::{RouteMatch, Scheme};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Cidr, Form, HashKey, PathPattern, Template};
@@ -25,7 +25,7 @@ pub enum Action {
     Respond(Respond),
 }
 
-/// Keys of which a route has exactly one.
+/// Keys of which a route has exactly 1.
 pub(super) const ACTIONS: [Key; 4] = [
     Key {
         name: "pool",
@@ -66,7 +66,7 @@ table! {
     /// `split` of a route.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Split {
-        /// Weights of pools, in the order of the file; at least one is above 0.
+        /// Weights of pools, in the order of the file; not all are 0.
         weights: Vec<(Arc<str>, u32)> = Key {
             name: "weights",
             kind: Kind::Map { keys: Form::Name, of: &Kind::Int { min: 0, max: 1_000_000 } },
@@ -74,7 +74,7 @@ table! {
             help: "Weight of each pool. Its share is its weight divided by the sum of all.",
             why: "",
         };
-        /// Part of requests that decides, so that equal ones get the same pool; `None` = each request is drawn.
+        /// Part of requests that decides, so that equal requests get the same pool; `None` = each request is drawn.
         key: Option<HashKey> = Key {
             name: "key",
             kind: Kind::Text(Form::HashKey),
@@ -265,8 +265,8 @@ pub(super) fn write(action: &Action, lines: &mut Lines) {
     }
 }
 
-/// Reports a route without an action or with several, and what does not fit within one.
-pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
+/// Reports a route without an action or with several, and misfits within an action.
+pub(super) fn check(route: &Section, findings: &mut Findings) {
     let set: Vec<&str> = ACTIONS.iter().map(|key| key.name).filter(|key| route.has(key)).collect();
     match set[..] {
         [] => {
@@ -291,7 +291,7 @@ pub(super) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findi
             .help("write weights = { stable = 95, canary = 5 }");
     }
     if route.has("redirect") {
-        check_redirect(&route.section("redirect"), paths, findings);
+        check_redirect(&route.section("redirect"), &RouteMatch::of_route(route).paths(), findings);
     }
     let respond = route.section("respond");
     if let (Some(body), Some(_)) = (respond.set("body"), respond.set("file")) {
@@ -381,7 +381,7 @@ impl Redirect {
     }
 }
 
-/// Formats the action in a few words: a pool by its name, others by what they do.
+/// Formats the action in a few words: a pool by its name, others by their effect.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

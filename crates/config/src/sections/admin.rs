@@ -87,7 +87,7 @@ table! {
                 connection replaces the longest idle one of the address that has the most.",
             why: "A few scrapers, probes and people need fewer.",
         };
-        /// Most open connections of one client address (IPv6: one /64).
+        /// Most open connections of a client address (IPv6: a /64).
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 1, max: 65_536 },

@@ -29,7 +29,7 @@ table! {
             help: "Largest response that is stored, with its fields. At most an eighth of `memory`.",
             why: "One download must not drop a thousand pages.",
         };
-        /// Most responses of one URL that differ by `Vary`.
+        /// Most responses of a URL that differ by `Vary`.
         variants_max: usize = Key {
             name: "variants_max",
             kind: Kind::Int { min: 1, max: 1000 },

@@ -20,8 +20,8 @@ table! {
     /// A page for some statuses.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ErrorPage {
-        /// Ranges within 400 to 599. Two pages of one listener or route share a status only if the range of
-        /// one contains that of the other and is wider.
+        /// Ranges within 400 to 599. Two pages of a listener or route share a status only if the range of
+        /// either contains the range of the other and is wider.
         statuses: Vec<RangeInclusive<u16>> = Key {
             name: "status",
             kind: Kind::List(&Kind::IntOrText { min: 400, max: 599, form: Form::ErrorStatus }),

@@ -1,4 +1,4 @@
-//! `[kernel]`: what evenkeel makes in the kernel for listeners whose `plane` is one of the kernel. See [`Kernel`].
+//! `[kernel]`: evenkeel's objects in the kernel for listeners with a `plane` of the kernel. See [`Kernel`].
 
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, table, words};
@@ -13,7 +13,7 @@ table! {
     /// `[kernel]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Kernel {
-        /// Name of tables, pins and states, which identifies them as those of this evenkeel.
+        /// Name of tables, pins and states, which identifies them as objects of this evenkeel.
         name: Arc<str> = Key {
             name: "name",
             kind: Kind::Text(Form::Name),
@@ -84,7 +84,7 @@ table! {
 }
 
 words! {
-    /// Fate of what is in the kernel at the end of the process.
+    /// Fate of the objects in the kernel at the end of the process.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum OnExit {
         #[default]

@@ -1,4 +1,4 @@
-//! Uniqueness of names within one table.
+//! Uniqueness of names within a table.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;

@@ -71,7 +71,7 @@ table! {
             help: "Serves Ingresses.",
             why: "",
         };
-        /// Addresses of this machine to listen on, one for each Gateway in turn; at least one.
+        /// Addresses of this machine to listen on, for each Gateway in turn; not empty.
         addresses: Vec<IpAddr> = Key {
             name: "addresses",
             kind: Kind::List(&Kind::Text(Form::Ip)),
@@ -120,7 +120,7 @@ table! {
                 `https_port` itself on the network of a node.",
             why: "The Services of `deploy` have it, whatever pods listen on.",
         };
-        /// Secret with the certificate for hosts without one: `NAMESPACE/NAME`.
+        /// Secret with the certificate for hosts without a certificate: `NAMESPACE/NAME`.
         default_certificate: Option<Arc<str>> = Key {
             name: "default_certificate",
             kind: Kind::Text(Form::Content),
@@ -150,7 +150,7 @@ table! {
     }
 }
 
-/// Reports what does not fit within one provider.
+/// Reports contradictions within a provider.
 pub(crate) fn check(providers: &Section, findings: &mut Findings) {
     let kubernetes = providers.section("kubernetes");
     for key in ["publish_service", "default_certificate"] {

@@ -14,7 +14,7 @@ table! {
     /// `[resolver]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Resolver {
-        /// Name servers in the order of queries; empty = those of `/etc/resolv.conf`.
+        /// Name servers in the order of queries; empty = the servers of `/etc/resolv.conf`.
         nameservers: Vec<SocketAddr> = Key {
             name: "nameservers",
             kind: Kind::List(&Kind::Text(Form::Bind)),
@@ -30,7 +30,7 @@ table! {
             help: "Also looks names up in the `search` domains of `/etc/resolv.conf`, following its `ndots`.",
             why: "The same name could mean something else on another machine, and each domain costs one more query.",
         };
-        /// Shortest time that an answer is used, for names without a `min_ttl` of their own.
+        /// Shortest time that an answer is used, for names without `min_ttl`.
         min_ttl: Duration = Key {
             name: "min_ttl",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },

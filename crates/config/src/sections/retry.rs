@@ -1,4 +1,4 @@
-//! `retry`: retries and hedging. One set of rows serves `[defaults.retry]`, pools and routes. See [`Retry`].
+//! `retry`: retries and hedging. A set of rows serves `[defaults.retry]`, pools and routes. See [`Retry`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -158,7 +158,7 @@ impl Field for Conditions {
     fn write(&self, _: &Conditions, _: &Kind) -> String {
         let words = [(self.connect, "connect"), (self.reset, "reset"), (self.timeout, "timeout")];
         let words = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| quote(word));
-        // Adjacent statuses become one range.
+        // Adjacent statuses become a single range.
         let runs = self.statuses.chunk_by(|a, b| a + 1 == *b);
         let statuses = runs.filter_map(|run| Some(status_text(&(*run.first()?..=*run.last()?))));
         let grpc = (0..).zip(GrpcStatus::NAMES).filter(|(code, _)| self.grpc & 1 << code != 0);

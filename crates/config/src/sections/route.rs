@@ -1,30 +1,14 @@
 //! `[[route]]`: the match of a route, and its pool. See [`Route`].
 
-use super::action::{self, ACTIONS, Action, MAINTENANCE, Maintenance};
-use super::error_pages::{self, ERROR_PAGES, ErrorPage};
-use super::filters::access::{self, ACCESS_KEY, Access};
-use super::filters::bandwidth::{self, BANDWIDTH, Bandwidth};
-use super::filters::basic_auth::{self, BASIC_AUTH_KEY, BasicAuth};
-use super::filters::body_max::BODY_MAX;
-use super::filters::cache::{self, CACHE_KEY, Cache};
-use super::filters::compress::{self, COMPRESS, Compress};
-use super::filters::cookies::{self, COOKIES, CookieAttributes};
-use super::filters::cors::{self, CORS, Cors};
-use super::filters::forward_auth::{self, FORWARD_AUTH, ForwardAuth};
-use super::filters::headers::{
-    self, REQUEST_HEADERS, REQUEST_TRAILERS, RESPONSE_HEADERS, RequestHeaders, ResponseHeaders,
-};
-use super::filters::jwt::{self, JWT, Jwt};
-use super::filters::limits::{self, LIMITS_KEY, Limit};
-use super::filters::mirror::{self, MIRROR, Mirror};
-use super::filters::rewrite::{self, RESTORE_PREFIX, REWRITE, Rewrite, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
+use super::action::{self, ACTIONS, Action};
 use super::filters::sets::USE;
-use super::matching::{self, ALTERNATIVE, Match};
+use super::filters::{self, Filters};
+use super::matching::{self, Match, ROUTE_MATCH, RouteMatch};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, PathPattern, SendHost};
+use crate::form::{Form, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -59,21 +43,21 @@ table! {
             rows [
                 Key {
                     name: "match",
-                    kind: Kind::Table(&MATCH),
+                    kind: Kind::Table(&ROUTE_MATCH),
                     absent: Absent::Means("all requests"),
                     help: "Condition for requests.",
                     why: "",
                 },
             ],
-            read |route| matches(route).listeners,
+            read |route| RouteMatch::of_route(route).listeners,
             write write_matches;
         /// Hosts, path and criteria of requests.
-        matching: Match, rows [], read |route| matches(route).matching, write |_, _, _| ();
+        matching: Match, rows [], read |route| RouteMatch::of_route(route).matching, write |_, _, _| ();
         /// Alternatives, of which one must match too; empty = none.
-        any: Vec<Match>, rows [], read |route| matches(route).any, write |_, _, _| ();
+        any: Vec<Match>, rows [], read |route| RouteMatch::of_route(route).any, write |_, _, _| ();
         /// ALPN protocols of which the client must offer one, for TLS sessions that are passed through; empty
         /// = any.
-        alpn: Vec<Arc<str>>, rows [], read |route| matches(route).alpn, write |_, _, _| ();
+        alpn: Vec<Arc<str>>, rows [], read |route| RouteMatch::of_route(route).alpn, write |_, _, _| ();
         /// Position among routes that are equally specific: the lowest wins.
         order: u32 = Key {
             name: "order",
@@ -86,8 +70,6 @@ table! {
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
             write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);
-        /// Maintenance, during which requests get 503; `None` = off.
-        maintenance: Option<Maintenance> = MAINTENANCE;
         /// Time limits: the route's own keys, over those of the pool, over the defaults.
         timeouts: RouteTimeouts = Key {
             name: "timeouts",
@@ -104,85 +86,8 @@ table! {
             help: "Retries and hedging.",
             why: "",
         };
-        /// Pages for evenkeel's own answers, preferred to those of the listener.
-        error_pages: Vec<ErrorPage> = ERROR_PAGES;
-        /// Changes to fields on their way to the endpoint.
-        request_headers: RequestHeaders = REQUEST_HEADERS;
-        /// Names of the trailers of requests that endpoints get.
-        request_trailers: Vec<Arc<str>> = REQUEST_TRAILERS;
-        /// Changes to fields on their way to the client, of endpoints and of evenkeel itself.
-        response_headers: ResponseHeaders = RESPONSE_HEADERS;
-        /// True if endpoints get the path without the prefix that the route matches.
-        strip_prefix: bool = STRIP_PREFIX;
-        /// True if a path that would begin with several slashes keeps one, instead of being refused.
-        strip_slashes: bool = STRIP_SLASHES;
-        /// Another path for endpoints; `None` keeps the client's.
-        rewrite: Option<Rewrite> = REWRITE;
-        /// True if links of responses get the prefix that was removed.
-        restore_prefix: bool = RESTORE_PREFIX;
-        /// Choice between the client's host, the endpoint's own and a fixed one.
-        send_host: SendHost = SEND_HOST;
-        /// Attributes for the cookies of endpoints.
-        cookies: CookieAttributes = COOKIES;
-        /// Networks whose clients are answered or refused; `None` = all are answered.
-        access: Option<Access> = ACCESS_KEY;
-        /// Limits of rates and of requests in flight, at most 8.
-        limits: Vec<Limit> = LIMITS_KEY;
-        /// Tokens that requests must carry; `None` = none.
-        jwt: Option<Jwt> = JWT;
-        /// Most bytes of the body of a request; `None` = no limit.
-        body_max: Option<u64> = BODY_MAX;
-        /// Most bytes of bodies in a second.
-        bandwidth: Bandwidth = BANDWIDTH;
-        /// Stored responses; `None` = none are stored.
-        cache: Option<Cache> = CACHE_KEY;
-        /// Compression of responses; `None` = they pass as they are.
-        compress: Option<Compress> = COMPRESS;
-        /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
-        cors: Option<Cors> = CORS;
-        /// Users, one of which a request must name with its password; `None` = all requests pass.
-        basic_auth: Option<BasicAuth> = BASIC_AUTH_KEY;
-        /// Service that decides about each request; `None` = none is asked.
-        forward_auth: Option<ForwardAuth> = FORWARD_AUTH;
-        /// Copies of requests for other pools, at most 8.
-        mirrors: Vec<Mirror> = MIRROR;
-    }
-}
-
-table! {
-    static MATCH = "match of [[route]]",
-        "Condition for requests: all keys that are set must match.";
-
-    /// `match` of a route.
-    #[derive(PartialEq)]
-    struct Matches {
-        /// See [`Route::listeners`].
-        listeners: Vec<Arc<str>> = Key {
-            name: "listener",
-            kind: Kind::List(&Kind::Text(Form::Name)),
-            absent: Absent::Means("all listeners"),
-            help: "Names of listeners.",
-            why: "",
-        };
-        /// See [`Route::matching`].
-        matching: Match, inline Match;
-        /// See [`Route::any`].
-        any: Vec<Match> = Key {
-            name: "any",
-            kind: Kind::Tables(&ALTERNATIVE),
-            absent: Absent::Means("no alternatives"),
-            help: "Alternatives, at least one of which must match beside the other keys.",
-            why: "",
-        };
-        /// See [`Route::alpn`].
-        alpn: Vec<Arc<str>> = Key {
-            name: "alpn",
-            kind: Kind::List(&Kind::Text(Form::Label)),
-            absent: Absent::Means("any protocol"),
-            help: "ALPN protocols, such as \"h2\", of which the client must offer one. Only for listeners with `mode \
-                = \"tcp\"` that pass TLS through; there `host` matches the server name in the ClientHello.",
-            why: "",
-        };
+        /// Filters that requests and their responses pass.
+        filters: Filters, inline Filters;
     }
 }
 
@@ -198,46 +103,16 @@ fn write_name(set: &Route, _: &Route, lines: &mut Lines) {
     }
 }
 
-fn matches(route: &Section) -> Matches {
-    Matches::of(&route.section("match"))
-}
-
-/// Reports contradictory matches, and what does not fit within a key or beside others.
+/// Reports contradictory matches, and contradictions within a key or between keys.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     matching::check(&route.section("match"), findings);
-    let paths = paths(&matches(route));
-    action::check(route, &paths, findings);
-    rewrite::check(route, &paths, findings);
-    check_filters(route, findings);
-}
-
-/// Reports what does not fit within filters.
-pub(crate) fn check_filters(route: &Section, findings: &mut Findings) {
-    error_pages::check(route, findings);
-    headers::check(route, findings);
-    headers::check_trailers(route, findings);
-    cookies::check(route, findings);
-    access::check(route, findings);
-    limits::check(route, findings);
-    bandwidth::check(route, findings);
-    cache::check(route, findings);
-    compress::check(route, findings);
-    jwt::check(route, findings);
-    cors::check(route, findings);
-    basic_auth::check(route, findings);
-    forward_auth::check(route, findings);
-    mirror::check(route, findings);
-}
-
-/// Path of each alternative of a match.
-fn paths(Matches { matching, any, .. }: &Matches) -> Vec<PathPattern> {
-    let each = any.iter().map(|alternative| matching.and(alternative).path);
-    if any.is_empty() { vec![matching.path.clone()] } else { each.collect() }
+    action::check(route, findings);
+    filters::check(route, findings);
 }
 
 fn write_matches(set: &Route, _: &Route, lines: &mut Lines) {
     let Route { listeners, matching, any, alpn, .. } = set.clone();
-    let matches = Matches { listeners, matching, any, alpn }.lines(&Matches::unset());
+    let matches = RouteMatch { listeners, matching, any, alpn }.lines(&RouteMatch::unset());
     if !matches.is_empty() {
         lines.add("match", matches.braces());
     }
@@ -295,8 +170,7 @@ impl Route {
 
     /// Names of the pools that get requests, those of the action first, then those of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
-        let auth = self.forward_auth.iter().map(|auth| &auth.pool);
-        self.action.pools().chain(auth).chain(self.mirrors.iter().map(|mirror| &mirror.pool))
+        self.action.pools().chain(self.filters.pools())
     }
 
     /// True if host and path alone decide, without alternatives.

@@ -184,7 +184,7 @@ impl Field for IdleConnections {
 }
 
 impl Runtime {
-    /// File of the key that signs cookies of sticky sessions, for pools that have no key of their own.
+    /// File of the key that signs cookies of sticky sessions, for pools without a separate key.
     pub fn sticky_key(&self) -> PathBuf {
         let folder = self.state.as_deref().and_then(Path::parent).unwrap_or(Path::new(STATE_FOLDER));
         folder.join("sticky.key")

@@ -27,7 +27,7 @@ table! {
             help: "Prometheus metrics on the admin listener.",
             why: "",
         };
-        /// Access log, one line per request; `None` = off.
+        /// Access log, a line per request; `None` = off.
         access_log: Option<AccessLog> = Key {
             name: "access_log",
             kind: Kind::Table(&ACCESS_LOG),
@@ -35,7 +35,7 @@ table! {
             help: "Access log, one line per request.",
             why: "",
         };
-        /// Recording of one pool's picks; `None` = off. Only with one worker.
+        /// Recording of a pool's picks; `None` = off. Only with a single worker.
         journal: Option<Journal> = Key {
             name: "journal",
             kind: Kind::Table(&JOURNAL),

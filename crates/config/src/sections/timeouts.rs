@@ -1,5 +1,5 @@
-//! `timeouts`: time limits of listeners, pools and routes. One set of rows serves `[defaults.timeouts]` and
-//! every table that inherits from it. To add one, add a row here and a field to each struct that it applies
+//! `timeouts`: time limits of listeners, pools and routes. A set of rows serves `[defaults.timeouts]` and
+//! every table that inherits from it. To add a limit, add a row here and a field to each struct that it applies
 //! to.
 
 use crate::code::Code;
@@ -69,7 +69,7 @@ table! {
         request: Option<Duration> = REQUEST;
         /// Time without a byte in either direction after the response head (bodies, upgraded connections).
         idle: Duration = IDLE;
-        /// [`idle`](Self::idle) once one side of a session or an upgraded connection has closed its half.
+        /// [`idle`](Self::idle) once a side of a session or an upgraded connection has closed its half.
         half_closed: Duration = HALF_CLOSED;
     }
 }
@@ -153,7 +153,7 @@ const UPSTREAM_IDLE: Key = Key {
     why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s, and announce it in their responses.",
 };
 
-/// Reports a part that may take longer than the whole, within one table.
+/// Reports a part that may take longer than the whole, within a table.
 pub(crate) fn check_order(timeouts: &Section, findings: &mut Findings) {
     let set = |name| timeouts.set(name).and(timeouts.duration(name)).map(|d| (d, timeouts.span_of(name)));
     let Some((whole, whole_span)) = set("request") else { return };

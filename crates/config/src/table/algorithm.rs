@@ -101,7 +101,7 @@ impl Reader<'_> {
         Value::Balance(Box::new(balance), entry.key_span)
     }
 
-    /// Sets one parameter. False if the value was rejected and reported.
+    /// Sets a parameter. False if the value was rejected and reported.
     fn set(&mut self, balance: &mut Balance, row: &'static Param, value: Value, span: Span) -> bool {
         let value = match value {
             Value::Int(n) => params::Value::Int(n),

@@ -41,7 +41,7 @@ pub(crate) trait Declared: PartialEq + Sized {
 /// - `field: Type = Key { ... }, read f;`: `f(&Section) -> Type`, for a default that depends on other keys.
 /// - `field: Type, rows [Key { ... }, ...], read f, write g;`: a field of several keys, or of none;
 ///   `g(&Struct, base: &Struct, &mut Lines)` adds those keys that differ from `base`.
-/// - `field: Type, inline Type;`: a struct whose keys are part of this table instead of one of their own.
+/// - `field: Type, inline Type;`: a struct whose keys are part of this table instead of a separate table.
 ///
 /// `impl for Type { field = Key { ... }; }` declares the keys of a struct of another crate. Checks over
 /// several keys are separate functions beside the table.

@@ -23,8 +23,8 @@ pub(crate) trait Field: PartialEq + Sized {
     /// plan.
     fn read(value: Value) -> Self;
 
-    /// Formats the value as TOML. `base` is the value in effect if the key is not set; tables write only what
-    /// differs from it.
+    /// Formats the value as TOML. `base` is the value in effect if the key is not set; tables write only values that
+    /// differ from it.
     fn write(&self, base: &Self, kind: &Kind) -> String;
 }
 

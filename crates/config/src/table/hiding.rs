@@ -41,7 +41,8 @@ impl Hiding<'_> {
         }
     }
 
-    /// A key of no table may be a misspelled key of a secret, unless it is a word of another proxy with another meaning.
+    /// A key of no table may be a misspelled key of a secret, unless it is a word of another proxy with another
+    /// meaning.
     fn unknown(&mut self, table: &Table, entry: &Entry, beside: &TableNode) {
         let Entry { key, node, .. } = entry;
         let meant = foreign::key(table.path, key, &node.tree, beside);
@@ -93,7 +94,7 @@ impl Hiding<'_> {
         }
     }
 
-    /// Hides what is a secret by its own name or form.
+    /// Hides values that are secrets by their name or form.
     fn named(&mut self, node: &Node) {
         match &node.tree {
             Tree::List(nodes) => nodes.iter().for_each(|node| self.named(node)),
@@ -161,7 +162,7 @@ mod tests {
 
     const VALUE: &str = "hunter2+battery";
 
-    /// A table of the schema, as the text in front of it and behind it in a file of one line.
+    /// A table of the schema, as the text in front of it and behind it in a file of a single line.
     struct Place {
         table: &'static Table,
         before: String,

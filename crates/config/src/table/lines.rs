@@ -5,7 +5,7 @@ use crate::printable::quote;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Keys of one table with their values in TOML.
+/// Keys of a table with their values in TOML.
 #[derive(Debug, Default)]
 pub(crate) struct Lines(Vec<(String, String)>);
 
@@ -14,7 +14,7 @@ impl Lines {
         self.0.push((key.to_string(), value));
     }
 
-    /// Adds the keys of another table to this one.
+    /// Adds the keys of another table to this table.
     pub fn append(&mut self, mut other: Lines) {
         self.0.append(&mut other.0);
     }
@@ -32,7 +32,7 @@ impl Lines {
         }
     }
 
-    /// Formats the value of a key of this kind, in its short form if there is one.
+    /// Formats the value of a key of this kind, in its short form if any.
     pub fn value(&self, kind: &Kind) -> String {
         match (*kind, self.0.as_slice()) {
             (Kind::TableOr { key, .. }, [(only, value)]) if only == key => value.clone(),

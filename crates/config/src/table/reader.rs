@@ -12,7 +12,7 @@ use crate::tree::{self, Entry, TableNode, Tree, quoted};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// Reads trees and reports what does not fit.
+/// Reads trees and reports misfits.
 pub(crate) struct Reader<'f> {
     pub(super) findings: &'f mut Findings,
     /// Top level of the file, to find the table in which an unknown key is known.
@@ -28,7 +28,7 @@ impl<'f> Reader<'f> {
         Reader { findings, root, complete, name: None }
     }
 
-    /// Reads one table. `span` is the place to report missing keys at.
+    /// Reads a table. `span` is the place to report missing keys at.
     pub fn table(&mut self, table: &'static Table, node: &TableNode, span: Span) -> Section {
         let mut section = Section::new(table, span, default_of);
         let mut meant = Vec::new();

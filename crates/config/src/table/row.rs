@@ -93,7 +93,7 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// String of a certain form.
     Text(Form),
-    /// Array with at least one element.
+    /// Array that has an element or more.
     List(&'static Kind),
     Table(&'static Table),
     /// Table, or a string or number that stands for `{ KEY = it }`.
@@ -107,11 +107,11 @@ pub enum Kind {
         table: &'static Table,
         word: &'static str,
     },
-    /// Table; or `true` for an empty one, `false` for none.
+    /// Table; or `true` for an empty table, `false` for none.
     TableOrBool(&'static Table),
     /// Table of tables with user-defined names.
     Named(&'static Table),
-    /// Table whose keys are user-defined, each with a value of one kind; may be empty.
+    /// Table whose keys are user-defined, each with a value of the same kind; may be empty.
     Map {
         keys: Form,
         of: &'static Kind,
@@ -172,7 +172,7 @@ impl fmt::Display for Kind {
 
 impl Kind {
     /// Table that a value of this kind, or an element of it, may be.
-    pub(super) fn table(&self) -> Option<&'static Table> {
+    pub(crate) fn table(&self) -> Option<&'static Table> {
         match *self {
             Kind::Table(table) | Kind::TableOrBool(table) | Kind::Named(table) | Kind::Tables(table) => Some(table),
             Kind::TableOr { table, .. } | Kind::TableOrWord { table, .. } | Kind::TableOrTables(table) => Some(table),

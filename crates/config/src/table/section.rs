@@ -1,4 +1,4 @@
-//! Contents of one table: a [`Section`] holds typed values by key, and falls back to the defaults of the
+//! Contents of a table: a [`Section`] holds typed values by key, and falls back to the defaults of the
 //! rows.
 
 use super::balance::Balance;
@@ -71,7 +71,7 @@ pub(crate) struct Keyed {
     pub value: Located,
 }
 
-/// Values of one table of a file.
+/// Values of a table of a file.
 #[derive(Clone, Debug)]
 pub struct Section {
     table: &'static Table,
@@ -93,7 +93,7 @@ impl Section {
         self.fields.push((key, value));
     }
 
-    /// Adds a value; named tables are merged with existing ones, since a file may have some under another
+    /// Adds a value; named tables are merged with existing tables, since a file may have some under another
     /// proxy's word.
     pub(crate) fn add(&mut self, key: &'static Key, value: Located) {
         match (self.fields.iter_mut().find(|(k, _)| k.name == key.name), value.value) {
@@ -120,6 +120,11 @@ impl Section {
     pub(crate) fn set(&self, name: &str) -> Option<&Located> {
         debug_assert!(self.table.key(name).is_some(), "{} has no row for {name}", self.table.path);
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+    }
+
+    /// Keys that the file sets and `allowed` lacks, with their values.
+    pub(crate) fn set_beside(&self, allowed: &[&str]) -> impl Iterator<Item = (&'static str, &Located)> {
+        self.fields.iter().map(|(key, value)| (key.name, value)).filter(|(key, _)| !allowed.contains(key))
     }
 
     /// True if any value in it did not fit.
@@ -184,7 +189,7 @@ impl Section {
         if let Value::Formed(formed) = self.value(name) { Some(formed) } else { None }
     }
 
-    /// Value of a string whose form has no type of its own.
+    /// Value of a string whose form has no separate type.
     pub fn text(&self, name: &str) -> Option<String> {
         if let Some(Formed::Text(text)) = self.formed(name) { Some(text) } else { None }
     }
@@ -222,7 +227,7 @@ impl Section {
         self.list(name).into_iter().filter_map(one).collect()
     }
 
-    /// Table under this key; an empty one if the file has none.
+    /// Table under this key; an empty table if the file has none.
     pub fn section(&self, name: &str) -> Section {
         match (self.value(name), self.table.key(name).map(|k| k.kind)) {
             (Value::Section(section), _) => section,

@@ -149,7 +149,7 @@ impl Reader<'_> {
         Value::List(nodes.iter().map(read).collect())
     }
 
-    /// Reads a string or number that stands for a table with one key.
+    /// Reads a string or number that stands for a table with a single key.
     fn short(&mut self, table: &'static Table, key: &str, node: &Node) -> Value {
         let mut section = Section::new(table, node.span, default_of);
         if let Some(row) = table.key(key) {

@@ -2,7 +2,7 @@
 
 /// An enum whose variants are words of the configuration.
 pub(crate) trait Words: Copy + PartialEq + Sized + 'static {
-    /// Variants with their words, in the order of the docs. The first one substitutes for a rejected value.
+    /// Variants with their words, in the order of the docs. The first substitutes for a rejected value.
     const ALL: &'static [(Self, &'static str)];
 
     /// Word of the variant in the configuration.

@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 impl TableNode {
-    /// Value below these keys; `None` if one is missing.
+    /// Value below these keys; `None` if any is missing.
     pub(crate) fn find(&self, path: &[&str]) -> Option<&Node> {
         let (key, below) = path.split_first()?;
         let node = &self.get(key)?.node;
@@ -97,7 +97,7 @@ pub(crate) fn quoted(text: &str) -> String {
     if text.chars().nth(60).is_some() { format!("\"{escaped}...\"") } else { format!("\"{escaped}\"") }
 }
 
-/// Parses one file. A syntax error is reported, and the recovered values are returned with the place of the
+/// Parses a file. A syntax error is reported, and the recovered values are returned with the place of the
 /// error.
 pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> (Node, Option<Span>) {
     let text = sources.text(file);
@@ -118,7 +118,7 @@ pub(crate) fn parse(sources: &Sources, file: usize, findings: &mut Findings) -> 
     )
 }
 
-/// Parses one value that belongs to no file.
+/// Parses a value that belongs to no file.
 pub(crate) fn parse_value(text: &str) -> Option<Node> {
     DeValue::parse(text).ok().map(|value| node(0, &value))
 }
@@ -179,7 +179,7 @@ impl Joined {
                 continue;
             };
             let existing = &mut self.entries[at];
-            // Most keys occur in one file, so an index is built only when a second one adds to a table.
+            // Most keys occur in a single file, so an index is built only when a second file adds to a table.
             if let (Joining::One(Entry { key, key_span, node: Node { span, tree: Tree::Table(a) } }), Tree::Table(_)) =
                 (&mut *existing, &entry.node.tree)
             {

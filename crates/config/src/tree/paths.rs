@@ -5,8 +5,8 @@ use crate::source::Span;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Paths of all values of a tree, by their places. They are made when the first one is asked for: a plan of ten thousand
-/// routes has hundreds of thousands, and seldom an error.
+/// Paths of all values of a tree, by their places. They are made when the first path is asked for: a plan of ten
+/// thousand routes has hundreds of thousands, and seldom an error.
 pub(crate) struct Paths {
     tree: TableNode,
     all: OnceLock<All>,
@@ -35,7 +35,7 @@ impl Paths {
             return all.paths[*at].1.clone();
         }
         let contains = |(place, _): &&(Span, String)| place.start <= span.start && span.end <= place.end;
-        // Of several of one size, the last one is the innermost.
+        // Of several of the same size, the last is the innermost.
         let innermost = all.paths.iter().rev().filter(contains).min_by_key(|(place, _)| place.end - place.start);
         innermost.map(|(_, path)| path.clone()).unwrap_or_default()
     }

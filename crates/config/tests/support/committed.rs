@@ -21,7 +21,9 @@ pub fn same_as_committed(pages: &[(PathBuf, String)]) {
             continue;
         }
         if std::env::var_os("EVENKEEL_BLESS").is_some() {
-            std::fs::write(root.join(path), text).expect("it can be written");
+            let path = root.join(path);
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).expect("a folder for it");
+            std::fs::write(path, text).expect("it can be written");
         }
         let _ = write!(stale, "{}:\n{}", path.display(), difference(&committed, text));
     }

@@ -4,7 +4,7 @@ use super::lexer::Directive;
 use super::value;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
-use crate::limits::timeout;
+use crate::limits::{fit_endpoints, timeout};
 use crate::model::{Endpoint, Pool, Table, Target, Value, name_of};
 use crate::protection;
 
@@ -173,9 +173,10 @@ fn policy(row: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     if row.word(1) == "weighted_round_robin" {
         for (endpoint, weight) in pool.endpoints.iter_mut().zip(row.from(2)) {
             if let Ok(weight) = weight.parse::<u64>() {
-                endpoint.set.put("weight", weight.min(65_535));
+                endpoint.set.put("weight", weight);
             }
         }
+        fit_endpoints(&mut pool.endpoints, row.line, ledger);
     }
     if row.word(1) == "random" {
         ledger.dropped(row.line, "of two random endpoints the better one is taken");

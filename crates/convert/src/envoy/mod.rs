@@ -1,5 +1,6 @@
 //! Envoy: listeners, virtual hosts, routes and clusters of `static_resources`, as YAML or JSON.
 
+// Order: auth, cluster, address, compression, route
 mod address;
 mod auth;
 mod cluster;

@@ -1,31 +1,15 @@
 //! `basicAuth`, `digestAuth` and `forwardAuth`: passwords and permission of routes. Where they are not carried over,
 //! routes are closed.
 
-use super::middleware::Effect;
+use super::effect::{Effect, add, close};
 use super::service;
 use crate::ledger::Ledger;
 use crate::model::{Pool, Table, Target, name_of};
-use crate::protection::{user, would_replace};
-use crate::report::{OPEN, PROTECTED};
+use crate::protection::user;
 use crate::tree::Node;
 
 /// Settings of `forwardAuth` that change what the service sees or what endpoints get.
 const DECISIVE: [&str; 2] = ["authResponseHeadersRegex", "forwardBody"];
-
-/// Closes the routes, and notes everything in the middleware that is not settled.
-pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut Ledger) {
-    effect.is_closed = true;
-    ledger.changes(node.line, format!("{reason}; {PROTECTED}"), OPEN);
-    node.lost(PROTECTED, OPEN, ledger);
-}
-
-/// Adds what two middlewares of one kind cannot both be.
-fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
-    match would_replace(&effect.set, &more) {
-        true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
-        false => effect.set.merge(&more),
-    }
-}
 
 /// Reads `basicAuth`. The users in it are lines of a file with the name of the middleware.
 pub(super) fn passwords(name: &str, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
@@ -143,14 +127,4 @@ fn pool_of(mut pool: Pool, target: &mut Target) -> String {
         }
     }
     base
-}
-
-/// Closes what asks for a password or a permission that is not carried over.
-pub(super) fn settle(effect: &mut Effect) {
-    if effect.is_closed {
-        for key in ["basic_auth", "forward_auth"] {
-            effect.set.entries.retain(|(own, _)| own != key);
-        }
-        crate::protection::close(&mut effect.set);
-    }
 }

@@ -1,21 +1,11 @@
 //! Middlewares: filters of routes, or a redirect instead of the service.
 
 use super::auth;
+use super::effect::{Effect, close};
 use crate::compression::{codings, put, types};
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Match, Table, Target, Test, braced, parse_size, size};
 use crate::tree::Node;
-
-/// Changes that the middlewares of a router make to its routes.
-#[derive(Default)]
-pub(super) struct Effect {
-    pub set: Table,
-    pub action: Option<Action>,
-    /// Prefixes that are taken away.
-    pub strip: Vec<String>,
-    /// True if something that protects the requests is not carried over.
-    pub is_closed: bool,
-}
 
 /// Deepest nesting of chains.
 const DEPTH: usize = 8;
@@ -141,8 +131,8 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
             node.lost("this middleware has no counterpart", "see the filters of a [[route]]", ledger);
         }
         // What is not known may be what protects the requests.
-        "plugin" => auth::close(node, "plugins are not run", effect, ledger),
-        _ => auth::close(node, "this middleware has no counterpart", effect, ledger),
+        "plugin" => close(node, "plugins are not run", effect, ledger),
+        _ => close(node, "this middleware has no counterpart", effect, ledger),
     }
 }
 

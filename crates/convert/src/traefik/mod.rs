@@ -1,6 +1,8 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
+// Order: middleware, auth, service, nested, effect, router, rule, labels
 mod auth;
+mod effect;
 mod labels;
 mod middleware;
 mod nested;
@@ -11,7 +13,7 @@ mod service;
 use crate::ledger::Ledger;
 use crate::model::{Action, Cond, Key, Listener, Match, Route, Table, Target, Test, Value, name_of};
 use crate::tree::{self, Node};
-use middleware::Effect;
+use effect::Effect;
 use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -213,7 +215,7 @@ impl Router<'_> {
                 );
             }
         }
-        auth::settle(&mut effect);
+        effect::settle(&mut effect);
         effect
     }
 

@@ -1,9 +1,14 @@
 //! Services that consist of others: mirroring and failover.
 
-use super::service::Service;
 use crate::ledger::Ledger;
 use crate::model::{Action, Pool, Table, Target, Value, parse_size, size};
 use crate::tree::Node;
+
+/// Action for requests of a service, and the filters that come with it.
+pub(super) struct Service {
+    pub action: Action,
+    pub set: Table,
+}
 
 /// Finds the service of a name.
 pub(super) type Find<'f> = &'f mut dyn FnMut(&str, &mut Ledger) -> Option<Service>;

@@ -1,18 +1,12 @@
 //! Services: pools, and splits between them.
 
-use super::nested;
+use super::nested::{self, Service};
 use super::router::Router;
 use crate::durations::milliseconds;
 use crate::ledger::Ledger;
-use crate::limits::timeout;
+use crate::limits::{SPLIT_MAX, fit_endpoints, fit_weights, timeout};
 use crate::model::{Action, Endpoint, Pool, Table, Target, Value, name_of};
 use crate::tree::{Kind, Node};
-
-/// Action for requests of a service, and the filters that come with it.
-pub(super) struct Service {
-    pub action: Action,
-    pub set: Table,
-}
 
 /// Deepest nesting of services in services.
 const DEPTH: usize = 4;
@@ -63,15 +57,21 @@ fn at_depth(
         return Some(Service { action: Action::Pool(name), set });
     }
     if let Some(weighted) = service.get("weighted") {
-        let mut weights = Table::default();
+        let (mut pools, mut shares) = (Vec::new(), Vec::new());
         for part in weighted.get("services").map_or(&[][..], Node::list) {
             let Some(inner) = part.take("name", ledger) else { continue };
             let weight = part.take("weight", ledger).and_then(|weight| weight.parse::<u64>().ok()).unwrap_or(1);
             match at_depth(inner, services, router, depth + 1, target, ledger).map(|service| service.action) {
-                Some(Action::Pool(pool)) => drop(weights.set(&pool, weight.min(1_000_000).into())),
+                Some(Action::Pool(pool)) => {
+                    pools.push(pool);
+                    shares.push(weight);
+                }
                 _ => part.lost("it is not a service with endpoints of its own", "name its pools in split", ledger),
             }
         }
+        fit_weights(&mut shares, SPLIT_MAX, weighted.line, ledger);
+        let mut weights = Table::default();
+        pools.iter().zip(shares).for_each(|(pool, share)| drop(weights.set(pool, share.into())));
         let mut split = Table::one("weights", weights);
         if let Some(name) = weighted.take("sticky.cookie.name", ledger) {
             split.put("key", format!("cookie:{name}"));
@@ -124,6 +124,7 @@ fn pool(name: &str, balancer: &Node, ledger: &mut Ledger) -> Pool {
         };
         endpoint(&url, server, &mut pool, ledger);
     }
+    fit_endpoints(&mut pool.endpoints, balancer.line, ledger);
     if pool.endpoints.len() > 1 {
         pool.set.put("balance", "round_robin");
     }
@@ -181,7 +182,7 @@ pub(super) fn endpoint(url: &str, server: &Node, pool: &mut Pool, ledger: &mut L
     if let Some(weight) =
         server.take("weight", ledger).and_then(|weight| weight.parse::<u64>().ok()).filter(|n| *n != 1)
     {
-        endpoint.set.put("weight", weight.min(65_535));
+        endpoint.set.put("weight", weight);
     }
     if !pool.endpoints.iter().any(|other| other.addr == endpoint.addr) {
         pool.endpoints.push(endpoint);

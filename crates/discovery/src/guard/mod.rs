@@ -3,9 +3,10 @@
 pub mod networks;
 
 use crate::lock::lock;
+use evenkeel_config::entry::is_no_machine;
 use evenkeel_config::plan::{Cidr, takes};
 use evenkeel_config::{Plan, is_own};
-use networks::{is_no_machine, local};
+use networks::local;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;

@@ -2,11 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// True if an address is that of no machine, or of several: 0.0.0.0 leads to this one, and others cannot be connected to.
-pub fn is_no_machine(ip: IpAddr) -> bool {
-    ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
-}
-
 /// Network of addresses that mean this machine or its links, if an address is in one.
 pub fn local(ip: IpAddr) -> Option<&'static str> {
     match ip.to_canonical() {
@@ -36,6 +31,7 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// True if a name means this machine without being resolved (RFC 6761, section 6.3).
+#[cfg(any(test, feature = "kubernetes"))]
 pub fn is_localhost(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost")

@@ -8,6 +8,7 @@
 //!    [`remote`] starts and ends these providers.
 //! 4. [`revisions`]: the plans that were in use.
 
+// Order: file, remote, kubernetes, revisions, merge, wanted, texts, watch, xds, parts
 pub mod file;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;

@@ -55,7 +55,7 @@ impl Settings {
             Settings::Xds(provider, server) => xds::run(provider, server, context.shared, contribution).await,
             #[allow(unreachable_patterns, reason = "all are there with the default features")]
             other => {
-                tracing::error!(provider = other.name(), "this build does not have it; it contributes nothing");
+                tracing::error!(provider = other.name(), "the provider is not part of this build");
                 contribution.put(super::parts::Part::default());
             }
         }

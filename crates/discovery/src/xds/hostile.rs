@@ -1,16 +1,16 @@
 //! Endpoints of clusters that mean harm: what they are costs their own cluster.
 
-use super::assignment::{Hosts, list_of};
-use super::messages::{
-    ASSIGNMENT, Address, AddressUnion, Any, ClusterLoadAssignment, DiscoveryRequest, DiscoveryResponse, Endpoint,
-    LbEndpoint, Locality, LocalityLbEndpoints, Node, Pipe, Policy, Port, SocketAddress, Time, UInt32Value,
-};
+use super::messages::{ASSIGNMENT, Any, DiscoveryRequest, DiscoveryResponse, Node};
 use super::session::Session;
 use super::topics::{Seen, Topics};
 use super::world::World;
 use crate::hostile::{Dice, odd, seeds};
 use evenkeel_config::{endpoints_from_toml, endpoints_to_toml};
-use prost::Message;
+use evenkeel_envoy::assignment::{Hosts, endpoints};
+use evenkeel_envoy::schema;
+use evenkeel_envoy::testing::encoded;
+use evenkeel_envoy::wire::resource;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 /// Responses of the test of every day.
 const RESPONSES: u64 = 400;
 
-const NUMBERS: [u32; 10] = [0, 1, 2, 15, 16, 80, 65_535, 65_536, 1 << 31, u32::MAX];
+const NUMBERS: [u64; 11] = [0, 1, 2, 15, 16, 80, 65_535, 65_536, 1 << 31, u32::MAX as u64, u64::MAX];
 
 const ADDRESSES: [&str; 10] = [
     "10.6.6.6",
@@ -41,58 +41,94 @@ fn text(dice: &mut Dice) -> String {
     }
 }
 
-fn good(ip: &str) -> LbEndpoint {
-    let socket = SocketAddress { address: ip.into(), port: Some(Port::Value(80)) };
-    let address = Some(Address { union: Some(AddressUnion::Socket(socket)) });
-    LbEndpoint { endpoint: Some(Endpoint { address, ..Endpoint::default() }), ..LbEndpoint::default() }
+fn good(ip: &str) -> Value {
+    json!({ "endpoint": { "address": { "socket_address": { "address": ip, "port_value": 80 } } } })
 }
 
-fn hostile_endpoint(dice: &mut Dice, n: usize) -> LbEndpoint {
+fn hostile_endpoint(dice: &mut Dice, n: usize) -> Value {
     let mut one = good(&format!("10.6.{n}.1"));
     let socket = |dice: &mut Dice| {
-        let port = match dice.below(4) {
-            0 => Some(Port::Named(text(dice))),
-            1 => None,
-            _ => Some(Port::Value(dice.pick(&NUMBERS))),
-        };
-        AddressUnion::Socket(SocketAddress { address: dice.pick(&ADDRESSES).into(), port })
+        let address = dice.pick(&ADDRESSES);
+        match dice.below(4) {
+            0 => json!({ "socket_address": { "address": address, "named_port": text(dice) } }),
+            1 => json!({ "socket_address": { "address": address } }),
+            _ => json!({ "socket_address": { "address": address, "port_value": dice.pick(&NUMBERS) } }),
+        }
     };
     if dice.once_in(2) {
-        let union = match dice.below(5) {
-            0 => None,
-            1 => Some(AddressUnion::Pipe(Pipe { path: text(dice) })),
-            2 => Some(AddressUnion::Internal(vec![1, 2])),
-            _ => Some(socket(dice)),
+        let address = match dice.below(5) {
+            0 => json!({}),
+            1 => json!({ "pipe": { "path": text(dice) } }),
+            2 => json!({ "envoy_internal_address": "\u{1}\u{2}" }),
+            _ => socket(dice),
         };
-        one.endpoint = Some(Endpoint { address: Some(Address { union }), hostname: text(dice) });
+        one["endpoint"] = json!({ "address": address, "hostname": text(dice) });
     }
-    one.health_status = dice.pick(&[0, 1, 2, 3, 4, 5, 6, -1, i32::MAX]);
-    one.load_balancing_weight = dice.once_in(2).then(|| UInt32Value { value: dice.pick(&NUMBERS) });
+    one["health_status"] = dice.pick(&[0, 1, 2, 3, 4, 5, 6, u64::MAX, 0x7fff_ffff]).into();
+    if dice.once_in(2) {
+        one["load_balancing_weight"] = dice.pick(&NUMBERS).into();
+    }
     one
 }
 
-fn hostile(dice: &mut Dice) -> ClusterLoadAssignment {
-    let endpoints = (0..dice.below(4)).map(|_| LocalityLbEndpoints {
-        locality: dice.once_in(2).then(|| Locality { region: text(dice), zone: text(dice) }),
-        lb_endpoints: (0..dice.below(5)).map(|n| hostile_endpoint(dice, n)).collect(),
-        priority: if dice.once_in(3) { dice.pick(&NUMBERS) } else { 0 },
-        leds_cluster_locality_config: dice.once_in(9).then(Vec::new),
+fn hostile(dice: &mut Dice) -> Value {
+    let localities = (0..dice.below(4)).map(|_| {
+        let endpoints: Vec<Value> = (0..dice.below(5)).map(|n| hostile_endpoint(dice, n)).collect();
+        let mut one = json!({ "lb_endpoints": endpoints });
+        if dice.once_in(2) {
+            one["locality"] = json!({ "region": text(dice), "zone": text(dice) });
+        }
+        if dice.once_in(3) {
+            one["priority"] = dice.pick(&NUMBERS).into();
+        }
+        if dice.once_in(9) {
+            one["leds_cluster_locality_config"] = json!({});
+        }
+        one
     });
-    let endpoints = endpoints.collect();
-    let seconds = dice.pick(&[0, 60, -1, i64::MAX, i64::MIN]);
-    let policy = Policy { drop_overloads: vec![vec![7]], endpoint_stale_after: Some(Time { seconds, nanos: -1 }) };
-    let cluster_name = if dice.once_in(3) { text(dice) } else { "evil".to_owned() };
-    ClusterLoadAssignment { cluster_name, endpoints, policy: dice.once_in(3).then_some(policy) }
+    let localities: Vec<Value> = localities.collect();
+    let name = if dice.once_in(3) { text(dice) } else { "evil".to_owned() };
+    let mut assignment = json!({ "cluster_name": name, "endpoints": localities });
+    if dice.once_in(3) {
+        let seconds = dice.pick(&[0, 60, u64::MAX, i64::MAX as u64, i64::MIN as u64]);
+        let stale = json!({ "seconds": seconds, "nanos": u64::MAX });
+        assignment["policy"] = json!({ "drop_overloads": "\u{7}", "endpoint_stale_after": stale });
+    }
+    assignment
 }
 
-fn resource(assignment: &ClusterLoadAssignment, dice: &mut Dice) -> Any {
-    let mut value = assignment.encode_to_vec();
+fn bytes(assignment: &Value) -> Vec<u8> {
+    encoded(&schema::ASSIGNMENT, assignment)
+}
+
+fn any(assignment: &Value, dice: &mut Dice) -> Any {
+    let mut value = bytes(assignment);
     if dice.once_in(4) && !value.is_empty() {
         let at = dice.below(value.len());
         value[at] ^= 1 << dice.below(8);
     }
     let type_url = if dice.once_in(12) { text(dice) } else { ASSIGNMENT.to_owned() };
     Any { type_url, value }
+}
+
+/// Name of the cluster of an assignment; `None` if the bytes are none.
+fn named(bytes: &[u8]) -> Option<String> {
+    resource(bytes, &schema::ASSIGNMENT).ok()?.text("cluster_name").map(str::to_owned)
+}
+
+/// Checks that each endpoint of an assignment is one that a pool can have.
+fn check(assignment: &Value, seed: u64) {
+    let bytes = bytes(assignment);
+    for hosts in [Hosts::Addresses, Hosts::Names, Hosts::AllOfNames] {
+        let node = resource(&bytes, &schema::ASSIGNMENT).expect("a message");
+        let Ok(assigned) = endpoints(&node, hosts) else { continue };
+        let all: usize = node.nodes("endpoints").map(|locality| locality.nodes("lb_endpoints").count() + 1).sum();
+        assert!(assigned.endpoints.len() + assigned.skipped.len() <= all, "seed {seed}");
+        for one in &assigned.endpoints {
+            let again = endpoints_from_toml(&endpoints_to_toml(std::slice::from_ref(one)));
+            assert_eq!(again, std::slice::from_ref(one), "seed {seed}: {assignment:?}");
+        }
+    }
 }
 
 fn addresses(seen: &Seen) -> Vec<String> {
@@ -102,14 +138,8 @@ fn addresses(seen: &Seen) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_that_mean_harm_cost_their_own_cluster() {
-    let innocent = ClusterLoadAssignment {
-        cluster_name: "web".into(),
-        endpoints: vec![LocalityLbEndpoints {
-            lb_endpoints: vec![good("10.0.0.1"), good("10.0.0.2")],
-            ..LocalityLbEndpoints::default()
-        }],
-        policy: None,
-    };
+    let endpoints = json!({ "lb_endpoints": [good("10.0.0.1"), good("10.0.0.2")] });
+    let innocent = bytes(&json!({ "cluster_name": "web", "endpoints": endpoints }));
     let wanted = ["10.0.0.1:80 1 0", "10.0.0.2:80 1 0"];
     seeds(RESPONSES, |seed| {
         let mut dice = Dice::new(seed);
@@ -122,28 +152,20 @@ async fn endpoints_that_mean_harm_cost_their_own_cluster() {
             let mut resources: Vec<Any> = Vec::new();
             for _ in 0..=dice.below(5) {
                 let mut assignment = hostile(&mut dice);
-                if assignment.cluster_name == "web" {
-                    assignment.cluster_name.clear();
+                if assignment["cluster_name"] == "web" {
+                    assignment["cluster_name"] = "".into();
                 }
-                let mut one = resource(&assignment, &mut dice);
+                let mut one = any(&assignment, &mut dice);
                 // The control plane itself may change its name, and then it is that cluster's.
-                if ClusterLoadAssignment::decode(&*one.value).is_ok_and(|read| read.cluster_name == "web") {
+                if named(&one.value).as_deref() == Some("web") {
                     one.value.clear();
                 }
                 resources.push(one);
-                for hosts in [Hosts::Addresses, Hosts::Names, Hosts::AllOfNames] {
-                    let Ok(assigned) = list_of(&assignment, hosts) else { continue };
-                    let all: usize = assignment.endpoints.iter().map(|locality| locality.lb_endpoints.len() + 1).sum();
-                    assert!(assigned.list.endpoints.len() + assigned.list.skipped.len() <= all, "seed {seed}");
-                    for one in &assigned.list.endpoints {
-                        let again = endpoints_from_toml(&endpoints_to_toml(std::slice::from_ref(one)));
-                        assert_eq!(again, std::slice::from_ref(one), "seed {seed}: {assignment:?}");
-                    }
-                }
+                check(&assignment, seed);
             }
             if n == 0 || dice.once_in(2) {
                 let at = dice.below(resources.len() + 1);
-                resources.insert(at, Any { type_url: ASSIGNMENT.into(), value: innocent.encode_to_vec() });
+                resources.insert(at, Any { type_url: ASSIGNMENT.into(), value: innocent.clone() });
             }
             let (nonce, type_url) = (n.to_string(), ASSIGNMENT.to_owned());
             let response = DiscoveryResponse { version_info: nonce.clone(), resources, type_url, nonce };

@@ -1,8 +1,8 @@
 //! Decisions on one stream, between requests and responses, in either form of the protocol. See [`Session`].
 
-use super::assignment::{Assigned, list};
+use super::assignment::{Assigned, read};
 use super::consumer::{Kind, Received, Wanted};
-use super::messages::{ClusterLoadAssignment, Node};
+use super::messages::Node;
 use super::topics::Topics;
 use crate::backoff::Bucket;
 use evenkeel_fetch::Fault;
@@ -161,22 +161,22 @@ impl<'a, P: Protocol> Session<'a, P> {
         let mut wrong = Vec::new();
         for (n, resource) in received.resources.iter().enumerate() {
             let assignment = match resource {
-                Ok(bytes) => ClusterLoadAssignment::decode(&**bytes).map_err(|error| error.to_string()),
+                Ok(bytes) => read(bytes),
                 Err(unread) => Err(unread.why.clone()),
             };
-            let (assignment, read) = match assignment {
-                Ok(assignment) => (list(&assignment), assignment.cluster_name),
+            let (name, assigned) = match assignment {
+                Ok(read) => read,
                 Err(why) => {
                     wrong.push(format!("resource {n}: {why}"));
                     continue;
                 }
             };
-            if let Err(why) = &assignment {
-                wrong.push(format!("{read}: {why}"));
+            if let Err(why) = &assigned {
+                wrong.push(format!("{name}: {why}"));
             }
-            if matches!(&names, Wanted::Named(names) if names.contains(&read)) {
-                self.expected.remove(&read);
-                self.give(&read, assignment);
+            if matches!(&names, Wanted::Named(names) if names.contains(&name)) {
+                self.expected.remove(&name);
+                self.give(&name, assigned);
             }
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
@@ -188,7 +188,7 @@ impl<'a, P: Protocol> Session<'a, P> {
                 (seen.assigned, seen.trouble) = (Some(Arc::new(assigned)), None);
                 seen.confirmed += 1;
             }),
-            Err(why) => self.topics.fail(cluster, format!("its endpoints are refused: {why}")),
+            Err(why) => self.topics.fail(cluster, format!("its endpoints refused: {why}")),
         }
     }
 
@@ -258,6 +258,9 @@ mod tests {
         Resource,
     };
     use crate::xds::world::World;
+    use evenkeel_envoy::schema;
+    use evenkeel_envoy::testing::encoded;
+    use serde_json::json;
     use std::sync::Mutex;
 
     /// Provider that wants a route configuration for each listener, and refuses resources that begin with `!`.
@@ -337,8 +340,8 @@ mod tests {
     /// Response of a server that sends differences, with the endpoints of clusters.
     fn differences(all: &[&str]) -> DeltaDiscoveryResponse {
         let resource = |name: &&str| {
-            let assignment = ClusterLoadAssignment { cluster_name: (*name).into(), ..ClusterLoadAssignment::default() };
-            let any = Any { type_url: ASSIGNMENT.into(), value: assignment.encode_to_vec() };
+            let value = encoded(&schema::ASSIGNMENT, &json!({ "cluster_name": name }));
+            let any = Any { type_url: ASSIGNMENT.into(), value };
             Resource { version: "1".into(), resource: Some(any), name: (*name).into() }
         };
         let resources = all.iter().map(resource).collect();

@@ -5,7 +5,7 @@ use evenkeel_config::parse_str;
 use evenkeel_net::workers::Command;
 use evenkeel_runtime::Orders;
 
-/// A plan with one zone at an unused address.
+/// A plan with a zone at an unused address.
 fn plan() -> Plan {
     let free = evenkeel_peers::own_addr();
     let text = format!(
@@ -16,7 +16,7 @@ fn plan() -> Plan {
     outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics))
 }
 
-/// The plane with one socket replaced by a file.
+/// The plane with a socket replaced by a file.
 struct Broken(Dns, Protocol);
 
 impl Plane for Broken {

@@ -37,7 +37,7 @@ pub enum At {
 
 /// Show the state of pools and endpoints: since when and why, weight, share of the requests, latency
 #[derive(Debug, Args)]
-#[command(after_help = "Shares and latencies are those of the last 30 to 60 seconds.\n\n\
+#[command(after_help = "Shares and latencies cover the last 30 to 60 seconds.\n\n\
                         Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such pool.")]
 pub struct Status {
     /// Show only this pool
@@ -163,7 +163,7 @@ pub struct Tap {
     pub place: Where,
 }
 
-/// Explain why a request went to its endpoint, or where one would go now
+/// Explain why a request went to its endpoint, or where a request would go now
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                         evenkeel explain                           requests whose picks are kept; telemetry.explain samples them\n  \

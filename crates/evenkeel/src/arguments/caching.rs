@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Counts are those since the start. The hit ratio is the part of the requests for the cache that a stored response\n\
+    after_help = "Counts are since the start. The hit ratio is the part of the requests for the cache that a stored response\n\
                         answered, fresh or stale.\n\n\
                         Examples:\n  \
                         evenkeel cache\n  \
@@ -64,7 +64,7 @@ pub enum CacheOrder {
     Size,
 }
 
-/// Show the stored responses of a URL: what they vary by, age, time until they are stale, size, tags
+/// Show the stored responses of a URL: the fields they vary by, age, time until they are stale, size, tags
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  evenkeel cache show 'https://shop.example/search?q=a'")]
 pub struct CacheShow {

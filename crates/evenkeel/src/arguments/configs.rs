@@ -25,17 +25,17 @@ pub enum ConfigPage {
     Save(Where),
 }
 
-/// Print the configuration that runs as one file: with what it includes, and asterisks for secrets
+/// Print the running configuration as a single file: with included files, and asterisks for secrets
 #[derive(Debug, Args)]
 pub struct ConfigShow {
     /// An earlier generation, as listed by `config history`
     pub generation: Option<u64>,
 
-    /// Print the text as it was written, without what it includes
+    /// Print the text as it was written, without included files
     #[arg(long)]
     pub source: bool,
 
-    /// Print the file as it is on the disk now, with what it includes, and behind each key the file and line that set it
+    /// Print the file as it is on the disk now, with included files, and behind each key the file and line that set it
     #[arg(long, conflicts_with_all = ["generation", "source", "admin"])]
     pub places: bool,
 
@@ -59,7 +59,7 @@ pub struct Apply {
     /// The configuration file; - reads standard input
     pub file: PathBuf,
 
-    /// Print what would change, or what is wrong, and change nothing
+    /// Print the changes or the errors, and change nothing
     #[arg(long, conflicts_with = "save")]
     pub dry_run: bool,
 
@@ -95,7 +95,7 @@ pub struct Rollback {
     pub place: Where,
 }
 
-/// List the configurations that ran, the latest first: since when, how, the user, and what changed
+/// List the configurations that ran, the latest first: since when, how, the user, and the changes
 #[derive(Debug, Args)]
 pub struct History {
     /// Print JSON, as the API returns it
@@ -106,7 +106,7 @@ pub struct History {
     pub place: Where,
 }
 
-/// Print what a reload would change: one line for each key that differs between a file and the running configuration
+/// Print the changes that a reload would make: a line for each key that differs between a file and the running configuration
 #[derive(Debug, Args)]
 #[command(
     after_help = "Exit codes: 0 no difference; 10 a difference; 78 the file is wrong; 1 no evenkeel can be asked."

@@ -54,7 +54,7 @@ pub struct Sim {
     #[arg(long, value_name = "NAME", requires = "from")]
     pub pool: Option<String>,
 
-    /// Requests per second [default: those of the scenario, or 70 % of what the endpoints can serve]
+    /// Requests per second [default: from the scenario, or 70 % of the capacity of the endpoints]
     #[arg(long, value_name = "N", requires = "from", value_parser = rate)]
     pub rate: Option<f64>,
 
@@ -121,11 +121,11 @@ pub struct Algorithms {
     after_help = "Exit codes: 0 every pick is the same; 10 a pick differs; 1 the files are not a journal, or cannot be compared."
 )]
 pub struct Replay {
-    /// The journal; one that was rotated, with its parts in order
+    /// The journal; the parts of a rotated journal in their order
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Show what was compared at the pick with this number, counted from 1
+    /// Show the comparison at the pick with this number, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
 }

@@ -47,7 +47,7 @@ pub struct Run {
     pub print_config: bool,
 }
 
-/// Report everything that is wrong with a configuration file
+/// Report all errors and warnings of a configuration file
 #[derive(Debug, Args)]
 #[command(
     after_help = "It also reports what `run` would miss on this machine: folders of logs and sockets, files of secrets, addresses.\n\
@@ -69,11 +69,11 @@ pub struct Check {
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     pub config: Option<PathBuf>,
 
-    /// Skip what depends on this machine: the file is for another one, or for later
+    /// Skip checks that depend on this machine: the file is for another machine, or for later
     #[arg(long)]
     pub elsewhere: bool,
 
-    /// Also print what the plane of each listener keeps of the algorithm of its pool, and all planes side by side
+    /// Also print the properties of each pool's algorithm that the plane of the listener keeps, and all planes side by side
     #[arg(long)]
     pub planes: bool,
 
@@ -83,7 +83,7 @@ pub struct Check {
     pub json: bool,
 }
 
-/// Remove from the kernel what an evenkeel that does not run any more has left: rules, programs and their state
+/// Remove rules, programs and their state that a stopped evenkeel has left in the kernel
 #[derive(Debug, Args)]
 #[command(
     after_help = "Everything under the `name` of [kernel] goes, of each plane, whether or not the configuration still uses it. A\n\
@@ -92,11 +92,11 @@ pub struct Check {
                   Exit codes: 0 nothing is left; 1 an evenkeel runs with it, or the kernel refuses; 78 the configuration is wrong."
 )]
 pub struct Cleanup {
-    /// The configuration file, whose [kernel] names what is removed
+    /// The configuration file; everything under the name of its [kernel] is removed
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Also remove what a running evenkeel uses
+    /// Also remove rules and programs that a running evenkeel uses
     #[arg(long)]
     pub force: bool,
 }

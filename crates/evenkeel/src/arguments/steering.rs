@@ -60,7 +60,7 @@ pub struct Drain {
     pub now: bool,
 }
 
-/// Give an endpoint another weight, or that of the configuration again
+/// Give an endpoint another weight, or the configured weight again
 #[derive(Debug, Args)]
 #[command(after_help = "Reloads, upgrades and, with runtime.state, restarts keep it.\n\n\
                         Examples:\n  \
@@ -116,7 +116,7 @@ fn share(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-/// Override what checks and requests say about an endpoint
+/// Override the results of checks and requests for an endpoint
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                         evenkeel endpoint down shop shop-3\n  \
@@ -129,9 +129,9 @@ pub struct Endpoint {
 /// Verb of `evenkeel endpoint`.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Count it as healthy, whatever its checks and requests say
+    /// Count it as healthy, regardless of its checks and requests
     Up(Chosen),
-    /// Count it as unhealthy, whatever its checks and requests say
+    /// Count it as unhealthy, regardless of its checks and requests
     Down(Chosen),
     /// End `up` and `down`: its checks and requests decide
     Auto(Chosen),
@@ -141,10 +141,10 @@ pub enum Verb {
     Restore(Chosen),
 }
 
-/// Start the program anew and hand over to it without loss; wait until it serves
+/// Start a new process and hand over to it without loss; wait until it serves
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The new process gets the listening sockets, what operators changed, and the history of requests. If it does not\n\
+    after_help = "The new process gets the listening sockets, the changes of operators, and the history of requests. If it does not\n\
                         start, the old one continues. SIGUSR2 does the same, without an answer.\n\n\
                         Exit codes: 0 the new process serves; 1 it does not, or no evenkeel can be asked."
 )]

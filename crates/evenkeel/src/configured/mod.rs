@@ -1,6 +1,7 @@
 //! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
 //! [`possible`]: the part of a plan that this machine can do.
 
+// Order: possible, reload
 pub mod possible;
 pub mod reload;
 

@@ -1,6 +1,7 @@
 //! Export of spans. A thread takes the requests that workers record when they end, makes [`spans`] of them, and sends these to the
 //! collector in batches ([`sending`]). It may fall behind; spans that cannot be sent in time are dropped and counted.
 
+// Order: metrics, sending, spans
 mod metrics;
 mod sending;
 mod spans;
@@ -76,11 +77,11 @@ impl Exporter {
         let (wish, numbers) = (self.wish.subscribe(), self.numbers.clone());
         let run = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime.block_on(Thread { records, wish, numbers, is_failing: false }.run()),
-            Err(error) => tracing::error!(%error, "traces: cannot make an event loop; none are exported"),
+            Err(error) => tracing::error!(%error, "traces: cannot create an event loop; no traces are exported"),
         };
         match std::thread::Builder::new().name("traces".into()).spawn(run) {
             Ok(thread) => self.thread = Some(thread),
-            Err(error) => tracing::error!(%error, "traces: cannot start a thread; none are exported"),
+            Err(error) => tracing::error!(%error, "traces: cannot start a thread; no traces are exported"),
         }
     }
 
@@ -213,7 +214,7 @@ impl Thread {
     /// Once, until it works again.
     fn say(&mut self, fault: &Fault) {
         if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!("traces: {fault}; spans that cannot be brought in time are dropped, and counted");
+            tracing::warn!("traces: {fault}; spans that cannot be sent in time are dropped and counted");
         }
     }
 }

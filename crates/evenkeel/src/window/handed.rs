@@ -22,7 +22,7 @@ pub fn give(plan: &Plan, running: Running, control: &Control) -> Option<(Giving,
         Ok::<_, std::io::Error>((Giving::start(ours, Numbers::handover(running, clock(control)))?, theirs))
     };
     let started = has_cache(plan).then(start)?;
-    started.inspect_err(|error| tracing::warn!(%error, "stored responses are not handed over")).ok()
+    started.inspect_err(|error| tracing::warn!(%error, "cannot hand over stored responses")).ok()
 }
 
 /// Begins to take what the process before has stored.
@@ -37,12 +37,12 @@ pub fn take(stream: &UnixStream, plan: &Plan, running: Running, control: &Contro
         events.tell(Kind::Process, (None, None), text, None);
     };
     if let Err(error) = handover::take(stream, Numbers::handover(running, clock(control)), done) {
-        tracing::warn!(%error, "stored responses are not taken over");
+        tracing::warn!(%error, "cannot take over stored responses");
     }
 }
 
 fn has_cache(plan: &Plan) -> bool {
-    plan.routes.iter().any(|route| route.cache.is_some())
+    plan.routes.iter().any(|route| route.filters.cache.is_some())
 }
 
 fn clock(control: &Control) -> impl Fn() -> Instant + Send + Sync + 'static {
@@ -54,7 +54,7 @@ fn clock(control: &Control) -> impl Fn() -> Instant + Send + Sync + 'static {
 fn text(taken: &Taken) -> String {
     let count =
         if taken.responses == 1 { "1 response".to_owned() } else { format!("{} responses", grouped(taken.responses)) };
-    let mut text = format!("the cache took over {count}, {}, from the process before", bytes(taken.bytes));
+    let mut text = format!("the cache took over {count}, {}, from the previous process", bytes(taken.bytes));
     if taken.left_out > 0 {
         text += &format!("; {} left out: newer here, purged, or no room", grouped(taken.left_out));
     }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_handover_is_told_with_what_is_missing() {
         let taken = Taken { responses: 1234, bytes: 5_600_000, ..Taken::default() };
-        assert_eq!(text(&taken), "the cache took over 1,234 responses, 5.60 MB, from the process before");
+        assert_eq!(text(&taken), "the cache took over 1,234 responses, 5.60 MB, from the previous process");
         let cut = text(&Taken { responses: 1, left_out: 2, cut: Some(Cut::Closed), ..taken });
         assert!(
             cut.contains("1 response,") && cut.contains("2 left out") && cut.ends_with("before all of them came"),

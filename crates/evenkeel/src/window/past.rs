@@ -41,7 +41,7 @@ struct Version {
 pub fn leave(timeline: &Timeline, events: &Events, merged: Option<String>, found: Vec<Found>) -> Option<File> {
     let past = Past { version: VERSION, timeline: timeline.past(), events: events.since(0), merged, found };
     let left = write(&past);
-    left.inspect_err(|error| tracing::warn!(%error, "the history of requests is not handed over")).ok()
+    left.inspect_err(|error| tracing::warn!(%error, "cannot hand over the history of requests")).ok()
 }
 
 fn write(past: &Past) -> io::Result<File> {
@@ -54,7 +54,7 @@ fn write(past: &Past) -> io::Result<File> {
 /// Reads the history of the process before. `None`, with a line in the log, if it is not one of this version.
 pub fn read(file: File) -> Option<Past> {
     let past = parse(file);
-    past.inspect_err(|why| tracing::warn!("the history of the process before is not used: {why}")).ok()
+    past.inspect_err(|why| tracing::warn!("the history of the previous process is not used: {why}")).ok()
 }
 
 fn parse(file: File) -> Result<Past, String> {

@@ -169,7 +169,7 @@ fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     let why = "create the folder";
     eventually("a state", || setup.disk()["state"].as_str()?.contains(why).then_some(()));
     assert!(
-        setup.running.said().contains("the cache continues in memory alone: cannot create "),
+        setup.running.said().contains("the cache continues in memory only: cannot create "),
         "{}",
         setup.running.said()
     );

@@ -84,7 +84,7 @@ fn sockets_of_the_service_manager_are_used() {
     assert_eq!(addresses(&query, &answer[..len]).expect("a good answer").len(), 2);
     let answer = ask(&mut stream, &query).expect("an answer");
     assert_eq!(addresses(&query, &answer).expect("a good answer").len(), 2);
-    assert!(!running.said().contains("listens nowhere there"), "{}", running.said());
+    assert!(!running.said().contains("no listener has its address"), "{}", running.said());
     running.signal(Signal::TERM);
     // What has come was answered; the connection ends, and is not reset.
     assert_eq!(stream.read(&mut [0; 1]).expect("an end"), 0);

@@ -98,7 +98,7 @@ fn a_second_signal_ends_the_process_though_a_worker_is_stuck() {
     let setup = Setup::start("stuck-term");
     let stopped = Stopped::thread(&setup.running, "worker-0");
     setup.running.signal(Signal::TERM);
-    setup.says("a second signal ends it at once");
+    setup.says("a second signal ends the process at once");
     setup.ends_at_once(stopped);
 }
 
@@ -110,7 +110,7 @@ fn signals_are_seen_while_a_reload_waits_for_a_worker_that_is_stuck() {
     setup.says("waiting for a worker that has not applied the change");
     setup.running.signal(Signal::TERM);
     setup.says("interrupted while a worker had not applied the plan");
-    setup.says("a second signal ends it at once");
+    setup.says("a second signal ends the process at once");
     setup.ends_at_once(stopped);
 }
 
@@ -120,7 +120,7 @@ fn the_service_manager_hears_nothing_and_the_log_says_why_while_a_worker_is_stuc
     let alive = |limit| setup.manager.hears_within(limit).as_deref() == Some("WATCHDOG=1");
     eventually("a sign of life", || alive(DEADLINE).then_some(()));
     let stopped = Stopped::thread(&setup.running, "worker-0");
-    setup.says("a worker's event loop does not turn worker=\"worker-0\"");
+    setup.says("a worker's event loop is stuck worker=\"worker-0\"");
     // What was sent before is read first.
     while setup.manager.hears_within(Duration::from_millis(1)).is_some() {}
     assert!(!alive(Duration::from_secs(2)), "three looks and none of them finds it well");

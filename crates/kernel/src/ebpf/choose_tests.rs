@@ -1,4 +1,4 @@
-//! Tests of the choice, `bpf/choose.h`: a program of its own draws 16,384 times in the kernel.
+//! Tests of the choice, `bpf/choose.h`: a separate program draws 16,384 times in the kernel.
 
 use super::layout::{Load, Record};
 use super::maps::{MAPS, Maps, sizes};
@@ -133,7 +133,7 @@ fn idle_endpoints_share_by_weight_with_random_and_least() {
     }
 }
 
-/// Two draws are distinct: of n endpoints of equal weight of which one is busier, it never wins; and of which one is
+/// Two draws are distinct: of n endpoints of equal weight with a busier endpoint, it never wins; and of which one is
 /// idler, it wins if it is drawn, with the probability 2 / n.
 #[test]
 fn draws_are_distinct_and_exact() {
@@ -151,8 +151,9 @@ fn draws_are_distinct_and_exact() {
         assert_shares(&bench.counts(), &shares, &format!("{draws} of {n}"));
         (1..=n).for_each(|id| bench.set_active(id, 0));
     }
-    // Weights of 1, 1 and 98: the pair of the light ones is drawn with 2 * 0.01 * 0.01 / 0.99, the heavy one is in all
-    // others. After 8 repeats of the heavy one a neighbour is taken, with a probability of 0.98^9 = 0.83 after it.
+    // Weights of 1, 1 and 98: the pair of the light members is drawn with 2 * 0.01 * 0.01 / 0.99, the heavy one is in
+    // all others. After 8 repeats of the heavy member a neighbour is taken, with a probability of 0.98^9 = 0.83 after
+    // it.
     bench.set(Policy::Random { draws: 2 }, &[1, 1, 98], None);
     bench.set_active(3, 98 * 5);
     bench.set_active(1, 2);
@@ -253,7 +254,7 @@ fn a_change_that_does_not_fit_changes_nothing() {
     let fault = bench.maps.apply(&Change { set: services.iter().collect(), removed: Vec::new(), left: Vec::new() });
     assert!(fault.unwrap_err().reason.contains("no room"));
     assert_eq!(bench.draw()[..4], [1, 2, 1, 2]);
-    // Nor is anything lost of the room: old and new records of 4000 do not fit, and those of 50 do.
+    // Nor is anything lost of the room: old and new records of 4000 do not fit, and records of 50 do.
     let mut apply = |count: usize| {
         bench.maps.apply(&Change { set: services[..count].iter().collect(), removed: Vec::new(), left: Vec::new() })
     };

@@ -3,12 +3,12 @@
 use super::maps::MAPS;
 use super::object::{self, Pins, Size};
 use super::recount::Counted;
-use super::sys::{self, Plain};
+use super::sys::Hash;
 use crate::driver::Fault;
 use crate::service::Transport;
 use crate::sockets::Cookies;
 use aya::programs::Program;
-use aya::{Ebpf, include_bytes_aligned};
+use aya::{Ebpf, Pod, include_bytes_aligned};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/connect.o");
 
-/// Maps that `bpf/connect.c` declares, beside those of `bpf/common.h`.
+/// Maps that `bpf/connect.c` declares, in addition to the maps of `bpf/common.h`.
 const OWN: [&str; 2] = ["socket_flows", "datagram_flows"];
 
-/// Programs, and their types of attachment, `enum bpf_attach_type`. The end of a socket comes first, and connecting last:
-/// no flow is counted whose end would be missed.
+/// Programs, and their types of attachment, `enum bpf_attach_type`. The end of a socket comes first, and connecting
+/// last: no flow is counted whose end would be missed.
 const PROGRAMS: [(&str, u32); 10] = [
     ("sock_release", 34),
     ("established", 3),
@@ -75,15 +75,15 @@ struct DatagramFlows {
 }
 
 // SAFETY: bytes and numbers whose sizes add up to 32.
-unsafe impl Plain for SocketFlow {}
+unsafe impl Pod for SocketFlow {}
 // SAFETY: bytes and numbers whose sizes add up to 4 times 48.
-unsafe impl Plain for DatagramFlows {}
+unsafe impl Pod for DatagramFlows {}
 
 const _: () = assert!(size_of::<SocketFlow>() == 32 && size_of::<DatagramFlows>() == 4 * 48);
 
 pub struct Connect {
-    socket_flows: OwnedFd,
-    datagram_flows: OwnedFd,
+    socket_flows: Hash<u64, SocketFlow>,
+    datagram_flows: Hash<u64, DatagramFlows>,
     /// Held, though pins keep them too: a cgroup that is removed ends its links.
     _links: Vec<OwnedFd>,
 }
@@ -106,57 +106,59 @@ impl Connect {
             let program = load_program(&mut object, name)?;
             links.push(object::attach(pins, name, program, &cgroup, kind)?);
         }
-        let open =
-            |name: &str| sys::open(&pins.map(name)).map_err(|error| Fault::new(format!("open the map {name}"), error));
-        Ok(Connect { socket_flows: open(OWN[0])?, datagram_flows: open(OWN[1])?, _links: links })
+        let (socket_flows, datagram_flows) = (Hash::open(&pins.map(OWN[0]))?, Hash::open(&pins.map(OWN[1]))?);
+        Ok(Connect { socket_flows, datagram_flows, _links: links })
     }
 
-    /// Returns the sockets that a flow binds to one of these endpoints, though it cannot answer: connected ones of UDP,
-    /// and of TCP those that were not answered yet.
+    /// Returns the sockets that a flow binds to any of these endpoints, though it cannot answer: connected sockets of
+    /// UDP, and of TCP those that were not answered yet.
     ///
     /// # Errors
     /// The kernel refuses it.
     pub fn bound(&self, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
         let mut bound = Cookies::new();
         let add = |&cookie: &u64, flow: &SocketFlow| _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
-        sys::for_each(&self.socket_flows, add).map_err(|error| Fault::new("read flows of sockets", error))?;
+        self.socket_flows.for_each(add).map_err(|error| Fault::new("read flows of sockets", error))?;
         Ok(bound)
     }
 
-    /// Counts flows, and forgets those of datagrams that are idle: they are no longer counted. Returns the sockets that
-    /// are [bound](Self::bound) to one of these endpoints.
+    /// Counts flows, and forgets idle flows of datagrams: they are no longer counted. Returns the sockets that
+    /// are [bound](Self::bound) to any of these endpoints.
     ///
     /// # Errors
     /// The kernel refuses it.
-    pub fn count(&self, counted: &mut Counted, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
+    pub fn count(&mut self, counted: &mut Counted, ids: &HashSet<u32>) -> Result<Cookies, Fault> {
         let fault = |error| Fault::new("read flows of sockets", error);
         let mut bound = Cookies::new();
-        sys::for_each::<u64, SocketFlow>(&self.socket_flows, |&cookie, flow| {
-            counted.add(flow.endpoint);
-            _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
-        })
-        .map_err(fault)?;
+        self.socket_flows
+            .for_each(|&cookie, flow| {
+                counted.add(flow.endpoint);
+                _ = flow.bound_to(ids).map(|it| bound.insert(cookie, it));
+            })
+            .map_err(fault)?;
         let now_ns = monotonic_ns();
         let mut idle = Vec::new();
-        sys::for_each::<u64, DatagramFlows>(&self.datagram_flows, |&cookie, flows| {
-            let open = |flow: &&DatagramFlow| flow.endpoint != 0 && now_ns.saturating_sub(flow.last_ns) < flow.idle_ns;
-            let before = idle.len();
-            idle.push(cookie);
-            for flow in flows.flow.iter().filter(open) {
-                counted.add(flow.endpoint);
-                idle.truncate(before);
-            }
-        })
-        .map_err(fault)?;
+        self.datagram_flows
+            .for_each(|&cookie, flows| {
+                let open =
+                    |flow: &&DatagramFlow| flow.endpoint != 0 && now_ns.saturating_sub(flow.last_ns) < flow.idle_ns;
+                let before = idle.len();
+                idle.push(cookie);
+                for flow in flows.flow.iter().filter(open) {
+                    counted.add(flow.endpoint);
+                    idle.truncate(before);
+                }
+            })
+            .map_err(fault)?;
         for cookie in idle {
-            sys::delete(&self.datagram_flows, &cookie).map_err(fault)?;
+            self.datagram_flows.remove(&cookie).map_err(fault)?;
         }
         Ok(bound)
     }
 }
 
 impl SocketFlow {
-    /// Transport of its socket, if the flow is to one of these endpoints and waits for it.
+    /// Transport of its socket, if the flow is to any of these endpoints and waits for it.
     fn bound_to(&self, ids: &HashSet<u32>) -> Option<Transport> {
         let transport = if self.protocol == Transport::Udp.number() { Transport::Udp } else { Transport::Tcp };
         let waits = transport == Transport::Udp || self.state == FLOW_SENT;
@@ -183,7 +185,7 @@ fn load_program<'o>(object: &'o mut Ebpf, name: &str) -> Result<BorrowedFd<'o>, 
     Ok(program.fd().map_err(|error| Fault::new(step(), object::chain(&error)))?.as_fd())
 }
 
-/// Programs whose choice is that of another one: verifying it takes the kernel most of a second.
+/// Programs that share the choice of another program: verifying it takes the kernel most of a second.
 const ALIKE: [&str; 3] = ["connect6", "sendmsg4", "sendmsg6"];
 
 /// Loads programs without attaching them, once in the life of the process, to see whether this kernel accepts them.

@@ -1,6 +1,6 @@
 //! Values of maps, as `bpf/common.h` declares them; their sense is said there.
 
-use super::sys::Plain;
+use aya::Pod;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -138,7 +138,7 @@ impl Load {
 
     /// Adds to the open flows, while programs count.
     pub fn correct(at: *mut Load, difference: i64) {
-        // SAFETY: `at` is of a mapped array, aligned to a cache line; the field is the first one, and others change it
+        // SAFETY: `at` is of a mapped array, aligned to a cache line; the field is the first, and others change it
         // by atomic additions only. Relaxed: the count orders nothing.
         unsafe { AtomicI64::from_ptr(at.cast()) }.fetch_add(difference, Ordering::Relaxed);
     }
@@ -151,17 +151,17 @@ impl Load {
 }
 
 // SAFETY: bytes.
-unsafe impl Plain for Key {}
+unsafe impl Pod for Key {}
 // SAFETY: numbers whose sizes add up to 64.
-unsafe impl Plain for Record {}
+unsafe impl Pod for Record {}
 // SAFETY: numbers of 32 bits.
-unsafe impl Plain for Place {}
+unsafe impl Pod for Place {}
 // SAFETY: numbers of 32 bits.
-unsafe impl Plain for Slots {}
+unsafe impl Pod for Slots {}
 // SAFETY: bytes and numbers whose sizes add up to 32.
-unsafe impl Plain for Endpoint {}
+unsafe impl Pod for Endpoint {}
 // SAFETY: numbers of 64 bits.
-unsafe impl Plain for Load {}
+unsafe impl Pod for Load {}
 
 const _: () = assert!(size_of::<Key>() == 20 && size_of::<Record>() == 64 && size_of::<Place>() == 16);
 const _: () = assert!(size_of::<Slots>() == 64 && size_of::<Endpoint>() == 32 && size_of::<Load>() == 64);

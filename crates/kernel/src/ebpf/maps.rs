@@ -3,13 +3,12 @@
 use super::layout::*;
 use super::object::{Pins, Size};
 use super::ranges::Ranges;
-use super::sys::{self, Array};
+use super::sys::{Array, Hash, grace_period};
 use super::tables;
 use crate::driver::{Change, Fault};
 use crate::service::{Member, Policy, Service, Source, State};
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +67,7 @@ struct Running {
 }
 
 pub struct Maps {
-    services: OwnedFd,
+    services: Hash<Key, u64>,
     records: Array<Record>,
     places: Array<Place>,
     slots: Array<Slots>,
@@ -90,8 +89,6 @@ impl Maps {
     /// # Errors
     /// A map cannot be opened.
     pub fn open(pins: &Pins) -> Result<Maps, Fault> {
-        let services =
-            sys::open(&pins.map("services")).map_err(|error| Fault::new("open the map of services", error))?;
         let records: Array<Record> = Array::open(&pins.map("records"))?;
         let places: Array<Place> = Array::open(&pins.map("places"))?;
         let slots: Array<Slots> = Array::open(&pins.map("slots"))?;
@@ -99,7 +96,7 @@ impl Maps {
             free_records: Ranges::new(records.len() as u32),
             free_places: Ranges::new(places.len() as u32),
             free_slots: Ranges::new(slots.len() as u32),
-            services,
+            services: Hash::open(&pins.map("services"))?,
             records,
             places,
             slots,
@@ -115,7 +112,8 @@ impl Maps {
 
     fn find_services(&mut self) -> Result<(), Fault> {
         let mut found = Vec::new();
-        sys::for_each::<Key, u64>(&self.services, |key, &word| found.push((*key, word as u32)))
+        self.services
+            .for_each(|key, &word| found.push((*key, word as u32)))
             .map_err(|error| Fault::new("read the map of services", error))?;
         for (key, number) in found {
             let record = self.records.read(number);
@@ -177,7 +175,7 @@ impl Maps {
         retired.extend(adopted.into_iter().map(|(_, held)| held));
         self.retired.extend(retired.into_iter().map(|held| (held, now)));
         for key in gone.iter().filter(|key| !new.contains(key)) {
-            if let Err(error) = sys::delete(&self.services, key) {
+            if let Err(error) = self.services.remove(key) {
                 tracing::warn!("eBPF: the address {} cannot be removed: {error}", key.addr());
             }
         }
@@ -185,7 +183,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Refuses what maps cannot hold.
+    /// Refuses services that maps cannot hold.
     fn check(&self, service: &Service) -> Result<(), Fault> {
         let fault = |reason: String| Err(Fault::new(format!("balance the listener \"{}\"", service.name), reason));
         let most = self.endpoints.len() as u32;
@@ -235,7 +233,7 @@ impl Maps {
         }
         let order = tables::order(&service.policy, &members, &kept);
         let held = self.take(members.len() as u32, order.len() as u32)?;
-        // Endpoints first: a number that is new has no flow, and one that is not keeps its address.
+        // Endpoints first: a number that is new has no flow, and a known number keeps its address.
         for member in &members {
             let before = self.endpoints.read(member.id);
             if !before.is_used() || before.addr() != member.addr {
@@ -346,7 +344,7 @@ impl Maps {
         if self.retired.is_empty() || !(now || self.retired.iter().any(old)) {
             return;
         }
-        let grace = sys::grace_period();
+        let grace = grace_period();
         // Where the kernel cannot wait, time does: a program runs for microseconds.
         let (ended, rest) = std::mem::take(&mut self.retired).into_iter().partition(|held| grace || old(held));
         self.retired = rest;
@@ -354,18 +352,18 @@ impl Maps {
         ended.into_iter().for_each(|(held, _)| self.free(held));
     }
 
-    /// Directs addresses to their new records; on an error, all go back to the old ones.
-    fn switch(&self, built: &[Running]) -> std::io::Result<()> {
+    /// Directs addresses to their new records; on an error, all go back to the old records.
+    fn switch(&mut self, built: &[Running]) -> std::io::Result<()> {
         let pairs: Vec<(Key, u32)> = built.iter().flat_map(|running| running.keys.iter().copied()).collect();
         let keys: Vec<Key> = pairs.iter().map(|&(key, _)| key).collect();
         let words: Vec<u64> = pairs.iter().map(|&(key, record)| word(&key, record)).collect();
-        let Err(error) = sys::update_all(&self.services, &keys, &words) else { return Ok(()) };
+        let Err(error) = self.services.set_all(&keys, &words) else { return Ok(()) };
         let mut before: HashMap<Key, u32> = self.adopted.iter().map(|(&key, held)| (key, held.record)).collect();
         before.extend(self.running.values().flat_map(|running| running.keys.iter().copied()));
         for key in &keys {
             let undone = match before.get(key) {
-                Some(&record) => sys::update(&self.services, key, &word(key, record)),
-                None => sys::delete(&self.services, key).map(drop),
+                Some(&record) => self.services.set(key, &word(key, record)),
+                None => self.services.remove(key),
             };
             if let Err(error) = undone {
                 tracing::error!("eBPF: the address {} cannot be set back: {error}", key.addr());
@@ -424,7 +422,7 @@ impl Maps {
     }
 
     fn key_record(&self, key: &Key) -> Option<u32> {
-        let word: Option<u64> = sys::lookup(&self.services, key).ok().flatten();
+        let word: Option<u64> = self.services.get(key).ok().flatten();
         word.map(|word| word as u32)
     }
 

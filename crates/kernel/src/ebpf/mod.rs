@@ -1,16 +1,16 @@
-//! Driver of eBPF: programs of the kernel choose an endpoint for each flow, by its load at that moment. Read the files in
-//! this order:
+//! Driver of eBPF: programs of the kernel choose an endpoint for each flow, by its load at that moment. Read the files
+//! in this order:
 //!
 //! 1. [`layout`]: values of maps, which `bpf/common.h` declares.
 //! 2. [`tables`]: members of a service as programs read them.
 //! 3. [`sys`], [`object`]: calls of bpf(2), and how programs are loaded and pinned.
-//! 4. [`maps`], [`ranges`]: changes of services, in one step each.
+//! 4. [`maps`], [`ranges`]: changes of services, in a single step each.
 //! 5. [`connect`]: balancing at connect() for clients of this machine.
 //! 6. [`forward`]: balancing of packets that this machine forwards.
-//! 7. [`recount`]: what counts have lost.
+//! 7. [`recount`]: corrections of lost counts.
 //!
-//! Everything is pinned under `/sys/fs/bpf/evenkeel-NAME`: flows continue when the process ends, and the next one takes
-//! over. Attaching leaves programs of others in place, which run too.
+//! Everything is pinned under `/sys/fs/bpf/evenkeel-NAME`: flows continue when the process ends, and the next process
+//! takes over. Attaching leaves programs of others in place, which run too.
 
 // Order: connect, forward, recount, maps, object, ranges, tables, layout, sys
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::sys;
 use crate::driver::{Fault, Lack};
+use aya::maps::{Array, Map, MapData, MapError};
 use aya::{Ebpf, EbpfLoader};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::fs;
@@ -61,11 +62,10 @@ impl Pins {
 
     /// Version of the layout that is pinned, if any.
     fn layout(&self) -> Option<u32> {
-        let map = sys::open(&self.map("layout")).ok()?;
-        sys::lookup::<u32, u64>(map, &0).ok().flatten().map(|value| (value & 0xffff_ffff) as u32)
+        self.layout_map().ok()?.get(&0, 0).ok().map(|value| (value & 0xffff_ffff) as u32)
     }
 
-    /// True if an earlier process has left maps that this one understands. Others are removed.
+    /// True if an earlier process has left maps that this process understands. Others are removed.
     ///
     /// # Errors
     /// They cannot be removed.
@@ -92,12 +92,15 @@ impl Pins {
     /// # Errors
     /// The kernel refuses it.
     pub fn complete(&self) -> Result<(), Fault> {
-        let fault = |error| Fault::new("write the version of the layout", error);
-        let map = sys::open(&self.map("layout")).map_err(fault)?;
-        sys::update(map, &0u32, &u64::from(LAYOUT)).map_err(fault)
+        let written = self.layout_map().and_then(|mut map| map.set(0, u64::from(LAYOUT), 0));
+        written.map_err(|error| Fault::new("write the version of the layout", chain(&error)))
     }
 
-    /// Unpins everything. What no other process holds ends.
+    fn layout_map(&self) -> Result<Array<MapData, u64>, MapError> {
+        MapData::from_pin(self.map("layout")).and_then(Map::from_map_data).and_then(Array::try_from)
+    }
+
+    /// Unpins everything. Objects that no other process holds end.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -130,8 +133,8 @@ pub fn mounted() -> bool {
     rustix::fs::statfs(BPFFS).is_ok_and(|found| found.f_type as u64 == BPF_FS_MAGIC)
 }
 
-/// Returns a warning if evenkeel would have to mount a bpffs that the machine cannot see: what is pinned there would end
-/// with the process, and `cleanup` would not find it.
+/// Returns a warning if evenkeel would have to mount a bpffs that the machine cannot see: pinned objects there would
+/// end with the process, and `cleanup` would not find it.
 pub fn private_mount() -> Option<Lack> {
     let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let is_own = namespace("self") == namespace("1");
@@ -160,7 +163,7 @@ pub fn missing_capabilities() -> Vec<&'static str> {
 /// Name of a map, and the most entries that it can have.
 pub type Size = (&'static str, u32);
 
-/// Loads an object: its maps, or those of the same names that are pinned, and then its programs, which are not attached.
+/// Loads an object: its maps, or pinned maps of the same names, and then its programs, which are not attached.
 /// Without `pins`, maps are private and small: a test of this kernel.
 ///
 /// # Errors

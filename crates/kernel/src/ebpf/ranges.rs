@@ -8,7 +8,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// All of an array of `len` values, from the first one.
+    /// All of an array of `len` values, from the first.
     pub fn new(len: u32) -> Ranges {
         Ranges { free: [(0, len)].into_iter().filter(|&(_, len)| len > 0).collect() }
     }
@@ -26,7 +26,7 @@ impl Ranges {
         Some(start)
     }
 
-    /// Takes a certain range, as one that was found in use. Parts that are not free are left out.
+    /// Takes a certain range, such as a range found in use. Parts that are not free are left out.
     pub fn take_at(&mut self, start: u32, len: u32) {
         let end = start.saturating_add(len);
         let touched: Vec<(u32, u32)> =
@@ -42,7 +42,7 @@ impl Ranges {
         }
     }
 
-    /// Gives back what was taken.
+    /// Adds a range to the free ranges again.
     pub fn give(&mut self, mut start: u32, mut len: u32) {
         if len == 0 {
             return;

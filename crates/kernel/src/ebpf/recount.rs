@@ -1,10 +1,10 @@
-//! Recount of open flows: programs count up and down, and what is lost of that is found in the tables of flows.
+//! Recount of open flows: programs count up and down, and lost counts are found in the tables of flows.
 
 use super::layout::Load;
 use super::sys::Array;
 use std::time::{Duration, Instant};
 
-/// Time between recounts, in times of what one takes: it uses at most 5 % of a core.
+/// Time between recounts, in multiples of the duration of a recount: it uses at most 5 % of a core.
 const PAUSE: u32 = 20;
 
 /// Flows by endpoint, as found in tables of flows.
@@ -28,7 +28,7 @@ impl Counted {
     }
 }
 
-/// Recounts that keep a pause in proportion to what they cost.
+/// Recounts that keep a pause in proportion to their cost.
 pub struct Recount {
     next: Instant,
 }
@@ -38,7 +38,7 @@ impl Recount {
         Recount { next: Instant::now() }
     }
 
-    /// Corrects the loads of endpoints whose numbers are below `below` by what `count` finds, if it is due.
+    /// Corrects the loads of endpoints whose numbers are below `below` by the findings of `count`, if it is due.
     ///
     /// # Errors
     /// `count` has failed.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn flows_that_come_and_go_meanwhile_are_not_a_leak() {
-        // Two began and one ended: the table may have had any of them.
+        // Two began and another ended: the table may have had any of them.
         assert_eq!(correction(&load(7, 9), &load(8, 11), -3), 0);
         assert_eq!(correction(&load(7, 9), &load(8, 11), 2), 0);
         assert_eq!(correction(&load(7, 9), &load(8, 11), -4), -4);

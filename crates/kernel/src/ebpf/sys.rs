@@ -1,6 +1,9 @@
-//! Calls of bpf(2) that aya does not have: batches of entries, links that are pinned and updated; and maps in memory.
+//! Operations on maps and links that aya lacks: batches of entries and arrays in memory; links of cgroups that are pinned and
+//! updated, by bpf(2).
 
 use crate::driver::Fault;
+use aya::Pod;
+use aya::maps::{HashMap, IterableMap, Map, MapData, MapError};
 use std::ffi::CString;
 use std::io;
 use std::marker::PhantomData;
@@ -8,28 +11,13 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-const MAP_LOOKUP_ELEM: i32 = 1;
-const MAP_UPDATE_ELEM: i32 = 2;
-const MAP_DELETE_ELEM: i32 = 3;
 const OBJ_PIN: i32 = 6;
 const OBJ_GET: i32 = 7;
-const OBJ_GET_INFO_BY_FD: i32 = 15;
 const MAP_LOOKUP_BATCH: i32 = 24;
 const MAP_UPDATE_BATCH: i32 = 26;
 const LINK_CREATE: i32 = 28;
 const LINK_UPDATE: i32 = 29;
 const LINK_DETACH: i32 = 34;
-
-/// Value without padding or pointers, as maps hold it.
-///
-/// # Safety
-/// Every pattern of bits is a value, and the type has no padding.
-pub unsafe trait Plain: Copy + Default {}
-
-// SAFETY: numbers.
-unsafe impl Plain for u32 {}
-// SAFETY: numbers.
-unsafe impl Plain for u64 {}
 
 #[repr(C)]
 #[derive(Default)]
@@ -37,16 +25,6 @@ struct Object {
     path: u64,
     fd: u32,
     flags: u32,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct Element {
-    map: u32,
-    pad: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
 }
 
 #[repr(C)]
@@ -74,18 +52,10 @@ struct Link {
     fourth: u32,
 }
 
-#[repr(C)]
-#[derive(Default)]
-struct Information {
-    fd: u32,
-    len: u32,
-    at: u64,
-}
-
 /// Calls bpf(2).
 ///
 /// # Safety
-/// The pointers in `attributes` are those of the command, and are valid for it.
+/// The pointers in `attributes` belong to the command, and are valid for it.
 unsafe fn bpf<T>(command: i32, attributes: &mut T) -> io::Result<i64> {
     // SAFETY: the caller vouches for pointers in the attributes, whose size is given.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size_of::<T>()) };
@@ -106,7 +76,7 @@ fn owned(result: i64) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Gives a map, program or link a name in a bpffs.
+/// Gives a link a name in a bpffs.
 ///
 /// # Errors
 /// The kernel refuses it.
@@ -117,7 +87,7 @@ pub fn pin(fd: impl AsFd, path: &Path) -> io::Result<()> {
     unsafe { bpf(OBJ_PIN, &mut object) }.map(drop)
 }
 
-/// Opens what is pinned.
+/// Opens a link that is pinned.
 ///
 /// # Errors
 /// There is nothing, or the kernel refuses it.
@@ -138,7 +108,7 @@ pub fn link(program: impl AsFd, cgroup: impl AsFd, attach_type: u32) -> io::Resu
     owned(unsafe { bpf(LINK_CREATE, &mut link) }?)
 }
 
-/// Replaces the program of a link, in one step.
+/// Replaces the program of a link, in a single step.
 ///
 /// # Errors
 /// The kernel refuses it.
@@ -158,134 +128,124 @@ pub fn detach(link: impl AsFd) -> io::Result<()> {
     unsafe { bpf(LINK_DETACH, &mut link) }.map(drop)
 }
 
-/// Returns the most entries that a map can have.
-///
-/// # Errors
-/// The kernel refuses to say.
-pub fn capacity(map: impl AsFd) -> io::Result<u32> {
-    // struct bpf_map_info: type, id, size of key, size of value, entries, ...
-    let mut found = [0u32; 20];
-    let mut information =
-        Information { fd: number(&map), len: size_of_val(&found) as u32, at: found.as_mut_ptr() as u64 };
-    // SAFETY: the kernel writes at most `len` bytes to the array.
-    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut information) }?;
-    Ok(found[4])
-}
-
-/// Returns the value of a key.
-///
-/// # Errors
-/// The kernel refuses it.
-pub fn lookup<K: Plain, V: Plain>(map: impl AsFd, key: &K) -> io::Result<Option<V>> {
-    let mut value = V::default();
-    let mut element = Element {
-        map: number(&map),
-        key: std::ptr::from_ref(key) as u64,
-        value: std::ptr::from_mut(&mut value) as u64,
-        ..Element::default()
-    };
-    // SAFETY: key and value have the sizes of the map, which are those of their types.
-    match unsafe { bpf(MAP_LOOKUP_ELEM, &mut element) } {
-        Ok(_) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Sets the value of a key.
-///
-/// # Errors
-/// The map is full, or the kernel refuses it.
-pub fn update<K: Plain, V: Plain>(map: impl AsFd, key: &K, value: &V) -> io::Result<()> {
-    let mut element = Element {
-        map: number(&map),
-        key: std::ptr::from_ref(key) as u64,
-        value: std::ptr::from_ref(value) as u64,
-        ..Element::default()
-    };
-    // SAFETY: key and value have the sizes of the map, which are those of their types.
-    unsafe { bpf(MAP_UPDATE_ELEM, &mut element) }.map(drop)
-}
-
-/// Sets the values of many keys, in their order, until one is refused.
-///
-/// # Errors
-/// The map is full, or the kernel refuses it; those before are set.
-pub fn update_all<K: Plain, V: Plain>(map: impl AsFd, keys: &[K], values: &[V]) -> io::Result<()> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let count = keys.len().min(values.len()) as u32;
-    let mut batch = Batch {
-        keys: keys.as_ptr() as u64,
-        values: values.as_ptr() as u64,
-        count,
-        map: number(&map),
-        ..Batch::default()
-    };
-    // SAFETY: `count` keys and values of the sizes of the map are there.
-    unsafe { bpf(MAP_UPDATE_BATCH, &mut batch) }.map(drop)
-}
-
-/// Removes a key. Returns false if there is none.
-///
-/// # Errors
-/// The kernel refuses it.
-pub fn delete<K: Plain>(map: impl AsFd, key: &K) -> io::Result<bool> {
-    let mut element = Element { map: number(&map), key: std::ptr::from_ref(key) as u64, ..Element::default() };
-    // SAFETY: the key has the size of the map.
-    match unsafe { bpf(MAP_DELETE_ELEM, &mut element) } {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Entries that one call of a batch asks for.
+/// Entries that a call of a batch asks for.
 const AT_ONCE: usize = 4096;
 
-/// Calls `each` with every entry of a hash. An entry that comes or goes meanwhile may be left out.
-///
-/// # Errors
-/// The kernel refuses it.
-pub fn for_each<K: Plain, V: Plain>(map: impl AsFd, mut each: impl FnMut(&K, &V)) -> io::Result<()> {
-    let of = number(&map);
-    let mut room = AT_ONCE;
-    let (mut keys, mut values) = (vec![K::default(); room], vec![V::default(); room]);
-    let (mut from, mut to) = (0u32, 0u32);
-    let mut began = false;
-    loop {
-        let mut batch = Batch {
-            from: if began { std::ptr::from_ref(&from) as u64 } else { 0 },
-            to: std::ptr::from_mut(&mut to) as u64,
-            keys: keys.as_mut_ptr() as u64,
-            values: values.as_mut_ptr() as u64,
-            count: room as u32,
-            map: of,
-            ..Batch::default()
-        };
-        // SAFETY: `room` keys and values of the sizes of the map fit, and a hash counts buckets by 32 bits.
-        let result = unsafe { bpf(MAP_LOOKUP_BATCH, &mut batch) };
-        let ended = match result {
-            Ok(_) => false,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            // A bucket has more entries than there is room.
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
-                room *= 2;
-                keys.resize(room, K::default());
-                values.resize(room, V::default());
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        let count = (batch.count as usize).min(room);
-        for (key, value) in keys[..count].iter().zip(&values[..count]) {
-            each(key, value);
+/// Pinned hash that programs and this process share, with the batches that aya's lacks.
+pub struct Hash<K, V>(HashMap<MapData, K, V>);
+
+impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
+    /// Opens a pinned hash.
+    ///
+    /// # Errors
+    /// There is none, or the kernel refuses it.
+    pub fn open(path: &Path) -> Result<Hash<K, V>, Fault> {
+        let map = MapData::from_pin(path).and_then(Map::from_map_data).and_then(HashMap::try_from);
+        map.map(Hash).map_err(|error| Fault::new(format!("open the map {}", path.display()), refusal(error)))
+    }
+
+    /// Returns the value of a key.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn get(&self, key: &K) -> io::Result<Option<V>> {
+        match self.0.get(key, 0) {
+            Ok(value) => Ok(Some(value)),
+            Err(MapError::KeyNotFound) => Ok(None),
+            Err(error) => Err(refusal(error)),
         }
-        if ended {
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// # Errors
+    /// The map is full, or the kernel refuses it.
+    pub fn set(&mut self, key: &K, value: &V) -> io::Result<()> {
+        self.0.insert(key, value, 0).map_err(refusal)
+    }
+
+    /// Removes a key, if it is there.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn remove(&mut self, key: &K) -> io::Result<()> {
+        match self.0.remove(key).map_err(refusal) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Sets the values of many keys, in their order, until a value is refused.
+    ///
+    /// # Errors
+    /// The map is full, or the kernel refuses it; those before are set.
+    pub fn set_all(&mut self, keys: &[K], values: &[V]) -> io::Result<()> {
+        if keys.is_empty() {
             return Ok(());
         }
-        (from, began) = (to, true);
+        let count = keys.len().min(values.len()) as u32;
+        let mut batch = Batch {
+            keys: keys.as_ptr() as u64,
+            values: values.as_ptr() as u64,
+            count,
+            map: number(self.0.map().fd()),
+            ..Batch::default()
+        };
+        // SAFETY: `count` keys and values of the sizes of the map are there.
+        unsafe { bpf(MAP_UPDATE_BATCH, &mut batch) }.map(drop)
+    }
+
+    /// Calls `each` with every entry. An entry that comes or goes meanwhile may be left out.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn for_each(&self, mut each: impl FnMut(&K, &V)) -> io::Result<()> {
+        let of = number(self.0.map().fd());
+        let mut room = AT_ONCE;
+        let (mut keys, mut values) = (vec![K::default(); room], vec![V::default(); room]);
+        let (mut from, mut to) = (0u32, 0u32);
+        let mut began = false;
+        loop {
+            let mut batch = Batch {
+                from: if began { std::ptr::from_ref(&from) as u64 } else { 0 },
+                to: std::ptr::from_mut(&mut to) as u64,
+                keys: keys.as_mut_ptr() as u64,
+                values: values.as_mut_ptr() as u64,
+                count: room as u32,
+                map: of,
+                ..Batch::default()
+            };
+            // SAFETY: `room` keys and values of the sizes of the map fit, and a hash counts buckets by 32 bits.
+            let result = unsafe { bpf(MAP_LOOKUP_BATCH, &mut batch) };
+            let ended = match result {
+                Ok(_) => false,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                // A bucket has more entries than there is room.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                    room *= 2;
+                    keys.resize(room, K::default());
+                    values.resize(room, V::default());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let count = (batch.count as usize).min(room);
+            for (key, value) in keys[..count].iter().zip(&values[..count]) {
+                each(key, value);
+            }
+            if ended {
+                return Ok(());
+            }
+            (from, began) = (to, true);
+        }
+    }
+}
+
+/// Returns the kernel's error, so that its number can be compared, or aya's own.
+fn refusal(error: MapError) -> io::Error {
+    match error {
+        MapError::SyscallError(error) => error.io_error,
+        error => io::Error::other(error),
     }
 }
 
@@ -306,15 +266,15 @@ pub struct Array<T> {
 // SAFETY: the mapping belongs to the value, and is not tied to a thread.
 unsafe impl<T: Send> Send for Array<T> {}
 
-impl<T: Plain> Array<T> {
+impl<T: Pod + Default> Array<T> {
     /// Maps a pinned array.
     ///
     /// # Errors
     /// The map cannot be opened or mapped.
     pub fn open(path: &Path) -> Result<Array<T>, Fault> {
         let fault = |error: io::Error| Fault::new(format!("map {}", path.display()), error);
-        let map = open(path).map_err(fault)?;
-        let len = capacity(&map).map_err(fault)? as usize;
+        let map = MapData::from_pin(path).map_err(|error| fault(refusal(error)))?;
+        let len = map.info().map_err(|error| fault(refusal(error)))?.max_entries() as usize;
         use rustix::mm::{MapFlags, ProtFlags, mmap};
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let at = unsafe {
@@ -323,7 +283,7 @@ impl<T: Plain> Array<T> {
                 len * size_of::<T>(),
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
-                &map,
+                map.fd(),
                 0,
             )
         };
@@ -334,7 +294,7 @@ impl<T: Plain> Array<T> {
         self.len
     }
 
-    /// Returns a value, or an empty one beyond the end. Programs may write it meanwhile.
+    /// Returns a value, or an empty value beyond the end. Programs may write it meanwhile.
     pub fn read(&self, i: u32) -> T {
         match self.at(i) {
             // SAFETY: within the mapping, aligned, and every pattern of bits is a value.

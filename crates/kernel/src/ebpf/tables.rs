@@ -4,8 +4,8 @@ use super::layout::Place;
 use crate::service::{Member, Policy};
 use evenkeel_config::planes::algorithms::{EBPF_LEASTCONN, EBPF_ROUND};
 
-/// Least slots of an order of turns whose weights are too large to be exact; 16 for each member, if that is more. A share
-/// is off by rounding, and as each member has a slot at least.
+/// Least slots of an order of turns whose weights are too large to be exact; 16 for each member, if that is more. A
+/// share is off by rounding, and as each member has a slot at least.
 const TURNS_MAX: u64 = EBPF_ROUND;
 
 /// Draws that a program makes at most.
@@ -62,8 +62,8 @@ fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// Slots of a table of Maglev for one family: those of members of the other family go to the next slot's member. `kept`
-/// has the new index of each serving member, or `None` if it is of the other family.
+/// Slots of a table of Maglev for a single family: slots of members of the other family go to the next slot's member.
+/// `kept` has the new index of each serving member, or `None` if it is of the other family.
 pub fn slots(table: &[u32], kept: &[Option<u32>]) -> Vec<u32> {
     let own = |slot: usize| kept.get(table[slot % table.len()] as usize).copied().flatten();
     let Some(mut next) = (0..table.len()).find_map(own) else { return Vec::new() };
@@ -106,7 +106,7 @@ mod tests {
         let mut rng = Rng::new(5);
         for round in 0..300 {
             let n = 2 + rng.below(600) as usize;
-            // Half of them have one heavy member, of which all others take their least turn.
+            // Half of them have a single heavy member, of which all others take their least turn.
             let skewed = round % 2 == 0;
             let weight = |at| if skewed && at > 0 { 1 + rng.below(3) } else { 1 + rng.below(65_535) };
             let weights: Vec<u32> = (0..n).map(weight).collect();

@@ -54,7 +54,7 @@ pub(super) struct Entry {
 /// Longest affinity, 24 days: the kernel multiplies seconds by up to 1000 ticks of its clock, in 32 bits.
 const PERSISTENT_MAX_S: u32 = 24 * 24 * 3600;
 
-/// Flag of `mh`: if a destination of the table has weight 0 or is gone, another one is looked up.
+/// Flag of `mh`: if a destination of the table has weight 0 or is gone, another destination is looked up.
 pub(super) const MH_FALLBACK: u32 = 0x8;
 
 /// Returns the scheduler of a service and its flags.
@@ -74,7 +74,7 @@ pub(super) fn scheduler(service: &Service) -> Result<(&'static str, u32), &'stat
     }
 }
 
-/// Returns the entries of a service, one for each of its addresses.
+/// Returns the entries of a service, for each of its addresses.
 ///
 /// # Errors
 /// IPVS does not have its policy; the reason.
@@ -92,7 +92,7 @@ pub(super) fn wanted(service: &Service) -> Result<BTreeMap<Key, Entry>, &'static
         let weights = weights::scaled(scheduler, &shares);
         let dests = members()
             .zip(weights)
-            // Without their destination, flows of datagrams get another one.
+            // Without their destination, flows of datagrams get another destination.
             .filter(|(member, _)| service.transport == Transport::Tcp || member.state != State::Down)
             .map(|(member, weight)| (member.addr, Dest { id: member.id, weight, left: false }));
         Entry {

@@ -16,7 +16,7 @@ fn lack(problem: impl Into<String>, help: impl Into<String>) -> Lack {
     Lack::new(problem, help)
 }
 
-/// Returns what this machine lacks for services; `owned` are evenkeel's already.
+/// Returns everything that this machine lacks for services; `owned` are evenkeel's already.
 pub(super) fn find(services: &[Service], owned: &BTreeSet<Key>, masquerade: &Masquerade) -> Vec<Lack> {
     let mut lacks = Vec::new();
     let table = Table::open().and_then(|mut table| table.probe().map(|()| table));

@@ -1,7 +1,7 @@
 //! Rules of nftables that give packets of services an address of this machine, as IPVS does not.
 //!
-//! They look at the addresses that clients sent to, which connection tracking knows of packets that IPVS has changed, if
-//! `net.ipv4.vs.conntrack` is 1.
+//! They look at the addresses that clients sent to, which connection tracking knows of packets that IPVS has changed,
+//! if `net.ipv4.vs.conntrack` is 1.
 
 use super::entry::Key;
 use super::steps::Entries;
@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Text that tells operators whose tables they are.
 const COMMENT: &str = "evenkeel: source addresses of IPVS, layout 1";
 
-/// Tables of nftables with the rules, one for each family.
+/// Tables of nftables with the rules, for each family.
 #[derive(Debug)]
 pub(super) struct Masquerade {
     table: String,
@@ -64,8 +64,8 @@ impl Masquerade {
         self.tables(Some(&services.into())).check()
     }
 
-    /// Replaces the tables in one step, if their services would differ. They stay without services: with the last chain
-    /// that translates, connections that are translated would end.
+    /// Replaces the tables in a single step, if their services would differ. They stay without services: with the last
+    /// chain that translates, connections that are translated would end.
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -102,8 +102,8 @@ const SRCNAT: i32 = 100;
 fn define<'s>(rules: &mut Transaction, services: impl Iterator<Item = &'s Key>) {
     rules.add_table(COMMENT);
     rules.add_hook(CHAIN, "nat", POST_ROUTING, SRCNAT);
-    // Without an effect, but its expression keeps connection tracking on: the kernel switches it off with the last one in
-    // the namespace, and connections that are translated would end.
+    // Without an effect, but its expression keeps connection tracking on: the kernel switches it off with the last rule
+    // in the namespace, and connections that are translated would end.
     rules.add_rule(CHAIN, |rule| _ = rule.is_state(STATE_INVALID).end());
     for key in services {
         rules.add_rule(CHAIN, |rule| _ = rule.is_transport(key.transport).is_to(key.addr).masquerade());

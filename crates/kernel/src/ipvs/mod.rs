@@ -3,18 +3,18 @@
 //! | policy | scheduler | kept |
 //! |---|---|---|
 //! | random of two draws | `twos` (Linux 5.12) | approximated: both draws may be the same endpoint; closing connections count 1/256 |
-//! | random of one draw, of three and more | | refused |
+//! | random of a single draw, of three and more | | refused |
 //! | fewest connections | `wlc` | approximated: closing connections count 1/256 |
 //! | in turn | `wrr` | approximated: weights to a hundredth of the largest; heavier endpoints first, not interleaved |
 //! | maglev | `mh` | approximated: the kernel's own hash and table of 4,093 slots |
 //!
-//! IPVS never changes the client's address. Endpoints that shall see one of this machine do so by a rule of nftables, in a
-//! table of evenkeel's own; others need a route to clients that leads through this machine.
+//! IPVS never changes the client's address. Endpoints that shall see an address of this machine do so by a rule of
+//! nftables, in a table of evenkeel's own; others need a route to clients that leads through this machine.
 //! A flow without packets ends after the timeouts of IPVS, which all services of the namespace share, not after the
 //! service's own. Connections end with their service.
 //!
-//! The kernel keeps no names of services. Those of evenkeel are in a file of its runtime folder, with the boot and the
-//! network namespace that they belong to; all others are never touched.
+//! The kernel keeps no names of services. Names of evenkeel's services are in a file of its runtime folder, with the
+//! boot and the network namespace that they belong to; all others are never touched.
 
 // Order: lacks, state, masquerade, steps, table, entry, weights
 mod entry;
@@ -48,7 +48,8 @@ pub struct Ipvs {
     held: Entries,
     /// True until the first change after a takeover.
     adopted: bool,
-    /// Latest counts of connections, which the kernel sums up every two seconds, by service and destination; they begin anew if the kernel forgets a destination.
+    /// Latest counts of connections, which the kernel sums up every two seconds, by service and destination; they begin
+    /// anew if the kernel forgets a destination.
     latest: HashMap<(Key, SocketAddr), u64>,
     /// Connections so far by number of the endpoint.
     started: HashMap<u32, u64>,
@@ -80,12 +81,12 @@ impl Ipvs {
         }
     }
 
-    /// Returns the entries that change: all those of services in `change`, and none for those that end.
+    /// Returns the entries that change: all entries of services in `change`, and none for those that end.
     fn changes(&self, change: &Change<'_>) -> Result<BTreeMap<Key, Option<Entry>>, Fault> {
         let mut changes = BTreeMap::new();
         let touched: BTreeSet<&str> =
             change.set.iter().map(|service| &*service.name).chain(change.removed.iter().map(|name| &**name)).collect();
-        // What was taken over and is not wanted is in neither list.
+        // Entries that were taken over and are not wanted are in neither list.
         let ends = |entry: &Entry| self.adopted || touched.contains(&*entry.name);
         changes.extend(self.held.iter().filter(|(_, entry)| ends(entry)).map(|(key, _)| (*key, None)));
         for service in &change.set {
@@ -136,7 +137,7 @@ impl Ipvs {
     }
 }
 
-/// Returns the open flows of a destination: the kernel calls those of UDP inactive, too, like connections that close.
+/// Returns the open flows of a destination: the kernel calls flows of UDP inactive, too, like connections that close.
 fn open_flows(key: &Key, found: &table::Found) -> u32 {
     match key.transport {
         Transport::Tcp => found.active,
@@ -159,7 +160,7 @@ fn opened(table: &mut Option<Table>) -> Result<&mut Table, Fault> {
 
 impl Driver for Ipvs {
     fn table_max(&self) -> u64 {
-        // The kernel fills a table of its own: the smallest costs least.
+        // The kernel fills a separate table: the smallest costs least.
         251
     }
 
@@ -223,7 +224,7 @@ impl Driver for Ipvs {
             }
             self.adopted = false;
         }
-        // The change stands even if a rule or the file still names what has ended.
+        // The change stands even if a rule or the file still names ended entries.
         for fault in [rules, self.write_state()].into_iter().filter_map(Result::err) {
             tracing::warn!("{fault}");
         }

@@ -1,4 +1,4 @@
-//! Steps from what the kernel has to what it shall have, and back.
+//! Steps from the present state of the kernel to the wanted state, and back.
 
 use super::entry::{Entry, Key, Options};
 use super::table::Table;
@@ -63,7 +63,7 @@ impl Step {
         Fault::new(self.to_string(), reason)
     }
 
-    /// Appends the steps that undo this one, the last one first; `held` is what the kernel had before.
+    /// Appends the steps that undo this step, the last step first; `held` is the entry before.
     fn undo(&self, held: &Entries, undo: &mut Vec<Step>) {
         match self {
             Step::Add(key, _) => undo.push(Step::Delete(*key)),
@@ -87,7 +87,7 @@ fn weight(held: &Entries, key: &Key, addr: &SocketAddr) -> Option<u32> {
     Some(held.get(key)?.dests.get(addr)?.weight)
 }
 
-/// Returns the entry that the kernel shall have: the wanted one, and destinations that connections of TCP keep.
+/// Returns the entry that the kernel shall have: the wanted entry, and destinations that connections of TCP keep.
 pub(super) fn with_left(held: Option<&Entry>, mut wanted: Entry, key: &Key) -> Entry {
     if key.transport == Transport::Tcp
         && let Some(held) = held
@@ -100,7 +100,7 @@ pub(super) fn with_left(held: Option<&Entry>, mut wanted: Entry, key: &Key) -> E
     wanted
 }
 
-/// Returns the steps to entries that change; `None` is one that ends.
+/// Returns the steps to entries that change; `None` is an entry that ends.
 pub(super) fn between(held: &Entries, changes: &BTreeMap<Key, Option<Entry>>) -> Vec<Step> {
     let mut steps = Vec::new();
     for (key, wanted) in changes {
@@ -134,7 +134,7 @@ pub(super) fn between(held: &Entries, changes: &BTreeMap<Key, Option<Entry>>) ->
 /// Runs steps, all or none: after an error, those that ran are undone.
 ///
 /// # Errors
-/// The kernel refuses one.
+/// The kernel refuses a step.
 pub(super) fn run(table: &mut Table, held: &Entries, steps: &[Step]) -> Result<(), Fault> {
     let mut undo = Vec::new();
     for step in steps {
@@ -176,7 +176,7 @@ mod tests {
         })
     }
 
-    /// Does what the kernel does with a step.
+    /// Applies a step as the kernel does.
     fn play(kernel: &mut Entries, step: &Step) {
         let strict = "the kernel would refuse it";
         match step {

@@ -1,4 +1,4 @@
-//! Table of IPVS in the kernel: its requests, and what it answers.
+//! Table of IPVS in the kernel: its requests and responses.
 
 use super::entry::{Key, Options};
 use crate::netlink::{Attributes, DUMP, Error, Family, Payload};

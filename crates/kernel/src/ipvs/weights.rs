@@ -4,9 +4,9 @@ use evenkeel_config::planes::algorithms::{IPVS_HASH, IPVS_ROUND};
 
 /// Largest weight of schedulers that only compare or draw by weights.
 const MAX: u32 = 65_535;
-/// Largest weight of `wrr`. It serves the heavier destinations alone before lighter ones have their turn: with weights of
-/// 65,535 and 6,553, tens of thousands of connections in a row. With this one, ratios are kept to a hundredth of the largest
-/// weight, and a run is at most as long.
+/// Largest weight of `wrr`. It serves the heavier destinations alone before lighter destinations have their turn: with
+/// weights of 65,535 and 6,553, tens of thousands of connections in a row. With this limit, ratios are kept to a
+/// hundredth of the largest weight, and a run is at most as long.
 const WRR_MAX: u32 = IPVS_ROUND;
 /// Slots of the table of `mh`, as kernels are built by default.
 const MH_SLOTS: f64 = IPVS_HASH as f64;
@@ -26,7 +26,7 @@ pub(super) fn scaled(scheduler: &str, shares: &[u32]) -> Vec<u32> {
         // stop before the last destination. Weights of sum S are wrong by about n/2S of a share for rounding, and by
         // S/4093 of a share for the last round: the sum of both is least here.
         "mh" => (f64::from(largest) / sum as f64 * (serving as f64 * MH_SLOTS / 2.0).sqrt()).max(1.0),
-        // It draws a number from 0 to the sum, both included, so that the first destination is drawn too often by one of
+        // It draws a number from 0 to the sum, both included, so that the first destination is drawn too often by 1 of
         // the sum: weights are large. The kernel adds them in 31 bits.
         "twos" => f64::from(MAX).min((f64::from(i32::MAX) / serving as f64).floor() - 1.0).max(1.0),
         _ => f64::from(MAX),

@@ -2,7 +2,7 @@
 
 /// Bit of an attribute's kind that says that it holds attributes.
 const NESTED: u16 = 1 << 15;
-/// Bits of an attribute's kind that are the kind: the others are [`NESTED`] and one for network byte order.
+/// Bits of an attribute's kind that are the kind: the others are [`NESTED`] and a bit for network byte order.
 const KIND: u16 = (1 << 14) - 1;
 /// Bytes of an attribute before its content.
 const HEAD: usize = 4;
@@ -28,7 +28,7 @@ impl Payload {
         &self.0
     }
 
-    /// Adds the attributes of another one.
+    /// Adds the attributes of another message.
     pub fn append(&mut self, other: &Payload) {
         self.0.extend_from_slice(&other.0);
     }
@@ -117,7 +117,7 @@ impl<'b> Iterator for Attributes<'b> {
             self.0 = &[];
             return None;
         };
-        // The last one may lack its padding.
+        // The last attribute may lack its padding.
         self.0 = self.0.get(aligned(len)..).unwrap_or_default();
         Some(Attribute { kind: u16::from_ne_bytes([head[2], head[3]]) & KIND, bytes })
     }

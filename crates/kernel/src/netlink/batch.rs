@@ -14,7 +14,7 @@ const FLAGS_AT: usize = 6;
 /// Bytes of a request before its attributes, `struct nfgenmsg`.
 const FAMILY_HEAD: usize = 4;
 
-/// Requests to one subsystem of nfnetlink.
+/// Requests to a subsystem of nfnetlink.
 #[derive(Debug)]
 pub struct Batch {
     subsystem: u8,
@@ -28,8 +28,8 @@ pub struct Batch {
 #[derive(Debug)]
 pub struct Refused<'b> {
     pub error: Error,
-    /// Kind of the first request that is refused, without its subsystem, and its attributes; `None` if the batch is as a
-    /// whole.
+    /// Kind of the first request that is refused, without its subsystem, and its attributes; `None` if the batch is as
+    /// a whole.
     pub request: Option<(u8, &'b [u8])>,
 }
 
@@ -56,7 +56,7 @@ impl Batch {
     /// Has the kernel carry the requests out.
     ///
     /// # Errors
-    /// The kernel refuses one, and has carried none out; the socket fails.
+    /// The kernel refuses a request, and has carried none out; the socket fails.
     pub fn commit(&mut self) -> Result<(), Refused<'_>> {
         let end = message::write(END, REQUEST, 0, &header(0, self.subsystem));
         self.send(&end)
@@ -75,7 +75,7 @@ impl Batch {
         if self.is_empty() {
             return Ok(());
         }
-        // The answer to the last request is the last one.
+        // The answer to the last request is the last answer.
         let flags = FLAGS_AT + self.last;
         if let Some(low) = self.bytes.get_mut(flags..flags + 2) {
             let with_ack = u16::from_ne_bytes([low[0], low[1]]) | ACK;
@@ -100,9 +100,10 @@ fn header(family: u8, resource: u8) -> [u8; FAMILY_HEAD] {
     [family, 0, 0, resource]
 }
 
-/// Sends a batch, and waits for the answer to its last request. Returns the first error, with the number of its request.
+/// Sends a batch, and waits for the answer to its last request. Returns the first error, with the number of its
+/// request.
 fn exchange(batch: &[u8], last: u32) -> Result<(), (Option<u32>, Error)> {
-    // A socket of its own, on which no answers to earlier batches can arrive.
+    // A separate socket, on which no answers to earlier batches can arrive.
     let mut socket = Socket::open(NETFILTER).map_err(|error| (None, error))?;
     socket.send_large(batch).map_err(|error| (None, error))?;
     let mut first = None;

@@ -33,7 +33,7 @@ impl Events {
     pub fn happened(&self) -> bool {
         let (mut happened, mut buffer) = (false, [0; 256]);
         loop {
-            // What has changed is read where it is: the rest of an event is of no use.
+            // Changes are read at their source: the rest of an event is of no use.
             match recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
                 Ok(_) => happened = true,
                 Err(Errno::INTR) => {}

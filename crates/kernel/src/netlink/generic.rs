@@ -23,7 +23,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// Looks a family up. The kernel loads its module, if there is one and its modules allow it.
+    /// Looks a family up. The kernel loads its module, if there is any and its modules allow it.
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no such family; the socket fails.

@@ -27,7 +27,7 @@ pub struct Message {
 /// Reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The kernel refuses the request, with its text if it gives one.
+    /// The kernel refuses the request, with its text if any.
     Refused(Errno, Option<String>),
     /// The socket fails, or has no answer in time.
     Socket(Errno),
@@ -110,7 +110,7 @@ impl Received<'_> {
         if number == 0 || self.kind == DONE && number > 0 {
             return Ok(());
         }
-        // The kernel's numbers are those of errno, negative.
+        // The kernel's numbers are negative values of errno.
         if !(-4095..0).contains(&number) {
             return Err(Error::Malformed);
         }
@@ -132,7 +132,7 @@ impl Received<'_> {
     }
 }
 
-/// Messages of a datagram; `None` in place of the first one that is malformed, and then the end.
+/// Messages of a datagram; `None` in place of the first malformed message, and then the end.
 pub(super) struct Messages<'b>(pub &'b [u8]);
 
 impl<'b> Iterator for Messages<'b> {

@@ -59,8 +59,8 @@ impl Socket {
         Ok(Socket { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Sends a request, and returns its answers: none for one that is only acknowledged. With [`DUMP`] in `flags`, reads
-    /// again if the answer changed meanwhile.
+    /// Sends a request, and returns its answers: none for a request that is only acknowledged. With [`DUMP`] in
+    /// `flags`, reads again if the answer changed meanwhile.
     ///
     /// # Errors
     /// The kernel refuses it, or the socket fails.
@@ -91,7 +91,7 @@ impl Socket {
         answer: &mut dyn FnMut(u16, &[u8]),
     ) -> Result<(), Error> {
         self.sequence = self.sequence.wrapping_add(1);
-        // A dump ends with a message of its own.
+        // A dump ends with a separate message.
         let ack = if flags & DUMP == DUMP { 0 } else { ACK };
         let request = message::write(kind, flags | REQUEST | ack, self.sequence, payload.bytes());
         let sent = rustix::io::retry_on_intr(|| send(&self.fd, &request, SendFlags::empty()));
@@ -115,10 +115,10 @@ impl Socket {
         }
     }
 
-    /// Sends messages whose sum may exceed what a socket usually holds.
+    /// Sends messages whose sum may exceed the usual buffer of a socket.
     pub(super) fn send_large(&mut self, messages: &[u8]) -> Result<(), Error> {
         if messages.len() > SEND_USUAL {
-            // Half of it is what the kernel takes for itself.
+            // The kernel takes half of it for itself.
             set_socket_send_buffer_size_force(&self.fd, messages.len()).map_err(Error::Socket)?;
         }
         let sent = rustix::io::retry_on_intr(|| send(&self.fd, messages, SendFlags::empty()));

@@ -1,4 +1,4 @@
-//! Rules of others, as far as it matters for ours: what they do with connection tracking and with translated packets, and
+//! Rules of others, as far as it matters for ours: their effect on connection tracking and on translated packets, and
 //! which packets they cannot match.
 
 use super::expressions::{DATA_VALUE, DATA_VERDICT, ITEM, L4PROTO, VERDICT_CODE};
@@ -46,7 +46,7 @@ pub enum Effect {
     /// Accepts packets whose destination was translated, or all.
     AcceptsTranslated,
     NoTracking,
-    /// Sets the zone of connection tracking. `is_one_way`: for one direction of connections.
+    /// Sets the zone of connection tracking. `is_one_way`: for a single direction of connections.
     Zone {
         number: u16,
         is_one_way: bool,
@@ -64,8 +64,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// True unless no packet of the service can match: none of a client, by its protocol and destination, and none of an
-    /// endpoint, by its protocol.
+    /// True unless no packet of the service can match: none of a client, by its protocol and destination, and none of
+    /// an endpoint, by its protocol.
     pub fn may_match(&self, service: &Service) -> bool {
         let is_protocol = self.protocol.is_none_or(|protocol| protocol == service.transport.number());
         let is_loopback = self.interface.as_deref().is_some_and(|name| name.starts_with(b"lo\0") || name == b"lo");
@@ -152,7 +152,7 @@ impl Reading {
             "immediate" => self.immediate(data),
             "meta" | "payload" | "ct" => self.load(name, data),
             "bitwise" => {
-                // A part of an address, or flags, of which only those of connections matter.
+                // A part of an address, or flags, of which only flags of connections matter.
                 let kept = number(1).and_then(|from| self.registers.get(&from).copied());
                 let kept = kept.filter(|it| matches!(it, Loaded::Status | Loaded::Mark)).unwrap_or(Loaded::Other);
                 number(2).into_iter().for_each(|to| _ = self.registers.insert(to, kept));
@@ -221,7 +221,7 @@ impl Reading {
                 conditions.to_port = <[u8; 2]>::try_from(value).ok().map(u16::from_be_bytes);
             }
             Loaded::Interface if is_equal => conditions.interface = Some(value.to_vec()),
-            // Of flags, `nft` compares what is left of them with nothing.
+            // Of flags, `nft` compares the rest of them with nothing.
             Loaded::Status | Loaded::Mark => {
                 self.sees_translation = true;
                 conditions.rest = true;

@@ -1,5 +1,6 @@
-//! Expressions of rules, as the kernel's machine for nftables takes them: each reads registers and writes others, or ends
-//! the rule. Numbers of attributes are those of `nft_*_attributes` in linux/netfilter/nf_tables.h, for each expression.
+//! Expressions of rules, as the kernel's machine for nftables takes them: each reads registers and writes others, or
+//! ends the rule. Numbers of attributes are from `nft_*_attributes` in linux/netfilter/nf_tables.h, for each
+//! expression.
 
 use super::family::Family;
 use crate::netlink::Payload;
@@ -60,7 +61,7 @@ impl Register {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     Random,
-    /// Numbers one after the other.
+    /// Several numbers in their order.
     Turns,
     /// Hash of the client's address.
     Hash {
@@ -75,7 +76,7 @@ pub enum Address {
     Destination,
 }
 
-/// Rule that is written: each method adds what it says, in this order.
+/// Rule that is written: each method adds an expression, in this order.
 #[derive(Debug, Default)]
 pub struct Rule(Payload);
 
@@ -103,12 +104,12 @@ impl Rule {
         })
     }
 
-    /// Goes on if the transport protocol is this one.
+    /// Continues if the transport protocol matches.
     pub fn is_transport(&mut self, transport: Transport) -> &mut Rule {
         self.load("meta", L4PROTO, Register::FIRST).compare(0, &[transport.number()])
     }
 
-    /// Goes on if connection tracking has one of these states for the packet.
+    /// Continues if connection tracking has any of these states for the packet.
     pub fn is_state(&mut self, states: u32) -> &mut Rule {
         self.load("ct", CT_STATE, Register::FIRST);
         self.push("bitwise", |it| {

@@ -1,4 +1,4 @@
-//! Lists of what a table of nftables has.
+//! Lists of the contents of a table of nftables.
 
 use super::conditions::{Rule, family_name};
 use super::expressions::{COUNTER, DATA_VALUE, ITEM};
@@ -146,12 +146,12 @@ pub fn rules(family: u8, table: &str) -> Result<Vec<Rule>, Fault> {
     let of_table = |request: &mut Payload| _ = request.push_text(TABLE, table);
     let parse = |family: u8, all: Attributes<'_>| Rule::parse(family, &all);
     let mut rules = list_of(family, "rules", GET_RULE, DUMP, of_table, parse)?.unwrap_or_default();
-    // Old kernels list those of all tables.
+    // Old kernels list the objects of all tables.
     rules.retain(|rule| rule.family == family && rule.table == table);
     Ok(rules)
 }
 
-/// Returns what the answers of the kernel say of tables of all families; `None` if what is asked for does not exist.
+/// Returns the kernel's answers about tables of all families; `None` if the object does not exist.
 fn list<T>(
     what: &str,
     kind: u8,

@@ -1,6 +1,6 @@
 //! Driver for nftables: destination translation by connection tracking. Read the files in this order: [`shares`],
 //! weights as ranges of numbers; [`ruleset`], the rules, by [`expressions`]; [`transaction`], which applies them;
-//! [`listing`], what there is; [`obstacles`], rules of others that break ours, by their [`conditions`].
+//! [`listing`], the present rules; [`obstacles`], rules of others that break ours, by their [`conditions`].
 
 // Order: obstacles, listing, conditions, ruleset, transaction, expressions, family, shares
 mod conditions;
@@ -35,7 +35,7 @@ const READ_SHARE: u32 = 5;
 /// Shortest and usual longest time between two readings.
 const PAUSE: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(10);
 
-/// Entries of connection tracking to one endpoint from which its source ports run out: the kernel takes them from 1,024
+/// Entries of connection tracking to an endpoint from which its source ports run out: the kernel takes them from 1,024
 /// to 65,535, and tries some at random.
 const PORTS_LOW: u32 = 60_000;
 
@@ -55,7 +55,8 @@ pub struct Nftables {
     read_after: Instant,
     /// Counts to return until the next reading is due.
     readings: Vec<Reading>,
-    /// Packets dropped as invalid: in all, and as the counter of the kernel showed them, which starts anew with the rules.
+    /// Packets dropped as invalid: in all, and as the counter of the kernel showed them, which starts anew with the
+    /// rules.
     invalid: (u64, u64),
 }
 
@@ -182,8 +183,8 @@ impl Nftables {
     }
 
     /// Ends flows that would stay at endpoints that cannot answer. Of those in `ids` these are flows of datagrams, and
-    /// connections that were never answered: the client's next SYN begins a new one at another endpoint. The others were
-    /// never translated since a service had no endpoint when they began.
+    /// connections that were never answered: the client's next SYN begins a new connection at another endpoint. The
+    /// others were never translated since a service had no endpoint when they began.
     fn end_flows(&mut self, ids: &HashSet<u32>, filled: &[(SocketAddr, Transport)]) -> Result<(), Fault> {
         if !ids.is_empty() {
             let (mark, mask) = (self.names.mark, MARK_MASK);
@@ -230,7 +231,7 @@ fn is_served(service: &Service, addr: SocketAddr) -> bool {
 }
 
 impl Driver for Nftables {
-    /// The kernel stops tracking connections with the last rule that needs it, and translated ones end.
+    /// The kernel stops tracking connections with the last rule that needs it, and translated connections end.
     fn carries_flows(&self) -> bool {
         true
     }
@@ -299,7 +300,7 @@ impl Driver for Nftables {
         let ids: HashSet<u32> = down.map(|member| member.id).chain(change.left.iter().copied()).chain(gone).collect();
         // The rules are in place: a failure here is no reason to apply them again.
         if let Err(fault) = self.end_flows(&ids, &filled) {
-            tracing::warn!(%fault, "flows to endpoints that are down may stay there");
+            tracing::warn!(%fault, "flows may stay at endpoints that are down");
         }
         Ok(())
     }

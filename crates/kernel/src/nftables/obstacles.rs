@@ -1,6 +1,6 @@
-//! Rules of others that keep a translated connection from working: a policy that drops what is forwarded, connection
-//! tracking that is off, and a zone of it on one side only. Rules of nftables are read, with those of `iptables-nft`;
-//! those of `iptables-legacy` cannot be.
+//! Rules of others that keep a translated connection from working: a policy that drops forwarded packets, connection
+//! tracking that is off, and a zone of it on a single side. Rules of nftables are read, with rules of `iptables-nft`;
+//! rules of `iptables-legacy` cannot be read.
 
 use super::conditions::{Conditions, Effect, Rule};
 use super::family::Family;

@@ -1,4 +1,4 @@
-//! Rules: one table with maps from virtual addresses to chains of services, and from conntrack marks to endpoints.
+//! Rules: a table with maps from virtual addresses to chains of services, and from conntrack marks to endpoints.
 //!
 //! The mark of a connection names its endpoint. It is set once, for the first packet; connection tracking translates
 //! all others, so that rules may change under open connections.
@@ -106,8 +106,8 @@ impl Names {
         to.add_rule("source", |rule| _ = rule.mark().is_in(MASQUERADED).masquerade());
     }
 
-    /// Defines the chain for packets that connection tracking takes for invalid, as a segment outside the window. They are
-    /// not translated, so that their receiver knows no such connection and resets it.
+    /// Defines the chain for packets that connection tracking takes for invalid, as a segment outside the window. They
+    /// are not translated, so that their receiver knows no such connection and resets it.
     ///
     /// A client's packet to a virtual address can be nothing else and is dropped. An endpoint's packet may belong to a
     /// connection of others that takes two ways, and passes; of its receiver, this machine or a client, the reset is
@@ -158,8 +158,8 @@ impl Names {
         to.delete_elements(&format!("targets{}", Family::of(addr).digit()), target);
     }
 
-    /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added, except its address: others may have the
-    /// same.
+    /// Removes an endpoint that [`add_endpoints`](Self::add_endpoints) has added, except its address: others may have
+    /// the same.
     pub fn remove_endpoint(&self, to: &mut Transaction, id: u32, addr: SocketAddr, source: Source) {
         let element = || std::iter::once(Element::key(self.key_of(id)));
         to.delete_elements(COUNTERS, element());
@@ -256,7 +256,7 @@ impl Names {
         }
     }
 
-    /// Removes the rules of a service, and what they look up.
+    /// Removes the rules of a service, and their maps.
     fn flush_chains(&self, to: &mut Transaction, service: &Service) {
         for family in families(service) {
             to.flush_chain(&chain(service, family));
@@ -317,7 +317,7 @@ impl Affinity {
         to.add_rule(&self.chain, |rule| {
             rule.address(self.family, Address::Source, Register::FIRST).look_up(&self.clients).set_mark();
         });
-        // An endpoint that gets no new connections is not in the set, and its clients get another one.
+        // An endpoint that gets no new connections is not in the set, and its clients get another endpoint.
         to.add_rule(&self.chain, |rule| _ = rule.mark().is_in(&self.marks).goto(&self.known));
     }
 
@@ -349,7 +349,7 @@ pub fn families(service: &Service) -> impl Iterator<Item = Family> + '_ {
     FAMILIES.into_iter().filter(|family| service.addrs.iter().any(|addr| Family::of(*addr) == *family))
 }
 
-/// Most clients with an affinity to an endpoint of one service.
+/// Most clients with an affinity to an endpoint of a service.
 const AFFINITY_MAX: u32 = 262_144;
 
 /// Name of the chain of a service.

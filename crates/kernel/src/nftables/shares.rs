@@ -1,9 +1,9 @@
-//! Shares of endpoints as ranges of numbers: what a rule of nftables can look a random number, a turn or a hash up in.
+//! Shares of endpoints as ranges of numbers: a rule of nftables looks a random number, a turn or a hash up there.
 
 use crate::service::Member;
 use evenkeel_config::planes::algorithms::NFTABLES_ROUND;
 
-/// Largest modulus of random numbers, so that scaled weights keep their ratios to one in a million.
+/// Largest modulus of random numbers, so that scaled weights keep their ratios to a millionth.
 const RANDOM_MAX: u64 = 1 << 24;
 
 /// Ranges of numbers below `modulus`, each with the number of its endpoint.
@@ -41,7 +41,7 @@ impl Shares {
         shares
     }
 
-    /// Returns the places of a table of indexes into the serving members, without those of members that `keeps`
+    /// Returns the places of a table of indexes into the serving members, without places of members that `keeps`
     /// rejects.
     pub fn table(members: &[Member], table: &[u32], keeps: impl Fn(&Member) -> bool) -> Shares {
         let serving: Vec<&Member> = members.iter().filter(|member| member.weight > 0).collect();

@@ -27,7 +27,7 @@ const DEL_ELEMENT: u8 = 14;
 const NEW_OBJECT: u8 = 18;
 const DEL_OBJECT: u8 = 20;
 
-/// Attributes that requests share: the table, and the name of what is in it.
+/// Attributes that requests share: the table, and the name of its object.
 pub(super) const TABLE: u16 = 1;
 pub(super) const NAME: u16 = 2;
 pub(super) const CHAIN_NAME: u16 = 3;
@@ -51,7 +51,7 @@ const TIMEOUT: u32 = 0x10;
 const EVAL: u32 = 0x20;
 const OBJECT: u32 = 0x40;
 
-/// Bytes of elements in one request: an attribute holds less than 64 kB.
+/// Bytes of elements in a request: an attribute holds less than 64 kB.
 const ELEMENTS_MAX: usize = 48 * 1024;
 
 /// Type of keys or values: the number by which `nft` lists them, and their length in bytes.
@@ -70,7 +70,7 @@ impl Type {
     pub const MARK: Type = Type { number: 19, len: 4 };
     pub const VERDICT: Type = Type { number: 0xffff_ff00, len: 16 };
 
-    /// Type of one after the other, each padded to four bytes.
+    /// Type of several in a row, each padded to four bytes.
     pub const fn then(self, next: Type) -> Type {
         Type { number: self.number << 6 | next.number, len: self.len + next.len }
     }
@@ -93,8 +93,8 @@ pub enum Set {
     },
 }
 
-/// Userdata by which `nft` lists the keys of [`Set::Ranges`] as numbers of `numgen`: the byte orders of keys and values,
-/// and their types, as it writes them for `typeof numgen inc mod 2 : ct mark`.
+/// Userdata by which `nft` lists the keys of [`Set::Ranges`] as numbers of `numgen`: the byte orders of keys and
+/// values, and their types, as it writes them for `typeof numgen inc mod 2 : ct mark`.
 const RANGES_USERDATA: [u8; 68] = [
     0x00, 0x04, 0x01, 0x00, 0x00, 0x00, 0x01, 0x04, 0x01, 0x00, 0x00, 0x00, 0x03, 0x1a, 0x00, 0x04, 0x17, 0x00, 0x00,
     0x00, 0x01, 0x12, 0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x01, 0x04, 0x02, 0x00, 0x00, 0x00, 0x02, 0x04, 0x00, 0x00,
@@ -102,7 +102,7 @@ const RANGES_USERDATA: [u8; 68] = [
     0x04, 0xff, 0xff, 0xff, 0xff, 0x06, 0x04, 0x00, 0x00, 0x00, 0x00,
 ];
 
-/// Userdata of a set, which the kernel keeps for `nft`: the byte order of keys and values if it is that of the machine, and
+/// Userdata of a set, which the kernel keeps for `nft`: the byte order of keys and values if it is the machine's, and
 /// the types of ranges.
 fn userdata(set: Set, key: Type, value: Option<Type>) -> Vec<u8> {
     if let Set::Ranges(_) = set {
@@ -112,7 +112,7 @@ fn userdata(set: Set, key: Type, value: Option<Type>) -> Vec<u8> {
     [order(0, key), value.and_then(|value| order(1, value))].into_iter().flatten().flatten().collect()
 }
 
-/// Key of a set, with what it leads to in a map.
+/// Key of a set, with its value in a map.
 #[derive(Clone, Debug)]
 pub struct Element {
     pub key: Vec<u8>,
@@ -146,7 +146,7 @@ impl Element {
     }
 }
 
-/// Changes in their order, each of one table.
+/// Changes in their order, each of a single table.
 #[derive(Debug)]
 pub struct Transaction {
     /// Table that changes are of.
@@ -300,7 +300,7 @@ impl Transaction {
     /// Has the kernel carry them out.
     ///
     /// # Errors
-    /// The kernel refuses one, and has carried none out.
+    /// The kernel refuses a change, and has carried none out.
     pub fn apply(mut self) -> Result<(), Fault> {
         self.batch.commit().map_err(|refused| fault("change the rules of nftables", refused))
     }
@@ -308,7 +308,7 @@ impl Transaction {
     /// Has the kernel test them, and change nothing.
     ///
     /// # Errors
-    /// The kernel would refuse one.
+    /// The kernel would refuse a change.
     pub fn check(mut self) -> Result<(), Fault> {
         self.batch.check().map_err(|refused| fault("prepare the rules of nftables", refused))
     }
@@ -334,7 +334,7 @@ pub(crate) mod tests {
     use super::*;
     use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-    /// Runs `work` on a thread in a network namespace of its own, if that can be and rules can be listed.
+    /// Runs `work` on a thread in a separate network namespace, if that can be and rules can be listed.
     pub(crate) fn in_namespace(work: impl FnOnce() + Send + 'static) {
         if !rustix::process::geteuid().is_root() || !evenkeel_peers::installed(&["nft"]) {
             return evenkeel_peers::skip("namespaces need root, and rules are listed by nft");

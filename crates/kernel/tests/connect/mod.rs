@@ -38,13 +38,7 @@ const MAPPED: &str = "[::ffff:10.99.0.1]:80";
 
 #[test]
 fn connections_share_by_weight_with_every_policy() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let weights = [4, 3, 2, 1];
     let both = || {
         let members = |ipv4| (1..).zip(weights).map(move |(i, weight)| member(i, ipv4, weight));
@@ -76,13 +70,7 @@ fn connections_share_by_weight_with_every_policy() {
 
 #[test]
 fn maglev_keeps_a_client_address_at_its_endpoint() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let table: Arc<[u32]> = (0..1021).map(|i| [0, 1, 2, 3, 0, 1, 2, 0, 1, 0][i % 10]).collect();
     let members = (1..).zip([4, 3, 2, 1]).map(|(i, weight)| member(i, true, weight)).collect();
     set(&mut driver, &service(Transport::Tcp, Policy::Maglev { table }, members));
@@ -97,13 +85,7 @@ fn maglev_keeps_a_client_address_at_its_endpoint() {
 
 #[test]
 fn datagrams_are_balanced_and_answered_by_the_virtual_address() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let members = |state: State| -> Vec<Member> {
         let both = [true, false].into_iter().flat_map(|ipv4| (1..=4).map(move |i| member(i, ipv4, 1)));
         both.map(|mut member| {
@@ -144,13 +126,7 @@ fn datagrams_are_balanced_and_answered_by_the_virtual_address() {
 
 #[test]
 fn counts_return_to_zero_when_clients_are_killed() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     set(
         &mut driver,
         &service(Transport::Tcp, Policy::Random { draws: 2 }, (1..=4).map(|i| member(i, true, 1)).collect()),
@@ -164,13 +140,7 @@ fn counts_return_to_zero_when_clients_are_killed() {
 
 #[test]
 fn an_endpoint_that_refuses_gets_few_connections() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3]) else { return };
     for (name, policy) in [("draws", Policy::Random { draws: 2 }), ("least", Policy::LeastConn)] {
         set(&mut driver, &service(Transport::Tcp, policy, (1..=4).map(|i| member(i, true, 1)).collect()));
         let before = readings(&mut driver)[&4].failed;
@@ -186,12 +156,7 @@ fn an_endpoint_that_refuses_gets_few_connections() {
 
 #[test]
 fn a_client_without_a_route_to_an_endpoint_is_not_its_failure() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[]) else { return };
     let far = |id: u32, addr: &str| Member { id, addr: addr.parse().unwrap(), ..member(1, true, 1) };
     let members = vec![far(1, "203.0.113.1:9000"), far(2, "[2001:db8::1]:9000")];
     set(&mut driver, &service(Transport::Tcp, Policy::LeastConn, members));
@@ -205,12 +170,7 @@ fn a_client_without_a_route_to_an_endpoint_is_not_its_failure() {
 
 #[test]
 fn a_service_without_endpoints_refuses() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[]) else { return };
     set(&mut driver, &service(Transport::Tcp, Policy::RoundRobin, vec![member(1, true, 0)]));
     assert_eq!(client.count(&format!("connect {VIP4} 3")), BTreeMap::from([(0, 3)]));
     assert_eq!(driver.totals().unwrap()[0], ("no-endpoint", 3));
@@ -249,13 +209,7 @@ fn balancing_survives_the_process_and_the_next_one_takes_over() {
 
 #[test]
 fn weights_change_and_endpoints_drain_while_connections_are_held() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let mut service = service(Transport::Tcp, Policy::RoundRobin, (1..=4).map(|i| member(i, true, 1)).collect());
     set(&mut driver, &service);
     client.ask(&format!("hold {VIP4} 40"));
@@ -313,13 +267,7 @@ fn ten_thousand_services_are_loaded_and_one_changes_alone() {
 #[test]
 #[ignore = "measures, with statistics of the kernel enabled"]
 fn times_of_programs() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime).unwrap();
     for (name, policy) in [
         ("random", Policy::Random { draws: 1 }),
@@ -408,13 +356,7 @@ fn connections_beyond_the_table_of_flows_are_balanced_and_not_counted() {
 
 #[test]
 fn a_client_keeps_its_endpoint_for_the_time_of_affinity() {
-    if !able() {
-        return;
-    }
-    let place = Place::new();
-    place.serve(&[1, 2, 3, 4]);
-    let mut driver = place.driver();
-    let mut client = Client::new(&place);
+    let Some((_place, mut driver, mut client)) = Place::staged(&[1, 2, 3, 4]) else { return };
     let both = [true, false].into_iter().flat_map(|ipv4| (1..=4).map(move |i| member(i, ipv4, 1)));
     let mut sticky = service(Transport::Tcp, Policy::Random { draws: 1 }, both.collect());
     sticky.affinity = Some(Duration::from_secs(60));

@@ -45,6 +45,16 @@ pub struct Place {
 }
 
 impl Place {
+    /// Surroundings with these endpoints, a driver and a client; `None` where eBPF cannot be used.
+    pub fn staged(endpoints: &[u8]) -> Option<(Place, Ebpf, Client)> {
+        able().then(|| {
+            let place = Place::new();
+            place.serve(endpoints);
+            let (driver, client) = (place.driver(), Client::new(&place));
+            (place, driver, client)
+        })
+    }
+
     pub fn new() -> Place {
         let number = PLACES.fetch_add(1, Ordering::Relaxed);
         let name = format!("ekc{}-{number}", std::process::id());

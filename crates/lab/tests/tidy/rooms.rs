@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 pub struct Room {
     pub name: &'static str,
-    /// Question that the crate answers, and what else a newcomer should know.
+    /// Question that the crate answers, and other hints for newcomers.
     answers: &'static str,
     /// Crates that it may import, its tests included.
     pub imports: &'static [&'static str],
@@ -37,6 +37,8 @@ pub const ROOMS: &[Room] = &[
         "which content coding does a client get, and what changes with it? tags, `Vary`, compressors; no I/O"),
     room("config", &["balance", "wire"],
         "what did the user ask for, and is it possible? a text becomes a checked plan"),
+    room("envoy", &["balance", "config"],
+        "what does a configuration of Envoy mean in our language? one translation, of messages of a control plane and of files; no I/O"),
     room("convert", &["config"],
         "what is the configuration of another program in our language, and what is lost?"),
     room("tls", &["config", "peers"],
@@ -53,7 +55,7 @@ pub const ROOMS: &[Room] = &[
         "what do operators see? types of the API, which runtime and planes fill in; history; words"),
     room("runtime", &["balance", "config", "net", "peers", "view", "wire"],
         "how are the endpoints now, and what is in use? plans in all planes, shared pools, checks"),
-    room("discovery", &["balance", "cluster", "config", "fetch", "peers", "tls"],
+    room("discovery", &["balance", "cluster", "config", "envoy", "fetch", "peers", "tls"],
         "which endpoints exist, and which plan is wanted? sources and providers"),
     room("proxy", &["balance", "cache", "compress", "config", "disk", "net", "peers", "runtime", "tls", "tokens", "view", "wire"],
         "how do bytes get there and back? the plane of HTTP, TCP and UDP"),
@@ -131,7 +133,7 @@ fn table() -> String {
     out
 }
 
-/// Text with everything between two marks replaced by what is generated.
+/// Text with everything between two marks replaced by the generated text.
 fn between(page: &str, begin: &str, end: &str, generated: &str) -> Option<String> {
     let (above, rest) = page.split_once(begin)?;
     let (_, below) = rest.split_once(end)?;

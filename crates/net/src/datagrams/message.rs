@@ -82,7 +82,7 @@ pub fn write_control(header: &mut libc::msghdr, ours: Option<(IpAddr, u32)>, seg
     header.msg_controllen = used as _;
 }
 
-/// Writes one control message, and returns the space it takes in bytes.
+/// Writes a control message, and returns the space it takes in bytes.
 ///
 /// # Safety
 /// There must be room for a header and `data` at `at`.

@@ -1,5 +1,5 @@
 //! Reception of many datagrams per call (`recvmmsg(2)`), each with its sender, its destination address, and
-//! the segment size if the kernel coalesced several of one sender (`UDP_GRO`).
+//! the segment size if the kernel coalesced several of a sender (`UDP_GRO`).
 
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ const GAP: usize = 320;
 /// Space for control messages, in bytes: at most an IPv6 address and a number, each with its header.
 const CONTROL: usize = 64;
 
-/// Buffers for one batch, reused.
+/// Buffers for a batch, reused.
 pub struct RecvBatch {
     /// Size of a slot, in bytes.
     len_max: usize,
@@ -39,7 +39,7 @@ struct Heads {
     controls: [[u64; CONTROL / 8]; SLOTS],
 }
 
-/// Contents of one slot: a datagram or a coalesced group.
+/// Contents of a slot: a datagram or a coalesced group.
 #[derive(Clone, Copy, Debug)]
 pub struct Came {
     /// Number of bytes, of all datagrams together.
@@ -57,7 +57,7 @@ pub struct Came {
 }
 
 impl Came {
-    /// Number of datagrams. An empty one counts as one.
+    /// Number of datagrams. An empty datagram counts as 1.
     pub fn count(&self) -> usize {
         if self.segment == 0 { 1 } else { self.len.div_ceil(self.segment) }
     }
@@ -94,7 +94,7 @@ impl RecvBatch {
     /// Bytes of a slot, all its datagrams together.
     pub fn bytes(&self, slot: usize) -> &[u8] {
         let len = self.came[slot].len;
-        // SAFETY: `came` has as many slots as the bytes, and no length above that of a slot. The kernel
+        // SAFETY: `came` has as many slots as the bytes, and no length above a slot's. The kernel
         // writes here only while `take` holds the batch exclusively.
         unsafe {
             let first = self.bytes.0.cast::<u8>().as_ptr().add(slot * (self.len_max + GAP));
@@ -121,7 +121,7 @@ impl RecvBatch {
         }
         let heads = self.heads.0.as_ptr();
         // SAFETY: there are `most` headers from `first` on; each points to an iovec, a name and a control
-        // buffer of its own, with their lengths, which all outlive the call.
+        // separate buffer, with their lengths, which all outlive the call.
         let n = unsafe {
             let messages = (&raw mut (*heads).messages).cast::<libc::mmsghdr>().add(first);
             libc::recvmmsg(socket.as_raw_fd(), messages, most as _, flags, ptr::null_mut())
@@ -152,7 +152,7 @@ impl RecvBatch {
     /// Reads the header of a slot, and restores it for the next call.
     fn read(&mut self, slot: usize) -> Came {
         let heads = self.heads.0.as_ptr();
-        // SAFETY: the headers are valid, nothing else refers to them, and the kernel has filled in those of
+        // SAFETY: the headers are valid, nothing else refers to them, and the kernel has filled in the headers of
         // this slot.
         unsafe {
             let message = &raw mut (*heads).messages[slot];
@@ -255,7 +255,8 @@ mod tests {
         batch.ask_for_sender(true);
         for slot in 0..SLOTS {
             let heads = batch.heads.0.as_ptr();
-            // SAFETY: as the kernel does, writes bytes, name and length to the buffers of the slot, which the batch owns.
+            // SAFETY: as the kernel does, writes bytes, name and length to the buffers of the slot, which the batch
+            // owns.
             unsafe {
                 let message = &raw mut (*heads).messages[slot];
                 let part = (*message).msg_hdr.msg_iov;

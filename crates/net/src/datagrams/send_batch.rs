@@ -1,4 +1,4 @@
-//! Sending of many datagrams per call (`sendmmsg(2)`), with equally long ones of a flow as a single message
+//! Sending of many datagrams per call (`sendmmsg(2)`), with equally long datagrams of a flow as a single message
 //! (`UDP_SEGMENT`) that passes through the stack once and is split at its end.
 
 use super::message::{CONTROL, Control, Name, write_control};
@@ -9,10 +9,10 @@ use rustix::net::SendFlags;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Most datagrams in one message: the limit of kernels before 6.10.
+/// Most datagrams in a message: the limit of kernels before 6.10.
 const SEGMENTS_MAX: usize = 64;
 
-/// Most bytes in one message: the largest payload of a datagram over IPv4.
+/// Most bytes in a message: the largest payload of a datagram over IPv4.
 const LEN_MAX: usize = 65_507;
 
 /// Source of the bytes to send: the slots of a [`RecvBatch`] as received, or a place where answers to them
@@ -45,7 +45,7 @@ pub struct SendBatch {
     heads: Vec<libc::mmsghdr>,
 }
 
-/// Datagrams to one address, sent as one message.
+/// Datagrams to an address, sent as a message.
 struct Message {
     group: u32,
     slots: Range<usize>,
@@ -142,7 +142,7 @@ impl SendBatch {
                     done += sent;
                 }
                 Err(Errno::INTR) => {}
-                // The socket's send buffer is full, for the remaining ones too.
+                // The socket's send buffer is full, for the remaining datagrams too.
                 Err(Errno::AGAIN) => {
                     flushed.lost += self.messages.drain(done..).map(|message| message.count as u64).sum::<u64>();
                 }
@@ -169,7 +169,7 @@ impl SendBatch {
         flushed
     }
 
-    /// Sends the messages from `first` on in one call, and returns the number accepted.
+    /// Sends the messages from `first` on in a single call, and returns the number accepted.
     fn send<P: Payloads + ?Sized>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -240,7 +240,7 @@ impl Message {
     }
 }
 
-/// Sends the datagrams of a message one by one.
+/// Sends the datagrams of a message separately.
 #[cold]
 fn send_each<P: Payloads + ?Sized>(socket: BorrowedFd<'_>, payloads: &P, message: &Message, flushed: &mut Flushed) {
     let datagrams = message.slots.clone().flat_map(|slot| payloads.payload(slot).chunks(message.segment));
@@ -255,7 +255,7 @@ fn send_each<P: Payloads + ?Sized>(socket: BorrowedFd<'_>, payloads: &P, message
     }
 }
 
-/// Sends one datagram with the cheapest call that can.
+/// Sends a datagram with the cheapest call that can.
 fn send_one(socket: BorrowedFd<'_>, datagram: &[u8], to: Option<To>) -> Result<usize, Errno> {
     match to {
         None => rustix::net::send(socket, datagram, SendFlags::DONTWAIT),

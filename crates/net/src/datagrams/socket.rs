@@ -1,4 +1,4 @@
-//! Sockets for the datagrams of flows, one per flow and connected to its endpoint: the kernel then filters
+//! Sockets for the datagrams of flows, connected, for each flow, to its endpoint: the kernel then filters
 //! answers by address, and reports an endpoint that is gone.
 
 use libc::c_int;
@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::SocketAddr;
 
-/// Opens a socket for the datagrams of one flow.
+/// Opens a socket for the datagrams of a flow.
 ///
 /// # Errors
 /// If no descriptor or port is left, or there is no route to the endpoint.
@@ -22,7 +22,7 @@ pub(crate) fn open(addr: SocketAddr) -> io::Result<Socket> {
     Socket::new(Domain::for_address(addr), Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
 }
 
-/// Sets whether the kernel may coalesce datagrams of one sender. An optimisation: kernels before 5.0 without
+/// Sets whether the kernel may coalesce datagrams of a sender. An optimisation: kernels before 5.0 without
 /// it are fine.
 pub(crate) fn join_segments(socket: &Socket, joins: bool) {
     let _ = set(socket, libc::SOL_UDP, libc::UDP_GRO, joins);

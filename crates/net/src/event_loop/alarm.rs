@@ -1,5 +1,5 @@
 //! Alarms of a few milliseconds, on a timerfd that is watched like a socket: the event loop itself neither
-//! reads the time nor sets a timeout when it sleeps. For timeouts that rarely pass, such as that of a
+//! reads the time nor sets a timeout when it sleeps. For timeouts that rarely pass, such as the timeout of a
 //! request, [`deadline`](crate::deadline) is cheaper.
 
 use super::kernel::AlarmClock;

@@ -1,6 +1,6 @@
-//! Allowance of tasks that one client has made many of, such as the streams of an HTTP/2 connection. Together they have
-//! about the turn of one task in each round, and one of them at a time waits among the tasks that have used up their
-//! turns. So many streams take no more from other clients than a few do.
+//! Allowance of tasks that a client has made many of, such as the streams of an HTTP/2 connection. Together they have
+//! about the turn of a single task in each round, and a single member at a time waits among the tasks that have used up
+//! their turns. So many streams take no more from other clients than a few do.
 //!
 //! A round ends when a task that has used up its turn continues, or with a poll of the kernel while there is none.
 
@@ -24,7 +24,8 @@ pub struct Allowance {
     /// Units that are left in `round`; negative if work took more than there was.
     left: Cell<i64>,
     round: Cell<u32>,
-    /// Member that waits among the tasks that have used up their turns, or has its turn now. There is one if others wait.
+    /// Member that waits among the tasks that have used up their turns, or has its turn now. There is a member here if
+    /// others wait.
     delegate: Cell<Option<Key>>,
     /// Members that wait behind it, in order.
     waiting: RefCell<VecDeque<Key>>,
@@ -43,7 +44,7 @@ impl Member {
         Member { of, waits: None }
     }
 
-    /// Runs a turn of the work, unless it waits for one, or its group has nothing left in this round.
+    /// Runs a turn of the work, unless it waits for a turn, or its group has nothing left in this round.
     #[inline]
     pub fn poll<T>(&mut self, cx: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         if self.waits.is_some_and(|key| self.of.is_behind(key)) {
@@ -80,7 +81,7 @@ impl Member {
             return tasks::spend(key);
         }
         let mut waiting = self.of.waiting.borrow_mut();
-        // One that was woken and found nothing left keeps its place.
+        // A member that was woken and found nothing left keeps its place.
         if was_woken {
             waiting.push_front(key)
         } else {
@@ -90,7 +91,7 @@ impl Member {
         self.of.appoint();
     }
 
-    /// Ends the wait for a turn; true if there was one.
+    /// Ends the wait for a turn; true if there was a wait.
     #[inline]
     fn leave(&mut self) -> bool {
         let Some(key) = self.waits.take() else { return false };
@@ -135,7 +136,7 @@ impl Allowance {
         next.into_iter().for_each(tasks::wake);
     }
 
-    /// Has the next member wait among other tasks, unless one does.
+    /// Has the next member wait among other tasks, unless a member does.
     fn appoint(&self) {
         if self.delegate.get().is_some() {
             return;
@@ -186,7 +187,7 @@ mod tests {
                 yield_now().await;
             }
             let share = few.get() as f64 / 1000.0;
-            // In each round a group has two turns, of which a single task takes at least one.
+            // In each round a group has two turns, of which a single task takes a turn or both.
             assert!((0.25..0.75).contains(&share), "{share}");
         })
         .unwrap();

@@ -3,7 +3,7 @@
 //! can cause in quantity. A task that has used it up continues after the others, and after the kernel was
 //! polled.
 //!
-//! Similar to tokio's `coop`, which counts operations. Here larger ones cost more, because 128 operations of
+//! Similar to tokio's `coop`, which counts operations. Here larger operations cost more, because 128 operations of
 //! 32 KiB take milliseconds. Drawing is a decrement and does not read the clock.
 
 use super::{tasks, units};
@@ -14,10 +14,10 @@ pub use units::{charge, is_spent};
 /// Units of the verification of a signature by a public key, which takes some hundred microseconds.
 pub const SIGNATURE: u32 = 64;
 
-/// Bytes of a read or write that cost one more unit.
+/// Bytes of a read or write that cost another unit.
 const BYTES: usize = 8 * 1024;
 
-/// Draws one unit. Pending if none is left; the task then continues after the others.
+/// Draws a unit. Pending if none is left; the task then continues after the others.
 #[inline]
 pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     if units::draw() {
@@ -27,7 +27,7 @@ pub fn poll_proceed(cx: &Context<'_>) -> Poll<()> {
     Poll::Pending
 }
 
-/// Draws one unit; if none is left, lets other tasks run first.
+/// Draws a unit; if none is left, lets other tasks run first.
 #[inline]
 pub async fn proceed() {
     poll_fn(|cx| poll_proceed(cx)).await;
@@ -65,7 +65,7 @@ mod tests {
         (peer, Stream::new(ours.into()))
     }
 
-    /// Number of times that `repeat` is ready within one turn.
+    /// Number of times that `repeat` is ready within a turn.
     async fn in_one_turn(mut repeat: impl FnMut(&mut Context<'_>) -> Poll<()>) -> usize {
         yield_now().await;
         poll_fn(|cx| Poll::Ready((0..10_000).take_while(|_| repeat(cx).is_ready()).count())).await

@@ -2,14 +2,14 @@
 //! Read the files in this order:
 //!
 //! 1. [`tasks`]: the tasks that are ready, and their order. A turn lends a [`task_waker`], which others may keep; code
-//!    on this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn, and an [`allowance`] those of many
-//!    tasks of one client.
-//! 2. [`reactor`]: the sockets that tasks wait for, one epoll per thread. A connection is a slot in it, any other
+//!    on this thread stores a [`waker_slot`] instead. The [`budget`] limits a turn, and an [`allowance`] the turns of
+//!    many tasks of a client.
+//! 2. [`reactor`]: the sockets that tasks wait for, an epoll per thread. A connection is a slot in it, any other
 //!    descriptor a [`source`].
-//! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake one. `kernel` creates
-//!    the descriptors that these watch.
+//! 3. [`alarm`]: wakes a task after some milliseconds. [`remote_waker`]: lets another thread wake a task. `kernel`
+//!    creates the descriptors that these watch.
 //!
-//! This is our own because every request passes through it: one epoll, wakers that cost a few instructions,
+//! This is our own because every request passes through it: a single epoll, wakers that cost a few instructions,
 //! and no kernel timeout to set and clear for each sleep. Compared with tokio's loop and sockets, a relay
 //! took 0.90 of the CPU time where the client closes, with no measurable difference over kept-alive connections
 //! (docs/measurements/2026-11-23-event-loop.md).
@@ -51,7 +51,7 @@ use task_waker::TaskWaker;
 const TURNS_PER_LOOK: usize = 64;
 
 /// Runs `future` on this thread, with all tasks that it spawns, until it completes; the remaining tasks are
-/// then dropped. A thread runs one event loop at a time.
+/// then dropped. A thread runs a single event loop at a time.
 ///
 /// # Errors
 /// If no descriptor is left.

@@ -1,4 +1,4 @@
-//! Readiness of a worker's descriptors, by one epoll. A socket is a slot of 48 bytes in a table; closing it
+//! Readiness of a worker's descriptors, by a single epoll. A socket is a slot of 48 bytes in a table; closing it
 //! ends the watch without a syscall.
 
 use super::budget::poll_proceed;
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 /// Most events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
 
-/// Key of the descriptor with which other threads wake this one, where sockets have the key of their slot.
+/// Key of the descriptor with which other threads wake this thread, where sockets have the key of their slot.
 const REMOTE: Key = Key::NONE;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -26,7 +26,7 @@ const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 // State of a socket, as bits.
 const READABLE: u8 = 1;
 const WRITABLE: u8 = 2;
-/// The peer sends nothing after what waits to be read.
+/// The peer sends nothing after the bytes that wait to be read.
 const READ_CLOSED: u8 = 4;
 /// Nothing can be sent any more.
 const WRITE_CLOSED: u8 = 8;
@@ -67,7 +67,7 @@ enum Waits {
     Unnoted,
 }
 
-/// Watches the descriptor that other threads write to when they wake a task of this one.
+/// Watches the descriptor that other threads write to when they wake a task of this thread.
 ///
 /// # Errors
 /// If no epoll can be created.
@@ -122,7 +122,7 @@ impl Reactor {
             let (flags, data) = (event.flags, event.data);
             let key = Key::from_bits(data.u64());
             is_notified |= key == REMOTE;
-            // A stale event of a closed socket must not affect the next one in its slot.
+            // A stale event of a closed socket must not affect the next socket in its slot.
             let Some(slot) = slots.get_mut(key) else { continue };
             let known = meaning(flags);
             slot.known |= known;
@@ -202,7 +202,7 @@ impl Watched {
         }
     }
 
-    /// Waits until a write to `socket` may succeed. `socket` must be the watched one.
+    /// Waits until a write to `socket` may succeed. `socket` must be the watched socket.
     ///
     /// # Errors
     /// Errors of `epoll_ctl(2)`.
@@ -229,7 +229,7 @@ impl Watched {
         self.wait(cx, |slot| &mut slot.writer)
     }
 
-    /// Stores the waker of `cx`, replacing the previous one.
+    /// Stores the waker of `cx`, replacing the previous waker.
     #[inline]
     fn wait(&self, cx: &Context<'_>, waker: impl FnOnce(&mut Slot) -> &mut Option<WakerSlot>) -> Poll<()> {
         // Outside the borrow: cloning or dropping a foreign waker may open or close sockets.
@@ -268,7 +268,7 @@ impl Watched {
         self.known() & (READABLE | READ_CLOSED) != 0
     }
 
-    /// True if the peer is known to send nothing after what waits to be read.
+    /// True if the peer is known to send nothing after the bytes that wait to be read.
     pub fn is_read_closed(&self) -> bool {
         self.known() & READ_CLOSED != 0
     }

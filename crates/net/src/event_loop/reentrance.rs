@@ -1,5 +1,5 @@
 //! Tests that foreign wakers may use the event loop when they are woken or dropped, for every kind of wait
-//! and every end of one. Regression: such wakers were woken and dropped while the table was borrowed that
+//! and every end of a wait. Regression: such wakers were woken and dropped while the table was borrowed that
 //! they then borrowed, which panics.
 
 use super::{Watched, alarm, run, spawn, yield_now};
@@ -21,7 +21,7 @@ thread_local! {
     /// Number of times that a [`Reentrant`] was woken, and dropped.
     static WOKEN: Cell<u32> = const { Cell::new(0) };
     static DROPPED: Cell<u32> = const { Cell::new(0) };
-    /// Guards against recursion: waking all timers may wake this one.
+    /// Guards against recursion: waking all timers may wake this timer.
     static IS_USING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -46,7 +46,7 @@ impl Drop for Reentrant {
     }
 }
 
-/// Opens and closes a socket, sets a timer and an alarm, and spawns two tasks, one of which it aborts.
+/// Opens and closes a socket, sets a timer and an alarm, and spawns two tasks, and aborts the second.
 fn use_all() {
     if IS_USING.replace(true) {
         return;
@@ -70,7 +70,7 @@ fn wheel() -> Rc<Wheel> {
     WHEEL.with_borrow_mut(|wheel| wheel.get_or_insert_with(Wheel::new).clone())
 }
 
-/// Polls `wait` with one reentrant waker and then another, wakes it by `end`, and drops a second wait.
+/// Polls `wait` with two reentrant wakers in turn, wakes it by `end`, and drops a second wait.
 fn check<F: Future>(wait: impl Fn() -> F, end: impl AsyncFnOnce()) {
     fn poll<F: Future>(wait: Pin<&mut F>) -> Poll<F::Output> {
         wait.poll(&mut Context::from_waker(&Waker::from(Arc::new(Reentrant))))

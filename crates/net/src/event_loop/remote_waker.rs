@@ -75,7 +75,7 @@ impl RemoteWaker {
         }
     }
 
-    /// Queues a task. Returns true if the event loop must be notified: it takes later ones together with the
+    /// Queues a task. Returns true if the event loop must be notified: it takes later tasks together with the
     /// first, and none after its end.
     fn push(&self, key: Key) -> bool {
         self.keys().as_mut().is_some_and(|keys| {
@@ -133,7 +133,7 @@ mod tests {
         assert!(WOKEN.take().is_empty());
     }
 
-    /// Each list that is taken has one notification, raised after its first key, so a reader that sleeps
+    /// Each list that is taken has a notification, raised after its first key, so a reader that sleeps
     /// until then misses none.
     #[test]
     fn nothing_is_lost_between_threads() {

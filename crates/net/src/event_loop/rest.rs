@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 /// Waits until anything happens on this thread, or until `until`, and continues before all tasks that it
-/// woke. Only one task of a thread may use it.
+/// woke. Only a single task of a thread may use it.
 pub async fn rest(until: Option<Instant>) {
     let mut is_resting = false;
     let mut alarm = until.map(alarm::sleep_until);

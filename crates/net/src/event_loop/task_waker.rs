@@ -1,4 +1,4 @@
-//! Wakers of tasks. A task has a single one, which its turns lend; a clone increments its count. So
+//! Wakers of tasks. A task has a single waker, which its turns lend; a clone increments its count. So
 //! `will_wake` is exact, and any thread may keep and use it.
 
 use super::remote_waker::RemoteWaker;
@@ -55,7 +55,7 @@ impl TaskWaker {
         if !ptr::eq(waker.vtable(), &raw const VTABLE) {
             return None;
         }
-        // SAFETY: only wakers of this type have that table, and this one keeps its data alive.
+        // SAFETY: only wakers of this type have that table, and this waker keeps its data alive.
         let this = unsafe { &*waker.data().cast::<TaskWaker>() };
         this.remote.is_here().then(|| this.key())
     }

@@ -1,4 +1,4 @@
-//! Tasks of a thread and the queue of those that are ready. They are spawned, run and woken on one thread,
+//! Tasks of a thread and the queue of ready tasks. They are spawned, run and woken on a single thread,
 //! without locks or atomic operations; other threads use the [`RemoteWaker`].
 
 use super::remote_waker::RemoteWaker;
@@ -36,17 +36,17 @@ struct Tasks {
     /// Tasks to wake after the next poll of the kernel.
     after_look: RefCell<Vec<WakerSlot>>,
     is_root_ready: Cell<bool>,
-    /// Tasks that have used up their turns. One continues whenever no other task is ready, so a task that is
-    /// woken waits for one of them, however many there are.
+    /// Tasks that have used up their turns. Such a task continues whenever no other task is ready, so a task that is
+    /// woken waits for a single turn of theirs, however many there are.
     spent: RefCell<VecDeque<Key>>,
     is_root_spent: Cell<bool>,
-    /// Polls of the kernel since one of them continued.
+    /// Polls of the kernel since such a task continued.
     looks: Cell<u32>,
     /// Task that precedes all others after the next poll, if any.
     first: Cell<Option<Key>>,
     /// Number of the round, see [`allowance`](super::allowance).
     round: Cell<u32>,
-    /// The turn of a member of a group, if there is one, and whether it waits for another.
+    /// The turn of a member of a group, if any, and whether it waits for another.
     member: Cell<Option<bool>>,
 }
 
@@ -61,7 +61,7 @@ struct Slot {
     is_essential: bool,
     /// `None` during the task's turn.
     work: Option<Work>,
-    /// Created at the first turn, `None` during one. Kept for the next task of the slot unless others hold
+    /// Created at the first turn, `None` during a turn. Kept for the next task of the slot unless others hold
     /// it.
     waker: Option<Arc<TaskWaker>>,
 }
@@ -145,7 +145,7 @@ impl Task {
             vacate_task(&mut slots, self.0.slot());
             Some(work)
         });
-        // Outside the borrow: dropping what the task holds may use other tasks.
+        // Outside the borrow: dropping values of the task may use other tasks.
         drop(work);
     }
 }
@@ -174,7 +174,7 @@ pub fn poll(key: Key, remote: &Arc<RemoteWaker>) {
             (work, slot.waker.take())
         };
         let waker = waker.unwrap_or_else(|| TaskWaker::new(key, remote));
-        // A panic usually ends only the task; what it held is dropped as at any other end.
+        // A panic usually ends only the task; its values are dropped as at any other end.
         let polled = catch_unwind(AssertUnwindSafe(|| TaskWaker::lend(&waker, |cx| work.as_mut().poll(cx))));
         let mut slots = tasks.slots.borrow_mut();
         let slot = slots.at_mut(key.slot());
@@ -291,7 +291,7 @@ pub fn as_member<T>(work: impl FnOnce() -> T) -> (T, bool) {
     (done, wants_turn)
 }
 
-/// Puts the task of `cx` before all others after the next poll of the kernel. Only one task of a thread may
+/// Puts the task of `cx` before all others after the next poll of the kernel. Only a single task of a thread may
 /// use it.
 pub fn go_first(cx: &Context<'_>) {
     if let WakerSlot::Task(key) = WakerSlot::of(cx) {

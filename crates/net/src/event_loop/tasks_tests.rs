@@ -205,7 +205,7 @@ fn a_task_has_one_waker_for_life_and_the_next_of_its_slot_another_if_that_is_kep
     .unwrap();
 }
 
-/// Another thread may poll a future with a waker of this one, which there is a foreign waker.
+/// Another thread may poll a future with a waker of this thread, which there is a foreign waker.
 #[test]
 fn a_waker_of_another_threads_event_loop_is_not_taken_for_one_of_here() {
     let woken = run(async {

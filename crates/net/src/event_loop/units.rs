@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// Units of a turn. One unit is two or three microseconds of work: a read or write of some hundred bytes, or
-/// part of a larger one. A request that is answered at once takes four.
+/// Units of a turn. A unit is two or three microseconds of work: a read or write of some hundred bytes, or
+/// part of a larger read. A request with an immediate response takes four.
 pub const TURN: u32 = 128;
 
 thread_local! {
@@ -18,7 +18,7 @@ pub fn renew() {
     LEFT.set(TURN);
 }
 
-/// Draws one unit; false if none is left.
+/// Draws a unit; false if none is left.
 #[inline]
 pub fn draw() -> bool {
     let left = LEFT.get();
@@ -58,7 +58,7 @@ pub fn lend(most: i64) -> Lent {
 }
 
 impl Lent {
-    /// Gives back what is left. Returns the units that were used, also those beyond what was lent.
+    /// Gives back the rest. Returns the units that were used, also units beyond the lent number.
     #[inline]
     pub fn give_back(self) -> i64 {
         let used = self.lent - LEFT.get().min(self.lent);

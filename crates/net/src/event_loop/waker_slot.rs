@@ -29,7 +29,7 @@ impl WakerSlot {
         }
     }
 
-    /// Stores the waker of `cx` if it and the previous one belong to tasks of this event loop; false
+    /// Stores the waker of `cx` if it and the previous waker belong to tasks of this event loop; false
     /// otherwise. Runs no foreign code.
     #[inline]
     pub fn note_task(slot: &mut Option<WakerSlot>, cx: &Context<'_>) -> bool {

@@ -88,7 +88,7 @@ fn the_end_comes_behind_data_of_any_length() {
     .unwrap();
 }
 
-/// Bytes that arrive between requests were sent before the next one, so they cannot be its response.
+/// Bytes that arrive between requests were sent before the next request, so they cannot be its response.
 #[test]
 fn an_idle_connection_with_the_front_of_a_record_is_not_quiet() {
     run(async {

@@ -1,5 +1,5 @@
-//! TLS handshakes. rustls makes the decisions; this reads records one at a time, so that none after the
-//! handshake is consumed, and sends what rustls produces. The result is a [`Session`].
+//! TLS handshakes. rustls makes the decisions; this reads single records, so that none after the
+//! handshake is consumed, and sends the output of rustls. The result is a [`Session`].
 
 use super::error::{Cause, HandshakeError};
 use super::info::Info;
@@ -67,7 +67,7 @@ macro_rules! look {
                 }
                 Ok(ConnectionState::BlockedHandshake) => Some(Ok(false)),
                 Ok(ConnectionState::WriteTraffic(_)) => Some(Ok(true)),
-                // Records are passed one by one, and none after the end of the handshake.
+                // Records are passed singly, and none after the end of the handshake.
                 Ok(_) => Some(Err(Error::HandshakeNotComplete)),
                 Err(error) => Some(Err(error)),
             };
@@ -78,7 +78,7 @@ macro_rules! look {
         };
         if done.is_err() {
             // An alert for the peer may be pending. rustls remembers positions in the records, so it must see
-            // the same ones again.
+            // the same records again.
             while $connection.wants_write() {
                 let UnbufferedStatus { discard, state, .. } = $connection.process_tls_records(&mut records[used..]);
                 let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { break };

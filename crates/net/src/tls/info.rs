@@ -13,11 +13,11 @@ pub struct Info {
     pub cipher: &'static str,
     /// Server name that the client requested (SNI).
     pub server_name: Option<Box<str>>,
-    /// Application protocol (ALPN), if one was negotiated.
+    /// Application protocol (ALPN), if negotiated.
     pub alpn: Option<Box<[u8]>>,
     /// True if an earlier session was resumed, without certificates.
     pub resumed: bool,
-    /// Certificates of the peer, its own first. Those of the earlier session if one was resumed.
+    /// Certificates of the peer, its own first. If a session was resumed, its certificates.
     pub peer_certificates: Vec<CertificateDer<'static>>,
     pub(super) note: Note,
 }

@@ -2,7 +2,7 @@
 //! with the keys that it hands over, so that the cipher's own pass is the only copy and an idle connection
 //! holds two keys and no buffer. In this order:
 //!
-//! 1. [`record`]: one record, sealed or opened. No I/O.
+//! 1. [`record`]: a record, sealed or opened. No I/O.
 //! 2. [`session`]: both directions after a handshake: data, tickets, key updates, alerts. No I/O.
 //! 3. [`handshake`]: leads to a session or an [`error`]; [`info`]: the parameters negotiated.
 //! 4. [`towards`]: configuration and names for connections to endpoints.

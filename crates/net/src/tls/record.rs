@@ -8,10 +8,10 @@ use std::ops::Range;
 /// Size of a record header, in bytes: type, version, length.
 pub const HEADER: usize = 5;
 
-/// Most plaintext in one record, in bytes.
+/// Most plaintext in a record, in bytes.
 pub const PLAIN_MAX: usize = 16 * 1024;
 
-/// Largest record body, in bytes: the limit of TLS 1.2, which is above that of TLS 1.3.
+/// Largest record body, in bytes: the limit of TLS 1.2, which is above the limit of TLS 1.3.
 pub const BODY_MAX: usize = PLAIN_MAX + 2048;
 
 const TAG: usize = 16;
@@ -80,7 +80,7 @@ pub fn end(bytes: &[u8]) -> Option<usize> {
     Some(HEADER + usize::from(u16::from_be_bytes([header[3], header[4]])))
 }
 
-/// Key of one direction, with its record counter.
+/// Key of a direction, with its record counter.
 pub struct Key {
     key: LessSafeKey,
     iv: [u8; NONCE],
@@ -162,7 +162,7 @@ impl Key {
         record.saturating_sub(HEADER + self.explicit + TAG)
     }
 
-    /// Opens exactly one record into the front of `out`. Returns its content type and the range of its
+    /// Opens a single record into the front of `out`. Returns its content type and the range of its
     /// plaintext.
     pub fn open(&mut self, record: &[u8], out: &mut [u8]) -> Result<(u8, Range<usize>), Fault> {
         let (header, body) = record.split_at_checked(HEADER).ok_or(Fault::Malformed)?;

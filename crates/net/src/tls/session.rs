@@ -102,7 +102,7 @@ impl Session {
     }
 
     /// Opens the complete records at the front of `wire` as long as `out` has room. If nothing else fits, the
-    /// remainder of the last one goes to `rest`.
+    /// remainder of the last record goes to `rest`.
     pub fn open(&mut self, wire: &mut Buf, out: &mut Buf, rest: &mut Buf) {
         out.widen(1);
         let before = out.len();
@@ -246,7 +246,7 @@ impl Session {
                     _ => return Err(Fault::Illegal),
                 };
                 self.opening = Key::new(true, kernel.next(false).map_err(|_| Fault::Malformed)?)?;
-                // One answer suffices for all requests that arrive before it is sent.
+                // A single answer suffices for all requests that arrive before it is sent.
                 if asks && !self.rekeyed {
                     self.rekey()?;
                 }
@@ -300,7 +300,7 @@ impl Session {
     /// pending records fill it. `out` must be empty and without headroom.
     ///
     /// # Errors
-    /// If the key is exhausted, or nothing may follow what was sent.
+    /// If the key is exhausted, or nothing may follow the sent records.
     pub fn seal(&mut self, data: &[u8], out: &mut Buf) -> Result<usize, Fault> {
         if self.sealing.used() >= REKEY_AFTER {
             match self.is_13 {

@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Sends pending records if that is possible at once and nothing precedes them. What the kernel does not
+    /// Sends pending records if that is possible at once and nothing precedes them. Bytes that the kernel does not
     /// accept stays in `out`.
     #[cold]
     pub(super) fn tell(&mut self, socket: &Stream) {
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Sends what the peer waits for, if anything, before any data.
+    /// Sends the bytes that the peer waits for, if any, before any data.
     #[cold]
     pub(super) fn say_awaited(&mut self, socket: &Stream) {
         if self.session.is_awaited() {
@@ -164,7 +164,7 @@ impl State {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends `close_notify` if one may be sent: at once if the kernel accepts it, otherwise after what is
+    /// Sends `close_notify` if it may be sent: at once if the kernel accepts it, otherwise after what is
     /// still to be sent.
     pub(super) fn end(&mut self, socket: &Stream) {
         if !std::mem::replace(&mut self.ended, true) && self.session.may_send() {

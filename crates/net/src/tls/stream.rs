@@ -1,8 +1,8 @@
-//! TLS connections with the interface of plain ones. Before its handshake a connection is plain, so that a
+//! TLS connections with the interface of plain connections. Before its handshake a connection is plain, so that a
 //! preamble before TLS can be read and plaintext can be answered.
 //!
 //! A read has room for at least two full records, and opens them directly into the reader's buffer; a write seals
-//! directly into a buffer that one send takes. What the kernel does not accept is kept, and precedes
+//! directly into a buffer for a single send. The part that the kernel does not accept is kept, and precedes
 //! everything else. An idle connection has no buffer.
 
 use super::error::HandshakeError;
@@ -22,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A TLS connection. Methods correspond to those of [`Transport`](crate::transport::Transport).
+/// A TLS connection. Methods correspond to the methods of [`Transport`](crate::transport::Transport).
 pub struct TlsStream {
     socket: Stream,
     state: RefCell<Option<State>>,
@@ -47,7 +47,7 @@ impl TlsStream {
     /// not speak TLS, the connection stays plain.
     ///
     /// # Errors
-    /// The cause. The peer was sent an alert if there is one for it.
+    /// The cause. The peer was sent an alert if it has any.
     pub async fn accept(
         &self,
         config: Arc<ServerConfig>,
@@ -69,7 +69,7 @@ impl TlsStream {
     /// `enable_secret_extraction`.
     ///
     /// # Errors
-    /// The cause. The peer was sent an alert if there is one for it.
+    /// The cause. The peer was sent an alert if it has any.
     pub async fn connect(&self, config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<&Info, HandshakeError> {
         let done = handshake::connect(&self.socket, config, name).await?;
         Ok(self.begin(done))
@@ -179,7 +179,7 @@ impl TlsStream {
                 let mut opened = Buf::take();
                 match state.take(&self.socket, &mut opened) {
                     Some(Ok(1..)) => {
-                        // `rest` is empty: it only takes what does not fit into the buffer, and that was
+                        // `rest` is empty: it only takes bytes that do not fit into the buffer, and that was
                         // empty.
                         state.rest = opened;
                         continue;
@@ -243,7 +243,7 @@ impl TlsStream {
         .await
     }
 
-    /// Tickets and key updates may arrive at any time; a connection stays quiet after complete ones.
+    /// Tickets and key updates may arrive at any time; a connection stays quiet after complete records.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let Some(state) = &mut *state else { return self.socket.is_quiet() };

@@ -1,5 +1,5 @@
 //! TLS over real sockets: our two sides with each other, and ours with a buffered client of rustls where the
-//! peer must do what ours never would.
+//! peer must behave as this side never would.
 
 use super::*;
 use crate::buffer::Buf;

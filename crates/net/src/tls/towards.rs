@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Returns the configuration for the next handshake.
 pub type Current = dyn Fn() -> Arc<ClientConfig> + Send + Sync;
 
-/// TLS towards the endpoints of one pool. Equal if the next handshake would be the same.
+/// TLS towards the endpoints of a pool. Equal if the next handshake would be the same.
 #[derive(Clone)]
 pub struct Towards {
     current: Arc<Current>,
@@ -18,7 +18,7 @@ pub struct Towards {
     name: Option<ServerName<'static>>,
 }
 
-/// Names of an endpoint, of which it has to prove one.
+/// Names of an endpoint, of which it has to prove any.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<'e> {
     /// Name for TLS that only this endpoint has.
@@ -39,8 +39,8 @@ impl Towards {
         (self.current)()
     }
 
-    /// Name that an endpoint must prove: its own name for TLS, else that of all endpoints, else the host of its name, or
-    /// else its address.
+    /// Name that an endpoint must prove: its own name for TLS, else the name of all endpoints, else the host of its
+    /// name, or else its address.
     ///
     /// # Errors
     /// If there is none.

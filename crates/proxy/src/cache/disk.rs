@@ -20,7 +20,7 @@ const WAITING_MAX: Duration = Duration::from_secs(1);
 
 /// Disk of a plan, if a route may use it.
 pub fn options(plan: &Plan) -> Option<Options> {
-    let disk = plan.cache.disk.as_ref().filter(|_| plan.routes.iter().any(|route| route.cache.is_some()))?;
+    let disk = plan.cache.disk.as_ref().filter(|_| plan.routes.iter().any(|route| route.filters.cache.is_some()))?;
     Some(Options {
         path: disk.path.clone(),
         size: disk.size,

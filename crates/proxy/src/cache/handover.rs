@@ -150,7 +150,7 @@ fn connect(
     let send = move || {
         let (link, context) = writer;
         if send(&link, &context, &mut written).is_err() {
-            tracing::warn!("the other process of the upgrade does not read what is handed over");
+            tracing::warn!("the new process does not read stored responses");
         }
         end(&link, &written);
         // If the other process does not serve, this one continues.
@@ -198,7 +198,7 @@ fn send(link: &Link, context: &Context, out: &mut UnixStream) -> io::Result<()> 
                 Some(item) => giving.send(&item, out)?,
                 None => {
                     stream::write(out, Kind::End, giving.sent, &[], &[])?;
-                    tracing::info!(responses = giving.sent, "stored responses are handed over");
+                    tracing::info!(responses = giving.sent, "stored responses handed over");
                     responses = None;
                     link.change(|state| state.is_given = true);
                 }

@@ -1,8 +1,9 @@
 //! Filter that answers requests of clients whose networks a route does not allow.
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use crate::peer::access::Table;
 use evenkeel_balance::published::Reader;
@@ -15,13 +16,15 @@ struct Networks {
     status: u16,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let list = from.route.as_ref()?.access?;
     Some(Box::new(Networks { table: list.reader().into(), status: list.status }))
 }
 
 impl Filter for Networks {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let mut table = self.table.borrow_mut();
         table.refresh();
         match table.get().allows(cx.client()) {
@@ -30,24 +33,26 @@ impl Filter for Networks {
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        let verdict = self.request(cx, head);
-        let why = self.did(cx);
-        match verdict {
-            Verdict::Answer(response) => {
-                DryRun::Answer(response, why.strip_prefix("refused: ").unwrap_or(&why).to_string().into())
-            }
-            _ => DryRun::Next(why),
-        }
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         let (client, table) = (cx.client(), self.table.borrow());
         match (table.get().allows(client), table.get().lists(client)) {
             (true, true) => format!("{client} is in an allowed network").into(),
             (true, false) => "".into(),
             (false, true) => format!("refused: {client} is in a denied network").into(),
             (false, false) => format!("refused: {client} is in no allowed network").into(),
+        }
+    }
+}
+
+impl Predict for Networks {
+    fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let verdict = self.request(own, cx, head);
+        let why = self.did(None, cx);
+        match verdict {
+            Verdict::Answer(response) => {
+                DryRun::Answer(response, why.strip_prefix("refused: ").unwrap_or(&why).to_string().into())
+            }
+            _ => DryRun::Next(why),
         }
     }
 }

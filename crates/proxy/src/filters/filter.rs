@@ -1,5 +1,7 @@
 //! The [`Filter`] trait: a step that requests and responses pass, and its possible decisions.
 
+pub use super::states::Own;
+
 use super::exchange::Exchange;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
@@ -7,43 +9,95 @@ use crate::cache::encodings::Whole;
 use bytes::Bytes;
 use evenkeel_balance::Outcome;
 use evenkeel_wire::head::{Edits, Fields, Request};
+use std::any::Any;
 use std::borrow::Cow;
 use std::pin::Pin;
 
-/// A step that requests and responses pass.
-pub trait Filter {
+/// A step that requests and responses pass. Its prediction for described requests is in [`Predict`].
+pub trait Filter: 'static {
+    /// State that the filter keeps of one request, from hook to hook. `()` keeps nothing, and costs nothing.
+    type State: 'static;
+
     /// Inspects a request; may change its head or answer it.
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _own: &mut Own<Self::State>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         Verdict::Next
     }
 
-    /// Predicts [`request`](Self::request) for a request that is only described: nothing is counted, sent or awaited. The
-    /// statistics of the exchange are not those of the listener. A filter without effects of its own runs `request`.
-    fn dry_run<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        DryRun::Next("".into())
-    }
-
     /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it, or replace the response.
-    fn response(&self, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
+    fn response(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
     /// Inspects the head of an interim response of an endpoint; may drop fields, and add lines to `added`, each ending in
     /// CRLF. Only of filters that inspect responses.
-    fn interim(&self, _: &Exchange<'_>, _: &mut Fields<'_, '_>, _: &mut Vec<u8>) {}
+    fn interim(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: &mut Fields<'_, '_>, _added: &mut Vec<u8>) {}
 
     /// Returns a filter for the request body. Called once the route is known, and only if a body follows the head.
-    fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn request_body(
+        &self,
+        _own: &mut Own<Self::State>,
+        _: &Exchange<'_>,
+        _: &Request<'_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
         None
     }
 
     /// Returns a filter for the body of a final response. Called after [`Filter::response`], also if no body follows
     /// (`HEAD`), as the stated length may no longer hold.
-    fn response_body(&self, _: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn response_body(
+        &self,
+        _own: &mut Own<Self::State>,
+        _: &Exchange<'_>,
+        _: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
+        None
+    }
+
+    /// Returns a filter for the body of a response that the client does not get, as [`ResponseHead::instead`] replaces it.
+    fn unsent_body(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
         None
     }
 
     /// Effect on a finished request in a few words, for explanations; empty if it had none.
-    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _own: Option<&Self::State>, _: &Exchange<'_>) -> Cow<'static, str> {
         "".into()
+    }
+
+    /// Returns the verdict of a filter that waits for `future`, and continues with `then`. Meanwhile nothing of the request
+    /// is borrowed, and no buffer is held for it.
+    fn wait<T: 'static>(
+        future: impl Future<Output = T> + 'static,
+        then: impl FnOnce(T, &mut Own<Self::State>, &mut Exchange<'_>, &mut RequestHead<'_, '_, '_>) -> Verdict + 'static,
+    ) -> Verdict
+    where
+        Self: Sized,
+    {
+        Verdict::Wait(Box::pin(async move {
+            let result = future.await;
+            let resume: Resume = Box::new(move |own, cx, head| {
+                let own = own.downcast_mut().expect("a filter gets its own state");
+                then(result, own, cx, head)
+            });
+            resume
+        }))
+    }
+}
+
+/// Prediction of a filter for requests that are only described.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not predict what it does with a described request",
+    note = "implement `Predict`, or `Pure` if it changes nothing but the request and the exchange"
+)]
+pub trait Predict: Filter {
+    /// Predicts [`request`](Filter::request) for a request that is only described: nothing is counted, sent or awaited. The
+    /// statistics of the exchange are not those of the listener.
+    fn dry_run(&self, own: &mut Own<Self::State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun;
+}
+
+/// A filter that changes nothing but the request and the exchange: its dry run is its [`request`](Filter::request).
+pub trait Pure: Filter {}
+
+impl<F: Pure> Predict for F {
+    fn dry_run(&self, own: &mut Own<Self::State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        self.request(own, cx, head).into()
     }
 }
 
@@ -53,8 +107,7 @@ pub enum Verdict {
     Next,
     /// Answers the request; no further filter and no endpoint sees it.
     Answer(Response),
-    /// Waits for a future, then continues with its [`Resume`]. Meanwhile nothing of the request is borrowed, and no
-    /// buffer is held for it.
+    /// Waits, as [`Filter::wait`] describes.
     Wait(Waiting),
 }
 
@@ -64,6 +117,13 @@ pub enum DryRun {
     Next(Cow<'static, str>),
     /// Answers the request, for the reason.
     Answer(Response, Cow<'static, str>),
+}
+
+impl DryRun {
+    /// Continues, with nothing to predict.
+    pub fn nothing() -> DryRun {
+        DryRun::Next("".into())
+    }
 }
 
 impl From<Response> for DryRun {
@@ -77,7 +137,7 @@ impl From<Verdict> for DryRun {
     fn from(verdict: Verdict) -> DryRun {
         match verdict {
             Verdict::Answer(response) => response.into(),
-            Verdict::Next | Verdict::Wait(_) => DryRun::Next("".into()),
+            Verdict::Next | Verdict::Wait(_) => DryRun::nothing(),
         }
     }
 }
@@ -85,8 +145,8 @@ impl From<Verdict> for DryRun {
 /// Future that a filter waits for. Its output continues the filter.
 pub type Waiting = Pin<Box<dyn Future<Output = Resume>>>;
 
-/// Continuation of a filter after waiting.
-pub type Resume = Box<dyn FnOnce(&mut Exchange<'_>, &mut RequestHead<'_, '_, '_>) -> Verdict>;
+/// Continuation of a filter after waiting. Its first argument is the filter's [`Own`].
+pub type Resume = Box<dyn FnOnce(&mut dyn Any, &mut Exchange<'_>, &mut RequestHead<'_, '_, '_>) -> Verdict>;
 
 /// The head of a request, and the changes to it.
 pub struct RequestHead<'a, 'h, 'b> {
@@ -120,6 +180,6 @@ pub struct ResponseHead<'a, 'h, 'b> {
 impl ResponseHead<'_, '_, '_> {
     /// True if an endpoint made this response, now or before it was stored; false for responses of the proxy itself.
     pub(super) fn is_of_endpoint(&self, cx: &Exchange<'_>) -> bool {
-        self.outcome.is_some() || cx.serves_stored.get()
+        self.outcome.is_some() || cx.facts.serves_stored.get()
     }
 }

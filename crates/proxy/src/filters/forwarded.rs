@@ -1,19 +1,22 @@
 //! Forwarding fields for endpoints: the client's address, scheme, host and certificate, and those reported by trusted proxies.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use evenkeel_wire::http1::fields::append;
 
 struct Forwarded;
 
-pub fn build(_: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(_: &Build<'_>) -> Option<Step> {
     Some(Box::new(Forwarded))
 }
 
 impl Filter for Forwarded {
+    type State = ();
+
     #[inline]
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let host = head.request.host;
         if host.is_empty() {
             head.edits.set_host(cx.peer.authority().as_bytes());
@@ -22,7 +25,7 @@ impl Filter for Forwarded {
         if let Some(info) = cx.peer.tls() {
             lines.extend_from_slice(&info.note().fields);
         }
-        let said = cx.said.as_deref();
+        let said = cx.facts.said.as_deref();
         let list = said.map_or(cx.peer.ip_text(), |said| said.list.as_bytes());
         let scheme = said.and_then(|said| said.scheme).unwrap_or(cx.peer.scheme());
         let proto: &[u8] = match scheme {
@@ -38,3 +41,5 @@ impl Filter for Forwarded {
         Verdict::Next
     }
 }
+
+impl Pure for Forwarded {}

@@ -2,19 +2,22 @@
 //! response over TLS, of endpoints and the proxy itself (RFC 6797 section 7.1).
 
 use super::exchange::Exchange;
-use super::filter::{Filter, ResponseHead};
+use super::filter::{Filter, Own, Pure, ResponseHead};
 use super::row::Build;
+use super::step::Step;
 
 struct Hsts(Box<str>);
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let time = from.listener.tls.as_ref()?.hsts?;
     let line = format!("Strict-Transport-Security: max-age={}\r\n", time.as_secs());
     Some(Box::new(Hsts(line.into())))
 }
 
 impl Filter for Hsts {
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    type State = ();
+
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         // Not on responses in plain HTTP, such as the redirect or the error to a client that did not speak TLS (RFC
         // 6797 section 7.2).
         if cx.peer.tls().is_some() {
@@ -22,3 +25,5 @@ impl Filter for Hsts {
         }
     }
 }
+
+impl Pure for Hsts {}

@@ -2,8 +2,9 @@
 //! the scheme that a trusted proxy reports.
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use evenkeel_config::plan::Scheme;
 use evenkeel_wire::host;
@@ -13,24 +14,24 @@ struct Redirect {
     port: String,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let redirect = from.listener.redirect_https.as_ref()?;
     let port = if redirect.port == 443 { String::new() } else { format!(":{}", redirect.port) };
     Some(Box::new(Redirect { port }))
 }
 
 impl Filter for Redirect {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match cx.sender().scheme {
             Scheme::Https => Verdict::Next,
             Scheme::Http => Verdict::Answer(redirect(head.request.host, &self.port, head.request.target)),
         }
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for Redirect {}
 
 #[cold]
 fn redirect(host: &[u8], port: &str, target: &str) -> Response {

@@ -1,11 +1,12 @@
 //! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key.
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
-use crate::peer::limits::{Limit, Over, RouteLimits};
+use crate::peer::limits::{Held, Limit, Over, RouteLimits};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
@@ -16,16 +17,24 @@ use std::sync::Arc;
 /// Rate of each address at a listener.
 struct Rate(Arc<Admission>);
 
-pub fn of_listener(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_listener(from: &Build<'_>) -> Option<Step> {
     from.admission.limits_requests().then(|| Box::new(Rate(from.admission.clone())) as _)
 }
 
 impl Filter for Rate {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match self.0.request(cx.client(), || cx.core.clock.now()) {
             Ok(()) => Verdict::Next,
             Err(seconds) => Verdict::Answer(too_many(cx, seconds)),
         }
+    }
+}
+
+impl Predict for Rate {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }
 
@@ -39,80 +48,98 @@ fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
 /// Limits of a route, shared by all workers.
 struct Limits(Arc<RouteLimits>);
 
-pub fn of_route(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_route(from: &Build<'_>) -> Option<Step> {
     let limits = from.route.as_ref()?.limits?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
 
-impl Filter for Limits {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        match self.0.admit(head.request, cx.client(), || cx.core.clock.now()) {
-            Ok(held) => {
-                cx.held = held;
-                Verdict::Next
-            }
-            Err(over) => {
-                cx.over = Some(over);
-                Verdict::Answer(refusal(over))
-            }
+/// Limit that has refused a request, by its index among all of the route.
+struct Refused(usize);
+
+impl Refused {
+    fn text(&self, limits: &RouteLimits) -> Cow<'static, str> {
+        limits.all().get(self.0).map_or("".into(), |limit| format!("refused: {}", reason(limit)).into())
+    }
+}
+
+/// Notes the result of limits: the places of a request in flight, or the limit that refuses it.
+fn note(
+    limits: &RouteLimits,
+    counted: Result<Option<Box<Held>>, Over<'_>>,
+    own: &mut Own<Refused>,
+    cx: &mut Exchange<'_>,
+) -> Verdict {
+    match counted {
+        Ok(held) => {
+            cx.facts.held = held;
+            Verdict::Next
+        }
+        Err(over) => {
+            let at = limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit));
+            *own = at.map(|at| Box::new(Refused(at)));
+            Verdict::Answer(refusal(over))
         }
     }
+}
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+impl Filter for Limits {
+    type State = Refused;
+
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let counted = self.0.admit(head.request, cx.client(), || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
+    }
+
+    fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (own, &cx.facts.held) {
+            (Some(refused), _) => refused.text(&self.0),
+            (None, Some(_)) => "counted as in flight".into(),
+            (None, None) => "".into(),
+        }
+    }
+}
+
+impl Predict for Limits {
+    fn dry_run(&self, _: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let over = self.0.would_refuse(head.request, cx.client(), cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| !limit.is_of_token())),
             |over| refusal(over).into(),
         )
     }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match (&cx.over, &cx.held) {
-            (Some(over), _) if !over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
-            (_, Some(_)) => "counted as in flight".into(),
-            (_, None) => "".into(),
-        }
-    }
 }
 
 /// Limits of a route by claims of its tokens, which are verified behind the other limits.
 struct OfClaims(Arc<RouteLimits>);
 
-pub fn of_claims(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn of_claims(from: &Build<'_>) -> Option<Step> {
     let limits = from.route.as_ref()?.limits?;
     limits.all().iter().any(Limit::is_of_token).then(|| Box::new(OfClaims(limits.clone())) as _)
 }
 
 impl Filter for OfClaims {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return Verdict::Next };
-        match self.0.admit_token(cx.held.take(), token, || cx.core.clock.now()) {
-            Ok(held) => {
-                cx.held = held;
-                Verdict::Next
-            }
-            Err(over) => {
-                cx.over = Some(over);
-                Verdict::Answer(refusal(over))
-            }
-        }
+    type State = Refused;
+
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let Some(Checked { token, .. }) = &cx.facts.token else { return Verdict::Next };
+        let counted = self.0.admit_token(cx.facts.held.take(), token, || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return DryRun::Next("".into()) };
+    fn did(&self, own: Option<&Refused>, _: &Exchange<'_>) -> Cow<'static, str> {
+        own.map_or("".into(), |refused| refused.text(&self.0))
+    }
+}
+
+impl Predict for OfClaims {
+    fn dry_run(&self, _: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let Some(Checked { token, .. }) = &cx.facts.token else { return DryRun::Next("".into()) };
         let over = self.0.would_refuse_token(token, cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| limit.is_of_token())),
             |over| refusal(over).into(),
         )
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.over {
-            Some(over) if over.limit.is_of_token() => format!("refused: {}", reason(over)).into(),
-            _ => "".into(),
-        }
     }
 }
 
@@ -122,8 +149,8 @@ fn within<'l>(limits: impl Iterator<Item = &'l Limit>) -> DryRun {
 }
 
 /// Returns the reason for a refusal in words, for the client and the log.
-fn reason(over: &Over<'_>) -> String {
-    format!("more than {}", most(over.limit))
+fn reason(limit: &Limit) -> String {
+    format!("more than {}", most(limit))
 }
 
 fn most(limit: &Limit) -> String {
@@ -146,7 +173,7 @@ fn refusal(over: Over<'_>) -> Response {
         }
         Most::InFlight(max) => (format!("\"{key}\";q={max};qu=\"concurrent-requests\""), format!("\"{key}\";r=0")),
     };
-    Response::new(429, format!("too many requests: {}; try again later", reason(&over)))
+    Response::new(429, format!("too many requests: {}; try again later", reason(over.limit)))
         .with("Retry-After", &seconds.to_string())
         .with("RateLimit-Policy", &policy)
         .with("RateLimit", &left)

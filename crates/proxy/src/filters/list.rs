@@ -1,16 +1,25 @@
 //! Chain of the filters that were built for a listener or a route.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::filter::{DryRun, RequestHead, ResponseHead, Resume, Verdict};
 use super::row::{LooksAt, Row};
+use super::states::Place;
+use super::step::Step;
 use crate::body::filter::BodyFilter;
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
 
+/// A filter that was built, with its row and its place among the states of a request.
+pub(super) struct Placed {
+    pub row: &'static Row,
+    pub at: Place,
+    pub filter: Step,
+}
+
 /// Filters of a listener or of a route, in the order of the table.
 #[derive(Default)]
 pub struct Filters {
-    all: Box<[(&'static Row, Box<dyn Filter>)]>,
+    all: Box<[Placed]>,
     /// Indices of the filters that inspect responses, last one first.
     of_responses: Box<[usize]>,
     /// Indices of the filters that inspect bodies.
@@ -22,12 +31,12 @@ pub struct Filters {
 }
 
 impl Filters {
-    pub(super) fn new(all: Box<[(&'static Row, Box<dyn Filter>)]>) -> Filters {
-        let of_responses = (0..all.len()).rev().filter(|&at| all[at].0.looks_at.responses).collect();
-        let of_bodies = (0..all.len()).filter(|&at| all[at].0.looks_at.bodies).collect();
+    pub(super) fn new(all: Box<[Placed]>) -> Filters {
+        let of_responses = (0..all.len()).rev().filter(|&at| all[at].row.looks_at.responses).collect();
+        let of_bodies = (0..all.len()).filter(|&at| all[at].row.looks_at.bodies).collect();
         let of_requests = |looks: LooksAt| looks.bodies || looks.open_bodies || looks.copied_bodies;
-        let look_at_open_bodies = all.iter().any(|(row, _)| row.looks_at.bodies || row.looks_at.open_bodies);
-        let of_request_bodies = (0..all.len()).filter(|&at| of_requests(all[at].0.looks_at)).collect();
+        let look_at_open_bodies = all.iter().any(|step| step.row.looks_at.bodies || step.row.looks_at.open_bodies);
+        let of_request_bodies = (0..all.len()).filter(|&at| of_requests(all[at].row.looks_at)).collect();
         Filters { all, of_responses, of_bodies, of_request_bodies, look_at_open_bodies }
     }
 
@@ -52,10 +61,10 @@ impl Filters {
     /// Passes the request through the filters from index `at` on. If one stops it, `at` becomes the index of the filter
     /// after that one.
     #[inline]
-    pub fn request<'c>(&'c self, at: &mut usize, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    pub fn request(&self, at: &mut usize, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let left = self.all.get(*at..).unwrap_or_default();
-        for (passed, (_, filter)) in left.iter().enumerate() {
-            let stopped = match filter.request(cx, head) {
+        for (passed, Placed { at: place, filter, .. }) in left.iter().enumerate() {
+            let stopped = match filter.request(*place, cx, head) {
                 Verdict::Next => continue,
                 // Moved out variant by variant, so that no drop code is needed for `Next`.
                 Verdict::Answer(response) => Verdict::Answer(response),
@@ -67,9 +76,26 @@ impl Filters {
         Verdict::Next
     }
 
-    /// Name of each filter and the filter, in order.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, &dyn Filter)> {
-        self.all.iter().map(|(row, filter)| (row.name, &**filter))
+    /// Continues the filter before index `at`, which has waited.
+    pub fn resume(
+        &self,
+        at: usize,
+        resume: Resume,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> Verdict {
+        let waited = at.checked_sub(1).and_then(|at| self.all.get(at));
+        waited.map_or(Verdict::Next, |step| step.filter.resume(step.at, resume, cx, head))
+    }
+
+    /// Passes a described request through the filters, up to the first one that answers. Returns the name of each and its
+    /// prediction.
+    pub fn dry_run(
+        &self,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> impl Iterator<Item = (&'static str, DryRun)> {
+        self.all.iter().map(|step| (step.row.name, step.filter.dry_run(step.at, cx, head)))
     }
 
     /// Passes the head of a response through the filters, last one first, until one replaces the response.
@@ -79,14 +105,16 @@ impl Filters {
             if head.instead.is_some() {
                 return;
             }
-            self.all[at].1.response(cx, head);
+            let step = &self.all[at];
+            step.filter.response(step.at, cx, head);
         }
     }
 
     /// Passes the head of an interim response through the filters, last one first.
     pub fn interim(&self, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
         for &at in &self.of_responses {
-            self.all[at].1.interim(cx, fields, added);
+            let step = &self.all[at];
+            step.filter.interim(step.at, cx, fields, added);
         }
     }
 
@@ -96,7 +124,8 @@ impl Filters {
         cx: &Exchange<'_>,
         request: &Request<'_, '_>,
     ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
-        self.of_request_bodies.iter().filter_map(move |&at| self.all[at].1.request_body(cx, request))
+        let looking = self.of_request_bodies.iter().map(|&at| &self.all[at]);
+        looking.filter_map(move |step| step.filter.request_body(step.at, cx, request))
     }
 
     /// Returns the filters for the body of a response, last one first.
@@ -105,12 +134,19 @@ impl Filters {
         cx: &Exchange<'_>,
         head: &ResponseHead<'_, '_, '_>,
     ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
-        self.of_bodies.iter().rev().filter_map(move |&at| self.all[at].1.response_body(cx, head))
+        let looking = self.of_bodies.iter().rev().map(|&at| &self.all[at]);
+        looking.filter_map(move |step| step.filter.response_body(step.at, cx, head))
+    }
+
+    /// Returns the filters for the body of a response that the client does not get, last one first.
+    pub fn unsent_body(&self, cx: &Exchange<'_>) -> impl Iterator<Item = Box<dyn BodyFilter>> {
+        let looking = self.of_bodies.iter().rev().map(|&at| &self.all[at]);
+        looking.filter_map(move |step| step.filter.unsent_body(step.at, cx))
     }
 
     /// Name and effect of each filter that had an effect.
     pub fn steps(&self, cx: &Exchange<'_>) -> impl Iterator<Item = (&'static str, Cow<'static, str>)> {
-        let steps = self.all.iter().map(|(row, filter)| (row.name, filter.did(cx)));
+        let steps = self.all.iter().map(|step| (step.row.name, step.filter.did(step.at, cx)));
         steps.filter(|(_, did)| !did.is_empty())
     }
 }

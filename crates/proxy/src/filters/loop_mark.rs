@@ -5,8 +5,9 @@
 //! does not compress responses to requests that have it (`gzip_proxied`), and other servers behave alike.
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_wire::head::Request;
@@ -27,7 +28,7 @@ struct LoopMark {
     why: Box<str>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref().filter(|_| from.listener.detect_loops)?;
     let why = format!(
         "loop detected: the request passed route \"{}\" before; an endpoint of pool \"{}\" leads back here",
@@ -38,20 +39,20 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for LoopMark {
+    type State = ();
+
     #[inline]
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if cx.has_passed_proxies && self.mark.is_on(head.request) {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if cx.facts.has_passed_proxies && self.mark.is_on(head.request) {
             cx.stats.loops.add(1);
             return Verdict::Answer(Response::new(508, &*self.why));
         }
         head.edits.lines().extend_from_slice(self.mark.line());
         Verdict::Next
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for LoopMark {}
 
 impl Mark {
     /// Computes the mark. It is the same for all workers, and stays the same over reloads and upgrades.

@@ -1,21 +1,24 @@
 //! `Max-Forwards` of OPTIONS and TRACE: decremented, and answered at zero (RFC 9110 section 7.6.2).
 
 use super::exchange::Exchange;
-use super::filter::{DryRun, Filter, RequestHead, Verdict};
+use super::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::body::response::Response;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::max_forwards::{self, Hops};
 
 struct MaxForwards;
 
-pub fn build(_: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(_: &Build<'_>) -> Option<Step> {
     Some(Box::new(MaxForwards))
 }
 
 impl Filter for MaxForwards {
+    type State = ();
+
     #[inline]
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match max_forwards::take(head.request) {
             Ok(Hops::Left(None)) => {}
             Ok(Hops::Left(Some(left))) => max_forwards::write(left, head.edits.lines()),
@@ -24,11 +27,9 @@ impl Filter for MaxForwards {
         }
         Verdict::Next
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for MaxForwards {}
 
 /// Response to a request that must not be forwarded: for TRACE the request as received, for OPTIONS an empty body.
 #[cold]

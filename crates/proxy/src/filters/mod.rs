@@ -1,7 +1,8 @@
 //! Filters of requests and responses; each has a file and a row of [`table::FILTERS`]. Filters of a listener see every
 //! request, before it has a route, and every response; those of a route see its requests and their responses.
 //!
-//! A filter that is not configured is not built. State that filters keep of a request is in the [`exchange`].
+//! A filter that is not configured is not built. It keeps its state of a request in [`states`]; facts that
+//! others read are in the [`exchange`].
 
 mod access;
 mod acme_challenge;
@@ -17,8 +18,7 @@ mod hsts;
 mod https_redirect;
 mod limits;
 pub mod list;
-mod load_field;
-mod load_report;
+mod load;
 mod loop_mark;
 mod max_forwards;
 pub mod policies;
@@ -26,6 +26,8 @@ mod request_id;
 pub mod rewriting;
 pub mod row;
 mod services;
+pub mod states;
+pub mod step;
 mod sticky;
 pub mod table;
 mod template;

@@ -1,8 +1,9 @@
 //! Request id: kept from a trusted proxy or generated, and sent to the endpoint and, if configured, to the client.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use super::template::lines::is_like;
 use crate::observe::request_id::RequestId;
 use evenkeel_config::plan::RequestIdField;
@@ -11,7 +12,7 @@ use std::borrow::Cow;
 
 struct Id(RequestIdField);
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let field = from.listener.request_id.clone()?;
     Some(Box::new(Id(field)))
 }
@@ -26,12 +27,14 @@ impl Id {
 }
 
 impl Filter for Id {
+    type State = ();
+
     /// Replaces the field, and lookalikes of it, by the request's id; only a trusted proxy's value is kept.
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let field = &self.0.field;
         let taken = head.request.field(field).filter(|_| cx.peer.is_trusted).and_then(RequestId::take);
         if let Some(taken) = taken {
-            cx.id.get_or_init(|| taken);
+            cx.facts.id.get_or_init(|| taken);
         }
         let Fields { bytes, rows } = &mut head.request.fields;
         for row in rows.iter_mut() {
@@ -42,15 +45,21 @@ impl Filter for Id {
     }
 
     /// Adds the id to the final response, if configured.
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if self.0.respond {
             head.fields.leave_out(&self.0.field);
             self.write(cx, head.added);
         }
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
         let told = if self.0.respond { "endpoint and client" } else { "endpoint" };
         format!("{}: {} for the {told}", self.0.field, cx.request_id()).into()
+    }
+}
+
+impl Predict for Id {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }

@@ -1,11 +1,11 @@
 //! Row of the table of filters, and the input of their builders.
 
-use super::filter::Filter;
+use super::step::Step;
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
-use crate::observe::stats::ListenerStats;
+use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::bandwidth::Bandwidth;
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
 use evenkeel_tokens::Verifier;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -24,14 +25,27 @@ pub struct Row {
     pub name: &'static str,
     /// Stage at which requests pass the filter.
     pub stage: Stage,
-    /// Configuration key; empty if the filter is always built.
-    pub key: &'static str,
+    /// Configuration of the filter.
+    pub key: Key,
     /// Summary for the reference, as a sentence.
     pub summary: &'static str,
     /// Parts of messages that it sees, in addition to request heads.
     pub looks_at: LooksAt,
     /// Builds the filter; `None` if it is not configured.
-    pub build: fn(&Build<'_>) -> Option<Box<dyn Filter>>,
+    pub build: fn(&Build<'_>) -> Option<Step>,
+}
+
+/// Configuration of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// None: the filter is always built.
+    Always,
+    /// Keys of `[[route]]`, one of which is set: rows of [`FILTER_KEYS`](plan::FILTER_KEYS).
+    Route(&'static [&'static str]),
+    /// Action of `[[route]]`.
+    Action(&'static str),
+    /// Another key or table, as the reference names it.
+    Other(&'static str),
 }
 
 /// Stage at which requests pass a filter.
@@ -41,6 +55,17 @@ pub enum Stage {
     Listener,
     /// Every request of a route, and its response.
     Route,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Always => f.write_str("always there"),
+            Key::Route(keys) => write!(f, "`{} of [[route]]`", keys.join(" or ")),
+            Key::Action(key) => write!(f, "`{key} of [[route]]`"),
+            Key::Other(key) => write!(f, "`{key}`"),
+        }
+    }
 }
 
 /// Parts of messages that a filter sees, in addition to request heads.
@@ -92,6 +117,8 @@ pub struct Route<'b> {
     pub(crate) body: Option<&'b Bytes>,
     /// Statistics of the listener.
     pub(crate) stats: &'b Arc<ListenerStats>,
+    /// Statistics of the route at the listener.
+    pub(crate) route_stats: &'b Arc<RouteStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
     /// Pools that filters of the route send requests of their own to, if there are any.

@@ -2,8 +2,9 @@
 //! span.
 
 use super::exchange::Exchange;
-use super::filter::{Filter, RequestHead, Verdict};
+use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
+use super::step::Step;
 use crate::observe::traces::Trace;
 use evenkeel_wire::trace_context::{self, Came, Format, Sampled, Span};
 use std::borrow::Cow;
@@ -11,25 +12,33 @@ use std::borrow::Cow;
 struct Traces;
 
 /// Always built: tracing is switched on and off for the whole process, and costs one branch while off.
-pub fn build(_: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(_: &Build<'_>) -> Option<Step> {
     Some(Box::new(Traces))
 }
 
 impl Filter for Traces {
+    type State = ();
+
     #[inline]
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if cx.core.traces.is_on() {
             take(cx, head);
         }
         Verdict::Next
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.trace {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match &cx.facts.trace {
             Some(trace) if trace.is_recorded() => format!("recorded as {}", trace.id_text()).into(),
             Some(trace) => format!("of trace {}, not recorded", trace.id_text()).into(),
             None => "".into(),
         }
+    }
+}
+
+impl Predict for Traces {
+    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
     }
 }
 
@@ -48,7 +57,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     };
     if sampled == Sampled::No && came.sampled == Sampled::No {
         // The client decided not to sample: its fields are forwarded unchanged.
-        cx.trace = came.parent.map(|told| Trace::left_alone(told).into());
+        cx.facts.trace = came.parent.map(|told| Trace::left_alone(told).into());
         return;
     }
     let (trace, is_random) = match came.parent {
@@ -58,7 +67,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     trace_context::leave_out(fields, came.by == Some(Format::W3c));
     let parent = came.parent.map(|parent| parent.span);
     let told = Span { trace, span: 0, is_random };
-    cx.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
+    cx.facts.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
 }
 
 /// Id of a new trace: the request id if it was generated here, else a generated one.

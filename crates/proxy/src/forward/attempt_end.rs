@@ -29,7 +29,7 @@ pub struct Failed {
 /// Ends an attempt that was answered. `tries` records the latency for the hedging delay; `None` if the second copy
 /// answered, as the race has recorded the first one's then.
 #[inline]
-pub fn answered(record: &Record<'_>, ticket: InFlight<'_>, answered: Answered, tries: Option<&Tries<'_>>) {
+pub(super) fn answered(record: &Record<'_>, ticket: InFlight<'_>, answered: Answered, tries: Option<&Tries<'_>>) {
     if let Some(tries) = tries {
         tries.on_answer(ticket.latency_ns(), ticket.now());
     }
@@ -58,7 +58,7 @@ impl From<Unreachable> for Failed {
 
 /// Ends an attempt that failed after the endpoint had got the request, through the fault of either side.
 #[cold]
-pub fn failed(record: &Record<'_>, ticket: InFlight<'_>, fault: Fault) -> Failed {
+pub(super) fn failed(record: &Record<'_>, ticket: InFlight<'_>, fault: Fault) -> Failed {
     // A response that has begun cannot be replaced: closing the connection shows the client that it is truncated.
     let begun = record.status.get() != 0 && record.phase.get() == Phase::Data;
     let (pool, slot, now) = (ticket.pool, ticket.slot(), ticket.now());

@@ -1,6 +1,7 @@
-//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, and the
-//! parts that are kept for another attempt.
+//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, the parts
+//! that are kept for another attempt, and the rest of its body, which is still to come.
 
+use crate::body::chain::BodyChain;
 use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::core::Core;
@@ -9,6 +10,7 @@ use crate::upstream::pool::Endpoint;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::endpoint_head::{Connection, EndpointHead, HeadParts, KeptHead};
 use evenkeel_wire::head::{Edits, Request};
+use evenkeel_wire::http1::Body;
 use evenkeel_wire::path::{Unsendable, prefixed};
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 /// A request, and the bytes that the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
+    /// Part of the body that the head did not bring.
+    pub rest: BodyRest,
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.
     pub outfit: Outfit<'w>,
@@ -38,6 +42,33 @@ pub struct Outgoing<'w> {
     sent: usize,
     /// The body, if it is sent in parts, and as long as all that was read of it is kept.
     message: Option<Box<Message>>,
+}
+
+/// Rest of the body of a request, which the client still sends or body filters hold.
+pub struct BodyRest {
+    /// Bytes that are still to be read from the client.
+    pub body: Body,
+    /// Filters for the body, if any apply. They may hold some of it.
+    pub chain: Option<Box<BodyChain>>,
+}
+
+impl Default for BodyRest {
+    fn default() -> BodyRest {
+        BodyRest { body: Body::EMPTY, chain: None }
+    }
+}
+
+impl BodyRest {
+    /// True if the whole body was read and has passed its filters.
+    #[inline]
+    pub fn is_here(&self) -> bool {
+        self.body.is_done() && self.chain.as_ref().is_none_or(|chain| chain.is_done())
+    }
+
+    /// True if the length of the body is unknown to the endpoint, so that HTTP/1 sends it in chunks.
+    pub fn is_length_open(&self) -> bool {
+        !matches!(self.body, Body::Length(_)) || self.chain.as_ref().is_some_and(|chain| !chain.keeps_length())
+    }
 }
 
 /// Head as the client sent it.
@@ -84,6 +115,7 @@ impl<'w> Outgoing<'w> {
     pub fn new(core: &'w Core) -> Outgoing<'w> {
         Outgoing {
             core,
+            rest: BodyRest::default(),
             head: Head::Gone,
             outfit: Outfit { edits: Edits::new(core.scratch()), ..Outfit::default() },
             of_try: OfTry::default(),
@@ -283,8 +315,8 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Takes the bytes that the client sent behind the request, and releases the request.
-    pub fn take_rest(&mut self) -> Option<Buf> {
+    /// Releases the request. Returns the bytes that the client sent behind it, if any.
+    pub fn finish(&mut self) -> Option<Buf> {
         self.consume();
         self.forget();
         let buf = self.buf.take_out();

@@ -47,8 +47,8 @@ impl ErrorPages {
                 Err(error) => note(Subject::Listener(at), error),
             }
         }
-        for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.error_pages.is_empty()) {
-            match read_all(&route.error_pages, &mut files) {
+        for (id, route) in plan.routes.iter().enumerate().filter(|(_, route)| !route.filters.error_pages.is_empty()) {
+            match read_all(&route.filters.error_pages, &mut files) {
                 Ok(read) => _ = pages.routes.insert(id, read),
                 Err(error) => note(Subject::Route(id), error),
             }

@@ -161,16 +161,16 @@ impl Rules {
     }
 
     fn noted(&self, route: RouteId) -> &Noted {
-        self.noted.of(route, self.routes.planned.get(route), || self.build_filters(route))
+        self.noted.of(route, self.routes.planned.get(route), |stats| self.build_filters(route, stats))
     }
 
-    fn build_filters(&self, id: RouteId) -> Filters {
+    fn build_filters(&self, id: RouteId, route_stats: &Arc<RouteStats>) -> Filters {
         let (Some(route), Some(target)) = (self.routes.planned.get(id), self.routes.target(id)) else {
             return Filters::default();
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let (access, limits) = (compiled.files.access.of(&route.name), compiled.route_limits.of(&route.name));
-        let users = route.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.users));
+        let users = route.filters.basic_auth.as_ref().and_then(|auth| compiled.files.users.of(&auth.users));
         let bandwidth = compiled.route_limits.bandwidth_of(&route.name);
         let tokens = compiled.tokens.of(&route.name);
         let (body, instance) = (compiled.error_pages.body_of(id), self.noted.instance);
@@ -186,6 +186,7 @@ impl Rules {
             encoder_memory: &compiled.encoder_memory,
             body,
             stats: &self.noted.of_listener,
+            route_stats,
             instance,
             services: self.routes.services(id),
             prober: &self.prober,

@@ -43,8 +43,8 @@ pub struct Reporter {
 
 /// Counts a request as in flight through a listener that reports, until dropped.
 #[derive(Debug)]
-pub struct Working<'r> {
-    reporter: &'r Reporter,
+pub struct Working {
+    reporter: Rc<Reporter>,
     /// Other requests in flight at its start.
     found: u32,
 }
@@ -56,8 +56,8 @@ impl Reporter {
     }
 
     /// Counts a request as in flight, until the result is dropped.
-    pub fn begin(&self) -> Working<'_> {
-        Working { reporter: self, found: self.shared.in_flight.fetch_add(1, Relaxed) }
+    pub fn begin(self: &Rc<Reporter>) -> Working {
+        Working { reporter: self.clone(), found: self.shared.in_flight.fetch_add(1, Relaxed) }
     }
 
     /// Returns the report for this moment.
@@ -80,12 +80,7 @@ impl Reporter {
     }
 }
 
-impl Working<'_> {
-    /// Reporter of the listener.
-    pub fn reporter(&self) -> &Reporter {
-        self.reporter
-    }
-
+impl Working {
     /// Records a successful response, `latency_ns` after the start of the request.
     pub fn answered(&self, latency_ns: u64, now: Instant) {
         self.reporter.estimate.borrow_mut().ended(self.found, latency_ns, now);
@@ -97,7 +92,7 @@ impl Working<'_> {
     }
 }
 
-impl Drop for Working<'_> {
+impl Drop for Working {
     fn drop(&mut self) {
         self.reporter.shared.in_flight.fetch_sub(1, Relaxed);
     }
@@ -124,9 +119,9 @@ mod tests {
     use super::*;
     use evenkeel_wire::orca;
 
-    fn reporter(shared: &Arc<SharedLoad>) -> Reporter {
+    fn reporter(shared: &Arc<SharedLoad>) -> Rc<Reporter> {
         let plan = ReportLoad { header: true, udp: false, path: "/load".to_string() };
-        Reporter::new(plan, shared.clone(), None)
+        Reporter::new(plan, shared.clone(), None).into()
     }
 
     #[test]

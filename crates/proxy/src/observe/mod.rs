@@ -2,11 +2,9 @@
 //! request ([`end`]). [`request_id`] generates ids of requests. A finished request, session or flow has a [`summary`]
 //! with its [`timing`]; a request also has its [`tries`]. [`explanations`] keeps explained requests; [`taps`] and the
 //! exporter of [`traces`] receive [`finished`] requests. [`numbers`] holds the counters of all workers under one plan;
-//! [`shown`] sums them for operators, those of routes in [`shown_routes`], and the cache in
-//! [`shown_cache`].
+//! [`shown`] sums them for operators, and the cache in [`shown_cache`].
 
 pub mod access_log;
-pub mod compressed;
 pub mod dropped_report;
 pub mod end;
 pub mod explanations;
@@ -19,7 +17,6 @@ pub mod request_id;
 pub mod route_stats;
 pub mod shown;
 pub mod shown_cache;
-mod shown_routes;
 pub mod stats;
 pub mod summary;
 pub mod taps;

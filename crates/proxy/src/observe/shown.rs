@@ -120,7 +120,7 @@ impl Numbers {
 
     /// Memory of compressors. `None` if no route compresses.
     fn shown_compression(&self) -> Option<CompressionMemory> {
-        let is_used = self.plan().routes.iter().any(|route| route.compress.is_some());
+        let is_used = self.plan().routes.iter().any(|route| route.filters.compress.is_some());
         let (memory, lacks) = (&self.encoder_memory, |lack: Lack| self.encoder_memory.counted(lack as usize));
         is_used.then(|| CompressionMemory {
             bytes: memory.in_use(),

@@ -216,7 +216,7 @@ impl Numbers {
     }
 
     /// Requests of a route with a cache by what became of them.
-    pub(super) fn shown_cache_route(&self, route: &str) -> CacheRoute {
+    pub(crate) fn shown_cache_route(&self, route: &str) -> CacheRoute {
         let counts = self.cache.counts.of_route(route);
         let sum = |counter: &dyn Fn(&CacheCounts) -> u64| {
             counts.iter().fold(0, |sum: u64, counts| sum.wrapping_add(counter(counts)))
@@ -293,7 +293,7 @@ impl Numbers {
     }
 
     fn cached_routes(&self) -> impl Iterator<Item = (&plan::Route, &plan::Cache)> {
-        self.plan().routes.iter().filter_map(|route| Some((route, route.cache.as_ref()?)))
+        self.plan().routes.iter().filter_map(|route| Some((route, route.filters.cache.as_ref()?)))
     }
 
     fn needs_cache(&self) -> Result<(), CacheRefused> {

@@ -51,7 +51,7 @@ impl AccessLists {
         let (mut made, mut errors) = (HashMap::<&Access, Arc<AccessList>>::new(), Vec::new());
         let mut lists = AccessLists::default();
         for (at, route) in plan.routes.iter().enumerate() {
-            let Some(access) = &route.access else { continue };
+            let Some(access) = &route.filters.access else { continue };
             let list = match made.get(access) {
                 Some(list) => list.clone(),
                 None => match AccessList::new(access) {

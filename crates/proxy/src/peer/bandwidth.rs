@@ -55,10 +55,10 @@ pub struct Paces([Cell<u64>; 2]);
 impl Bandwidths {
     /// Bandwidth of the routes of a plan. Routes that had a limit before keep its state.
     pub fn next(&self, plan: &Plan) -> Bandwidths {
-        let limited = plan.routes.iter().filter(|route| !route.bandwidth.is_open());
+        let limited = plan.routes.iter().filter(|route| !route.filters.bandwidth.is_open());
         let next = |route: &plan::Route| {
             let state = self.0.get(&route.name).map_or_else(Arc::default, |before| before.state.clone());
-            Arc::new(Bandwidth { plan: route.bandwidth, state })
+            Arc::new(Bandwidth { plan: route.filters.bandwidth, state })
         };
         Bandwidths(limited.map(|route| (route.name.clone(), next(route))).collect())
     }

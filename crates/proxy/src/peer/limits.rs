@@ -52,8 +52,8 @@ struct Counts {
 
 /// A request that is counted as in flight by some limits of its route, until this is dropped.
 #[derive(Debug)]
-pub struct Held<'l> {
-    limits: &'l RouteLimits,
+pub struct Held {
+    limits: Arc<RouteLimits>,
     /// Its place in the table of each limit that counts it.
     places: [Option<u32>; LIMITS_MAX],
 }
@@ -70,11 +70,11 @@ impl Limits {
     /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
     /// size, and are still rates or still numbers in flight.
     pub fn next(&self, plan: &Plan) -> Limits {
-        let limited = plan.routes.iter().filter(|route| !route.limits.is_empty());
+        let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
             let mut before: Vec<&Limit> =
                 self.by_route.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
-            let all = route.limits.iter().map(|limit| {
+            let all = route.filters.limits.iter().map(|limit| {
                 let stays = before.iter().position(|old| is_same(&old.plan, limit));
                 let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
                 Limit { plan: limit.clone(), bound: Bound::of(limit.most), counts }
@@ -108,34 +108,34 @@ impl RouteLimits {
     /// # Errors
     /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
     pub fn admit(
-        &self,
+        self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
         client: IpAddr,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'_>>, Over<'_>> {
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
         self.count(None, |limit, table| limit.key(table, request, client), now)
     }
 
-    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it keeps.
+    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
     ///
     /// # Errors
     /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
-    pub fn admit_token<'l>(
-        &'l self,
-        held: Option<Held<'l>>,
+    pub fn admit_token(
+        self: &Arc<RouteLimits>,
+        held: Option<Box<Held>>,
         token: &Verified,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'l>>, Over<'l>> {
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
         self.count(held, |limit, table| limit.key_of_token(table, token), now)
     }
 
     #[inline]
-    fn count<'l>(
-        &'l self,
-        mut held: Option<Held<'l>>,
+    fn count(
+        self: &Arc<RouteLimits>,
+        mut held: Option<Box<Held>>,
         key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held<'l>>, Over<'l>> {
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
         for (index, limit) in self.0.iter().enumerate() {
             let table = limit.counts.table.get_or_init(|| limit.table());
             let Some(key) = key(limit, table) else { continue };
@@ -147,7 +147,8 @@ impl RouteLimits {
                 }
                 Bound::InFlight(max) => match table.apply(key, &Enter { max }) {
                     Some((place, true)) => {
-                        let held = held.get_or_insert(Held { limits: self, places: [None; LIMITS_MAX] });
+                        let new = || Box::new(Held { limits: self.clone(), places: [None; LIMITS_MAX] });
+                        let held = held.get_or_insert_with(new);
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),
@@ -269,7 +270,7 @@ fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         for (limit, place) in self.limits.0.iter().zip(self.places) {
             if let (Some(place), Some(table)) = (place, limit.counts.table.get()) {

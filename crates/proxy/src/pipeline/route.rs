@@ -15,7 +15,6 @@ use crate::upstream::retries::Retries;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Request;
-use evenkeel_wire::http1::Body;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::time::Duration;
@@ -30,27 +29,10 @@ pub struct Opened<'r> {
     pub close: bool,
     /// True if the client may wait for a 100 before it sends the body.
     pub expects_continue: bool,
-    /// The part of the body that is still to be read.
-    pub body: Body,
-    /// Filters for the body, if any apply.
-    pub body_chain: Option<Box<BodyChain>>,
     /// Trailers that the endpoint gets.
     pub trailers: Trailers,
     /// Answer to the key of a WebSocket that an HTTP/1 endpoint gets instead of the client.
     pub accept: Option<Accept>,
-}
-
-impl Opened<'_> {
-    /// True if the whole body was read and has passed its filters.
-    #[inline]
-    pub fn is_here(&self) -> bool {
-        self.body.is_done() && self.body_chain.as_ref().is_none_or(|chain| chain.is_done())
-    }
-
-    /// True if the length of the body is unknown to the endpoint, so that HTTP/1 sends it in chunks.
-    pub fn is_length_open(&self) -> bool {
-        !matches!(self.body, Body::Length(_)) || self.body_chain.as_ref().is_some_and(|chain| !chain.keeps_length())
-    }
 }
 
 /// Destination of a request, and the conditions under which it is sent.
@@ -65,8 +47,6 @@ pub struct Route<'r> {
     pub deadline: u64,
     /// Deadline that the client of a gRPC call states (`grpc-timeout`).
     pub call_timeout: Option<Duration>,
-    /// Part of `call_timeout` that was left when the current try began.
-    pub call_left: Option<Duration>,
     /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
     /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
@@ -123,7 +103,8 @@ pub fn route<'r>(
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
     if let Some(resume) = resume {
-        verdict(resume(record, head))?;
+        let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
+        verdict(waited.resume(passage.at, resume, record, head))?;
     }
     if !passage.is_routed {
         let passed = rules.filters.request(&mut passage.at, record, head);
@@ -141,9 +122,9 @@ pub fn route<'r>(
     let id = record.route;
     verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
     // Of a route without a pool, one of the filters answers.
-    let pool = record.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
+    let pool = record.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
-    let is_open = record.framing == Stated::Chunked;
+    let is_open = record.facts.framing == Stated::Chunked;
     let looks = |filters: &Filters| filters.look_at_bodies() || is_open && filters.look_at_open_bodies();
     Ok(Route {
         pool,
@@ -152,12 +133,11 @@ pub fn route<'r>(
         timeouts,
         deadline: timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit)),
         call_timeout: None,
-        call_left: None,
         is_deadline_of_call: false,
         wants_body: looks(&rules.filters)
             || looks(rules.filters_of(id))
-            || !record.copying.get_mut().is_empty()
-            || is_open && !rules.routes.planned[id].request_trailers.is_empty(),
+            || record.facts.wants_body
+            || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
 }
 

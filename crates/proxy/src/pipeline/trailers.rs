@@ -20,7 +20,7 @@ impl Trailers {
     /// Returns the trailers that a routed request may have. `edits`: the changes of its filters, whose fields a client
     /// must not send in another way.
     pub fn of(record: &Record<'_>, edits: &Edits) -> Trailers {
-        let listed = &record.rules.routes.planned[record.route].request_trailers;
+        let listed = &record.rules.routes.planned[record.route].filters.request_trailers;
         if listed.is_empty() {
             return Trailers::None;
         }

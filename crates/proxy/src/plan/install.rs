@@ -68,8 +68,8 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
 /// Pools of the filters of a route, whose indices follow those of its action; `None` if there are none.
 fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
     let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
-    let auth = route.forward_auth.as_ref().and_then(|_| of_filters.next());
-    let mirrors: Box<[_]> = of_filters.take(route.mirrors.len()).collect();
+    let auth = route.filters.forward_auth.as_ref().and_then(|_| of_filters.next());
+    let mirrors: Box<[_]> = of_filters.take(route.filters.mirrors.len()).collect();
     (auth.is_some() || !mirrors.is_empty()).then_some(Services { auth, mirrors })
 }
 

@@ -327,7 +327,7 @@ impl Plane for Proxy {
     fn tick(&mut self, now: Instant) -> Option<Work> {
         let numbers = self.now();
         numbers.tick_cache(now);
-        if self.ticks % CERTIFICATES_EVERY == 0 {
+        if self.ticks.is_multiple_of(CERTIFICATES_EVERY) {
             self.secured.store().look();
         }
         self.ticks = self.ticks.wrapping_add(1);

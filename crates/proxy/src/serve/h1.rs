@@ -1,7 +1,6 @@
 //! The client's side of HTTP/1: reads requests and writes responses as bytes, on a connection that carries one request
 //! at a time.
 
-use crate::body::chain::BodyChain;
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
@@ -9,8 +8,8 @@ use crate::body::response::{Response, TEXT};
 use crate::core::Core;
 use crate::core::linger::LINGER;
 use crate::filters::filter::{RequestHead, Resume, Waiting};
-use crate::forward::attempts;
-use crate::forward::outgoing::{Head, Outfit, Outgoing, REPLAY_MAX};
+use crate::forward::Forward;
+use crate::forward::outgoing::{BodyRest, Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
@@ -189,29 +188,30 @@ impl H1 {
             };
         }
         let ready = match ready {
-            Ok(ref mut ready) => ready,
+            Ok(ref ready) => ready,
             Err(stopped) => return Box::pin(self.stop(&record, stopped, buf.take_out())).await,
         };
-        let opened = &mut ready.opened;
-        match attempts::send(client, self, &mut record, opened, &mut out).await {
+        let opened = &ready.opened;
+        let sent = Forward::new(client, self, &mut record, opened, &mut out).send().await;
+        let is_whole = out.rest.body.is_done();
+        match sent {
             Ok(answered) => {
                 record.phase.set(Phase::Done);
-                let whole = opened.body.is_done();
-                match (answered.keep_alive, out.take_rest()) {
-                    (true, rest) if whole => After::Next(rest),
+                match (answered.keep_alive, out.finish()) {
+                    (true, rest) if is_whole => After::Next(rest),
                     (true, rest) => {
-                        let body = std::mem::replace(&mut opened.body, Body::EMPTY);
+                        let body = std::mem::replace(&mut out.rest.body, Body::EMPTY);
                         After::Discard(Box::new(Unsent { body, came: rest.unwrap_or_else(Buf::none) }))
                     }
                     // A client that asked for the close sends no more; others may, and a close would reset them before
                     // they read the response.
-                    (false, None) if whole && !ready.more_wanted => After::Close,
+                    (false, None) if is_whole && !ready.more_wanted => After::Close,
                     _ => After::Linger,
                 }
             }
             Err(Some(response)) => {
-                let keep_alive = opened.towards.keep_alive && opened.body.is_done();
-                Box::pin(self.answer(&record, response, keep_alive, opened.asked.head, out.take_rest())).await
+                let keep_alive = opened.towards.keep_alive && is_whole;
+                Box::pin(self.answer(&record, response, keep_alive, opened.asked.head, out.finish())).await
             }
             Err(None) => After::Close,
         }
@@ -239,7 +239,7 @@ impl H1 {
             Err(reject) => return Err((*reject).into()),
         };
         record.proto = proto(request.version);
-        record.has_passed_proxies = request.has_passed_proxies;
+        record.facts.has_passed_proxies = request.has_passed_proxies;
         let mut came = Came {
             version: request.version,
             keep_alive: request.keep_alive && !last && !client.is_ending(),
@@ -250,12 +250,11 @@ impl H1 {
             is_head: request.is_head(),
             is_idempotent: request.is_idempotent(),
             head_len: request.head_len,
-            body: std::mem::replace(&mut request.body, Body::EMPTY),
-            body_chain: None,
+            rest: BodyRest { body: std::mem::replace(&mut request.body, Body::EMPTY), chain: None },
         };
-        record.switches = came.upgrade;
-        record.is_http10 = came.version == Version::V10;
-        record.framing = match &came.body {
+        record.facts.switches = came.upgrade;
+        record.facts.is_http10 = came.version == Version::V10;
+        record.facts.framing = match &came.rest.body {
             Body::Chunked(_) => Stated::Chunked,
             Body::Length(length) => Stated::Length(*length),
             Body::UntilClose => Stated::Nothing,
@@ -289,8 +288,8 @@ impl H1 {
         let mut head = RequestHead { request, edits: &mut outfit.edits };
         let routed = route::route(record, &mut head, passage, resume, &self.timer);
         if let Ok(route) = &routed {
-            if route.wants_body && !came.body.is_done() {
-                came.body_chain = route::body_chain(record, &mut head);
+            if route.wants_body && !came.rest.body.is_done() {
+                came.rest.chain = route::body_chain(record, &mut head);
             }
             self.suit(route.pool, request, came, outfit)?;
         }
@@ -320,11 +319,11 @@ impl H1 {
             came.upgrade = asked.is_some();
             if came.upgrade {
                 request.fields.leave_out(websocket::KEY);
-                came.body = Body::UntilClose;
+                came.rest.body = Body::UntilClose;
                 outfit.connection = Connection::Tunnel(Switch { protocol: websocket::PROTOCOL, fields: b"" });
             }
             self.websocket.set(asked);
-            let length = stated_length(request, &came.body).filter(|_| !outfit.edits.is_length_open());
+            let length = stated_length(request, &came.rest.body).filter(|_| !outfit.edits.is_length_open());
             outfit.length = length.map(|length| length.to_string()).unwrap_or_default();
             suit_http2(request, &mut outfit.edits)?;
         }
@@ -441,23 +440,20 @@ struct Came {
     is_idempotent: bool,
     /// Length of the head at the front of the buffer, in bytes.
     head_len: usize,
-    /// The part of the body that is still to be read.
-    body: Body,
-    /// Filters for the body, if any apply.
-    body_chain: Option<Box<BodyChain>>,
+    rest: BodyRest,
 }
 
 impl Came {
     /// Ends the request with `response`. Skips the part of the body that is in `buf`; bytes after it stay.
     fn refused(&mut self, record: &Record<'_>, response: Response, buf: &mut Buf) -> Stopped {
-        let advanced = self.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
+        let advanced = self.rest.body.advance(&mut buf.filled_mut()[self.head_len..], Keep::Content);
         let used = match advanced {
             Ok(taken) => self.head_len + taken.used,
             Err(reject) => return reject.into(),
         };
         buf.consume(used);
         record.count_in(used);
-        Stopped::Answered { response, keep_alive: self.keep_alive && self.body.is_done(), head_only: self.is_head }
+        Stopped::Answered { response, keep_alive: self.keep_alive && self.rest.body.is_done(), head_only: self.is_head }
     }
 
     /// Completes the request for sending, with the part of the body that is in `buf`. The head was taken out before.
@@ -470,42 +466,31 @@ impl Came {
     ) -> Result<Ready<'r>, Stopped> {
         let Came { version, keep_alive, more_wanted, upgrade, expects_continue, may_be_overlooked, head_len, .. } =
             self;
-        let Came { mut body, mut body_chain, .. } = self;
         let (towards, asked) = (Towards { version, keep_alive }, RequestContext { head: self.is_head, upgrade });
         let in_parts = out.outfit.in_parts;
         let idempotent = self.is_idempotent && !(in_parts && upgrade);
         let trailers = Trailers::of(record, &out.outfit.edits);
+        out.rest = self.rest;
         let used = if in_parts {
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
+            let (message, used) = take_message(&mut out.rest, &trailers, buf)?;
             out.set_message(message, buf.take_out());
             used
         } else if route.wants_body {
-            let in_chunks = out.outfit.edits.is_length_open() || matches!(body, Body::Chunked(_));
-            let (message, used) = take_message(&mut body, body_chain.as_deref_mut(), &trailers, buf)?;
+            let in_chunks = out.outfit.edits.is_length_open() || matches!(out.rest.body, Body::Chunked(_));
+            let (message, used) = take_message(&mut out.rest, &trailers, buf)?;
             out.set_framed(frame(&message, in_chunks), buf.take_out());
             used
         } else {
-            if let Body::Chunked(chunked) = &mut body {
+            if let Body::Chunked(chunked) = &mut out.rest.body {
                 chunked.drop_trailers();
             }
-            let Taken { used, kept, .. } = buf.take_body(0, &mut body, Keep::Framed)?;
+            let Taken { used, kept, .. } = buf.take_body(0, &mut out.rest.body, Keep::Framed)?;
             out.set_bytes(buf.take_out(), kept);
             used
         };
         record.count_in(head_len + used);
         let close = may_be_overlooked && !in_parts;
-        let opened = Opened {
-            route,
-            towards,
-            asked,
-            idempotent,
-            close,
-            expects_continue,
-            body,
-            body_chain,
-            trailers,
-            accept: None,
-        };
+        let opened = Opened { route, towards, asked, idempotent, close, expects_continue, trailers, accept: None };
         Ok(Ready { opened, more_wanted })
     }
 }
@@ -525,12 +510,8 @@ fn stated_length(request: &head::Request<'_, '_>, body: &Body) -> Option<u64> {
 
 /// Takes the part of the body that is in `buf`, with those of its trailers that are `wanted`, through its filters.
 /// Returns it with the number of bytes taken; `buf` keeps those after them.
-fn take_message(
-    body: &mut Body,
-    chain: Option<&mut BodyChain>,
-    wanted: &Trailers,
-    buf: &mut Buf,
-) -> Result<(Box<Message>, usize), Stopped> {
+fn take_message(rest: &mut BodyRest, wanted: &Trailers, buf: &mut Buf) -> Result<(Box<Message>, usize), Stopped> {
+    let BodyRest { body, chain } = rest;
     match body {
         Body::Chunked(chunked) => chunked.hold_trailers(),
         // Nothing of a tunnel is forwarded before the endpoint accepts it.

@@ -6,7 +6,7 @@ use crate::body::message::Message;
 use crate::body::part::Part;
 use crate::body::response::Response;
 use crate::filters::filter::RequestHead;
-use crate::forward::attempts;
+use crate::forward::Forward;
 use crate::forward::outgoing::{Head, Outgoing};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
@@ -71,14 +71,14 @@ pub async fn serve<D: Messages>(
 ) {
     let Spoken { proto, framing, ended, switch } = spoken;
     let is_known = |protocol: &str| protocol.eq_ignore_ascii_case("websocket");
+    // Declared before `record` and `out`, which may borrow it.
+    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let mut record = Record::new(client, rules);
     record.proto = proto;
     record.count_in(request.method.len() + request.target.len() + request.host.len() + request.fields.bytes.len());
     let head_only = request.is_head();
     record.call.set(Call::of(request));
     let core = client.core;
-    // Declared before `out`, which borrows it.
-    let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
     let mut out = Outgoing::new(core);
     // A known length is kept; other bodies are chunked for HTTP/1.
     let framing = match framing {
@@ -87,12 +87,12 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    record.framing = match framing {
+    record.facts.framing = match framing {
         // Content may follow as long as the stream is open, and filters cannot wait for it to be refused.
         Stated::Length(0) if !ended && switch.is_none() => Stated::Chunked,
         stated => stated,
     };
-    record.switches = switch.is_some();
+    record.facts.switches = switch.is_some();
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
@@ -115,11 +115,9 @@ pub async fn serve<D: Messages>(
         route.limit_call(limit, down.timer().tick_after(limit));
     }
     let takes_messages = route.pool.takes_messages(switch.is_some());
-    let body_chain = if route.wants_body && !ended && switch.is_none() {
-        route::body_chain(&record, &mut RequestHead { request, edits: &mut out.outfit.edits })
-    } else {
-        None
-    };
+    if route.wants_body && !ended && switch.is_none() {
+        out.rest.chain = route::body_chain(&record, &mut RequestHead { request, edits: &mut out.outfit.edits });
+    }
     let switch = switch.map(|protocol| Switch { protocol, fields: &key });
     // An endpoint that ignores the body of such a method would take it for the next request, so it has to close.
     let overlooked = !ended && switch.is_none() && is_bodiless(request.method);
@@ -155,13 +153,13 @@ pub async fn serve<D: Messages>(
         let whole = ended && !tunnel;
         out.set_message(Box::new(Message { whole, tunnel, ..Message::default() }), Buf::none());
     }
-    let body = match framing {
+    out.rest.body = match framing {
         // In HTTP/1 the bytes of a tunnel follow the switch and are no body; as a message they are.
         _ if ended || (switch.is_some() && !takes_messages) => Body::EMPTY,
         Stated::Length(n) => Body::Length(n),
         _ => Body::UntilClose,
     };
-    let mut opened = Opened {
+    let opened = Opened {
         route,
         towards: Towards { version: Version::V11, keep_alive: true },
         asked: RequestContext { head: head_only, upgrade: switch.is_some() },
@@ -169,12 +167,11 @@ pub async fn serve<D: Messages>(
         close,
         // On a stream, a rest that is never sent delays no other request.
         expects_continue: false,
-        body,
-        body_chain,
         trailers: Trailers::of(&record, &out.outfit.edits),
         accept: (switch.is_some() && !takes_messages).then(|| Accept::of(&key[KEY_AT..][..KEY_LEN])),
     };
-    match attempts::send(client, down, &mut record, &mut opened, &mut out).await {
+    let sent = Forward::new(client, down, &mut record, &opened, &mut out).send().await;
+    match sent {
         Ok(_) => record.phase.set(Phase::Done),
         // The deadline of the call has passed while it was queued: DEADLINE_EXCEEDED is more precise than UNAVAILABLE.
         Err(Some(reply))

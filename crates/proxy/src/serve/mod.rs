@@ -43,7 +43,7 @@ fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
 /// Piece of a body for the client: all of it, or as much as the bandwidth of the route lets pass at once, after the wait for
 /// that.
 async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
-    let Some(bandwidth) = record.bandwidth else { return body };
+    let Some(bandwidth) = &record.bandwidth else { return body };
     let piece = &body[..body.len().min(bandwidth.piece(Way::Download))];
     paced(record, piece.len()).await;
     piece
@@ -51,7 +51,7 @@ async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
 
 /// Waits until the bandwidth of the route has room for this many bytes to the client.
 async fn paced(record: &Record<'_>, bytes: usize) {
-    let Some(bandwidth) = record.bandwidth else { return };
+    let Some(bandwidth) = &record.bandwidth else { return };
     let wait = bandwidth.pace(Way::Download, record.paces(), bytes, record.core.clock.now());
     if wait > 0 {
         sleep(Duration::from_nanos(wait)).await;

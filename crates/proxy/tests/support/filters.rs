@@ -2,9 +2,9 @@
 
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
-use evenkeel_proxy::row::{Build, LooksAt, Row, Stage};
+use evenkeel_proxy::row::{Build, Key, LooksAt, Row, Stage};
 use evenkeel_proxy::{
-    BodyFilter, Ended, Exchange, Filter, RequestHead, Response, ResponseHead, Resume, Unfit, Verdict,
+    BodyFilter, Ended, Exchange, Filter, Own, Pure, RequestHead, Response, ResponseHead, Step, Unfit, Verdict,
 };
 use evenkeel_wire::head::{Request, Table};
 use std::cell::Cell;
@@ -14,11 +14,39 @@ const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: f
 
 /// The filters, in the order in which requests pass them.
 pub static FILTERS: &[Row] = &[
-    Row { name: "waits", stage: Stage::Listener, key: "", summary: "Waits.", looks_at: HEADS, build: waits },
-    Row { name: "heads", stage: Stage::Route, key: "", summary: "Changes heads.", looks_at: HEADS, build: heads },
-    Row { name: "bodies", stage: Stage::Route, key: "", summary: "Changes bodies.", looks_at: BODIES, build: bodies },
-    Row { name: "replaces", stage: Stage::Route, key: "", summary: "Replaces.", looks_at: HEADS, build: replaces },
-    Row { name: "parts", stage: Stage::Route, key: "", summary: "Wants bodies.", looks_at: BODIES, build: parts },
+    Row { name: "waits", stage: Stage::Listener, key: Key::Always, summary: "Waits.", looks_at: HEADS, build: waits },
+    Row {
+        name: "heads",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Changes heads.",
+        looks_at: HEADS,
+        build: heads,
+    },
+    Row {
+        name: "bodies",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Changes bodies.",
+        looks_at: BODIES,
+        build: bodies,
+    },
+    Row {
+        name: "replaces",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Replaces.",
+        looks_at: HEADS,
+        build: replaces,
+    },
+    Row {
+        name: "parts",
+        stage: Stage::Route,
+        key: Key::Always,
+        summary: "Wants bodies.",
+        looks_at: BODIES,
+        build: parts,
+    },
 ];
 
 fn is_for(build: &Build<'_>, name: &str) -> bool {
@@ -28,12 +56,14 @@ fn is_for(build: &Build<'_>, name: &str) -> bool {
 /// Changes the heads of requests and responses.
 struct Heads;
 
-fn heads(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+fn heads(build: &Build<'_>) -> Option<Step> {
     is_for(build, "heads").then(|| Box::new(Heads) as _)
 }
 
 impl Filter for Heads {
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if head.request.path() == "/refused" {
             return Verdict::Answer(Response::new(403, "not here").with("X-Why", "filter"));
         }
@@ -45,45 +75,50 @@ impl Filter for Heads {
         Verdict::Next
     }
 
-    fn response(&self, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         head.fields.leave_out("server");
         let of = if head.outcome.is_some() { "endpoint" } else { "here" };
         head.added.extend_from_slice(format!("X-Of: {of} {}\r\n", head.status).as_bytes());
     }
 }
 
+impl Pure for Heads {}
+
 /// Waits for some turns of the worker, and then answers or continues, as the request's fields ask.
 struct Waits;
 
-fn waits(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+fn waits(build: &Build<'_>) -> Option<Step> {
     is_for(build, "waits").then(|| Box::new(Waits) as _)
 }
 
 impl Filter for Waits {
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let times: usize = head.request.field("x-wait").and_then(number).unwrap_or(1);
         if head.request.path() == "/forever" {
             return Verdict::Wait(Box::pin(std::future::pending()));
         }
-        Verdict::Wait(Box::pin(async move {
+        let turns = async move {
             for _ in 0..times {
                 yield_now().await;
             }
-            let resume: Resume = Box::new(move |_, head| {
-                if head.request.field("authorization").is_none() {
-                    return Verdict::Answer(Response::new(401, "who are you?"));
-                }
-                head.edits.add("X-User", format!("after {times}").as_bytes());
-                Verdict::Next
-            });
-            resume
-        }))
+        };
+        Waits::wait(turns, move |(), _, _, head| {
+            if head.request.field("authorization").is_none() {
+                return Verdict::Answer(Response::new(401, "who are you?"));
+            }
+            head.edits.add("X-User", format!("after {times}").as_bytes());
+            Verdict::Next
+        })
     }
 
-    fn response(&self, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         head.added.extend_from_slice(b"X-Waited: yes\r\n");
     }
 }
+
+impl Pure for Waits {}
 
 fn number(value: &[u8]) -> Option<usize> {
     std::str::from_utf8(value).ok()?.parse().ok()
@@ -92,17 +127,19 @@ fn number(value: &[u8]) -> Option<usize> {
 /// Replaces 304, 404 and 502 by a response of as many bytes as the request asks for.
 struct Replaces(Cell<usize>);
 
-fn replaces(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+fn replaces(build: &Build<'_>) -> Option<Step> {
     is_for(build, "replaces").then(|| Box::new(Replaces(Cell::new(0))) as _)
 }
 
 impl Filter for Replaces {
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         self.0.set(head.request.field("x-size").and_then(number).unwrap_or(0));
         Verdict::Next
     }
 
-    fn response(&self, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, _: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if matches!(head.status, 304 | 404 | 502) {
             let page = Response::page("text/plain", vec![b'x'; self.0.get()]);
             head.instead = Some(page.with("X-Instead-Of", &head.status.to_string()).into());
@@ -111,32 +148,47 @@ impl Filter for Replaces {
     }
 }
 
+impl Pure for Replaces {}
+
 /// Makes bodies pass in parts, unchanged.
 struct Parts;
 
-fn parts(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+fn parts(build: &Build<'_>) -> Option<Step> {
     build.listener.name.ends_with("parts").then(|| Box::new(Parts) as _)
 }
 
-impl Filter for Parts {}
+impl Filter for Parts {
+    type State = ();
+}
+
+impl Pure for Parts {}
 
 /// Doubles each byte of a body, and appends the number of bytes that came, also in a trailer. A body with a `!` is
 /// rejected.
 struct Bodies;
 
-fn bodies(build: &Build<'_>) -> Option<Box<dyn Filter>> {
+fn bodies(build: &Build<'_>) -> Option<Step> {
     is_for(build, "bodies").then(|| Box::new(Bodies) as _)
 }
 
 impl Filter for Bodies {
-    fn request_body(&self, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+    type State = ();
+
+    fn request_body(&self, _: &mut Own<()>, _: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
         Some(Box::new(Twice { came: 0 }))
     }
 
-    fn response_body(&self, _: &Exchange<'_>, _: &ResponseHead<'_, '_, '_>) -> Option<Box<dyn BodyFilter>> {
+    fn response_body(
+        &self,
+        _: &mut Own<()>,
+        _: &Exchange<'_>,
+        _: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
         Some(Box::new(Twice { came: 0 }))
     }
 }
+
+impl Pure for Bodies {}
 
 struct Twice {
     came: usize,

@@ -1,5 +1,5 @@
 //! Verification of OCSP responses (RFC 6960) before they are stapled. Clients refuse a connection with a response that
-//! has expired or is for another certificate, but would have accepted one without any.
+//! has expired or is for another certificate, but would have accepted a connection without a response.
 
 mod staple;
 
@@ -66,7 +66,7 @@ struct Signed<'a> {
     rest: &'a [u8],
 }
 
-/// Status of one certificate (SingleResponse).
+/// Status of a certificate (SingleResponse).
 struct Single<'a> {
     hash: &'a [u8],
     issuer_name: &'a [u8],
@@ -161,7 +161,7 @@ fn status_name(status: u8) -> String {
     }
 }
 
-/// Verifies the signature: that of the issuer, or of a responder to which the issuer has delegated OCSP signing.
+/// Verifies the signature of the issuer, or of a responder to which the issuer has delegated OCSP signing.
 fn is_signed(response: &Response<'_>, issuer: &X509Certificate<'_>, now: i64) -> bool {
     if is_responder(response, issuer) && verifies(issuer, &response.signed) {
         return true;

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConnection, SignatureScheme};
 use std::fs;
 use std::sync::Arc;
 
-/// Performs a handshake with the first listener, and returns the stapled response; empty without one.
+/// Performs a handshake with the first listener, and returns the stapled response; empty without a response.
 fn stapled(store: &Store) -> Vec<u8> {
     let trusting = Arc::new(Trusting::new(vec![SignatureScheme::ECDSA_NISTP256_SHA256]));
     let builder = ClientConfig::builder_with_provider(crate::provider::provider());
@@ -69,7 +69,7 @@ fn a_response_is_stapled_while_it_is_good_and_until_its_next_update() {
     store.look();
     let until = next_update(&store);
     assert!(stapled(&store) == good && until > now());
-    // An invalid response does not replace the valid one, not even in a reload.
+    // An invalid response does not replace the valid response, not even in a reload.
     for (bad, refusals) in [(&try_later[..], "0"), (b"0 good since Monday", "1")] {
         write(bad);
         store.look();

@@ -1,4 +1,4 @@
-//! [`Past`]: the history of a process, for the one that takes over.
+//! [`Past`]: the history of a process, for the process that takes over.
 
 use super::{ENDPOINTS_MAX, Endpoint, Pool, SECONDS, SPANS, Spans, Timeline};
 use crate::history::Span;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-/// Spans that are handed over: those of all requests, of pools, and of endpoints until it is reached. Some six megabytes.
+/// Spans that are handed over: of all requests, of pools, and of endpoints until it is reached. Some six megabytes.
 const SPANS_MAX: usize = 40_000;
 
-/// History of requests without anything that only counts in one process.
+/// History of requests without values that only count in this process.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Past {
     all: Vec<Sums>,
@@ -79,8 +79,8 @@ impl Timeline {
         Past { all, pools }
     }
 
-    /// Begins with the history of the process before. Pools and endpoints that are not in the plan are forgotten with the next
-    /// spans.
+    /// Begins with the history of the process before. Pools and endpoints that are not in the plan are forgotten with
+    /// the next spans.
     pub fn restore(&self, past: Past) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.all = last(past.all.into_iter().map(Sums::span), SECONDS);

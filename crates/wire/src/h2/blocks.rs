@@ -1,4 +1,4 @@
-//! Field blocks received, in one frame or several: heads and trailers. Each begins a stream or belongs to one, or is
+//! Field blocks received, in a frame or several: heads and trailers. Each begins a stream, belongs to a stream, or is
 //! decoded and discarded.
 
 use super::connection::{Block, Connection, ConnectionError};

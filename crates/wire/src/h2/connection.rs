@@ -92,7 +92,7 @@ pub struct InData {
     pub(super) is_lost: bool,
 }
 
-/// State of a connection on one of its sides.
+/// State of a connection at this side.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) is_server: bool,
@@ -107,7 +107,7 @@ pub struct Connection {
     pub(super) data: Option<InData>,
     /// Events to be reported next.
     pub(super) events: VecDeque<Event>,
-    /// Window of what the peer may send.
+    /// Window for data from the peer.
     pub(super) window: Window,
     /// Bytes that this side may send on all streams together.
     pub(super) room: i64,
@@ -264,7 +264,7 @@ impl Connection {
     #[cold]
     fn flooded(&mut self, flood: Flood) -> ConnectionError {
         let error = self.fail(ErrorCode::EnhanceYourCalm, "the peer sends too many useless frames");
-        // Each connection counts as one flood at most.
+        // Each connection counts at most once as a flood.
         ConnectionError { flood: (!self.is_flooded).then_some(flood), ..error }
     }
 }

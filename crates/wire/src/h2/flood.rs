@@ -1,13 +1,14 @@
-//! Budgets for what a peer sends without use: a burst, and a rate per second. Beyond them the connection ends with
-//! ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Useful frames earn back what they may cost.
+//! Budgets for useless frames of a peer: a burst, and a rate per second. Beyond them the connection ends with
+//! ENHANCE_YOUR_CALM (RFC 9113 section 10.5). Useful frames earn budget back.
 //!
-//! Resets (CVE-2023-44487, CVE-2025-8671): a connection may carry the requests of many users, such as those of a proxy
-//! in front or of a browser's tabs. So the budget counts the work that a reset causes beyond what the limit of streams
-//! allows anyway. A stream that was open for [`LONG_LIVED_NS`] is free: with 100 concurrent streams there are at most
-//! 1000 of these per second, and as many requests could be served. Younger ones are paid for by streams that were
-//! served, and by an allowance. For comparison: nghttp2 allows 1000 at once and 33 per second, Envoy counts streams
-//! that end within a second and are more than half of 500, HAProxy and NGINX bound only the number of concurrent
-//! streams. When a budget for streams is used up, those already accepted are served, as their users did nothing wrong.
+//! Resets (CVE-2023-44487, CVE-2025-8671): a connection may carry the requests of many users, such as the requests of a
+//! proxy in front or of a browser's tabs. So the budget counts the work that a reset causes beyond what the limit of
+//! streams allows anyway. A stream that was open for [`LONG_LIVED_NS`] is free: with 100 concurrent streams there are
+//! at most 1000 of these per second, and as many requests could be served. Younger streams are paid for by streams that
+//! were served, and by an allowance. For comparison: nghttp2 allows 1000 at once and 33 per second, Envoy counts
+//! streams that end within a second and are more than half of 500, HAProxy and NGINX bound only the number of
+//! concurrent streams. When a budget for streams is used up, those already accepted are served, as their users did
+//! nothing wrong.
 
 /// The kind of frames or streams that a peer sends too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ impl Budgets {
         }
     }
 
-    /// Adds what the time since the latest payment has earned, and counts.
+    /// Adds the earnings of the time since the latest payment, and counts.
     #[cold]
     fn spend_late(&mut self, flood: Flood, n: u32, now: u64) -> bool {
         let seconds = u32::try_from(now.saturating_sub(self.paid_at) / SECOND_NS).unwrap_or(u32::MAX);

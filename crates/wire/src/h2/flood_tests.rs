@@ -1,4 +1,4 @@
-//! Waste that a peer is allowed, and what more of it costs the connection.
+//! Waste that a peer is allowed, and the end of the connection for more of it.
 
 use super::*;
 
@@ -81,7 +81,7 @@ fn rapid_resets_end_new_streams_and_not_those_that_have_begun() {
     let resets: Vec<u8> = (1..=1500).flat_map(|n| request_and_reset(2 * n + 1)).collect();
     assert_eq!(take(&mut server, &resets, 0), (None, vec![Flood::Resets]));
     let away: Vec<_> = written(&mut server).into_iter().filter(|(kind, ..)| *kind == kind::GOAWAY).collect();
-    // The one too many was open when it was reset.
+    // The excess stream was open when it was reset.
     assert_eq!(away, [(kind::GOAWAY, 0, 2 * 1001 + 1)]);
     assert_eq!(all(&mut server, &frame(kind::DATA, flag::END_STREAM, 1, b"x")).events, ["1 data x ends=true"]);
     server.send_head(1, pairs(&[(":status", "204")]), true);

@@ -1,7 +1,7 @@
-//! Flow control (RFC 9113 section 5.2): the window of a peer, which is reopened in large steps, with one WINDOW_UPDATE
+//! Flow control (RFC 9113 section 5.2): the window of a peer, which is reopened in large steps, with a WINDOW_UPDATE
 //! for each half of it rather than for each part consumed.
 
-/// Bytes that one side may still send, as the receiver counts them.
+/// Bytes that a side may still send, as the receiver counts them.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     size: u32,
@@ -28,7 +28,7 @@ impl Window {
         self.left >= 0
     }
 
-    /// Counts `n` consumed bytes. Returns the increment to send to the peer, if one is due.
+    /// Counts `n` consumed bytes. Returns the increment to send to the peer, if any is due.
     #[inline]
     pub fn free(&mut self, n: usize) -> Option<u32> {
         self.freed = self.freed.saturating_add(n as u32);

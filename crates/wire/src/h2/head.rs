@@ -24,7 +24,7 @@ pub struct Head {
     pub content_length: Option<u64>,
     /// True if no body and no trailers follow.
     pub ends: bool,
-    /// All other fields except `Host`. Cookies are joined into one field.
+    /// All other fields except `Host`. Cookies are joined into a single field.
     pub fields: Table,
 }
 
@@ -92,7 +92,7 @@ pub struct Refused {
     pub status: Option<u16>,
 }
 
-/// Builds a head from one field after the other.
+/// Builds a head from field after field.
 #[derive(Debug)]
 pub struct HeadReader {
     reads: Reads,

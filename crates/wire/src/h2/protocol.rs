@@ -1,6 +1,6 @@
 //! Stream identifiers and error codes (RFC 9113).
 
-/// Identifier of a stream. Those of clients are odd, and rise.
+/// Identifier of a stream. Clients use rising odd numbers.
 pub type StreamId = u32;
 
 /// Largest stream identifier, and largest window.

@@ -1,4 +1,4 @@
-//! Reception of frames, one at a time. Each changes the state of its stream or of the connection, and may cause an
+//! Reception of single frames. Each changes the state of its stream or of the connection, and may cause an
 //! event.
 
 use super::connection::{Block, Connection, ConnectionError, InData};
@@ -10,17 +10,17 @@ use super::settings::WINDOW;
 use super::streams::End;
 use super::{ErrorCode, MAX, PREFACE, StreamId};
 
-/// Result of a frame: an event, if it causes one, or the end of the connection.
+/// Result of a frame: an event, nothing, or the end of the connection.
 pub(super) type Told = Result<Option<Event>, ConnectionError>;
 
-/// Fault of a body whose length differs from the one in its head.
+/// Fault of a body whose length differs from the length in its head.
 pub(super) const NOT_AS_STATED: &str = "the body length differs from Content-Length";
 
 /// Result while the frame is incomplete.
 const MORE: Received = Received { used: 0, event: None };
 
 impl Connection {
-    /// Reads one frame from the start of `bytes`, or as much as has arrived of a DATA frame. Other frames must be
+    /// Reads a frame from the start of `bytes`, or as much as has arrived of a DATA frame. Other frames must be
     /// complete, so `bytes` has to grow to a frame header and 16 KiB before the caller stops reading. `now`:
     /// nanoseconds.
     ///

@@ -57,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Sends a head. For a response, any number of interim ones may precede the final one. `ends`: nothing follows.
+    /// Sends a head. For a response, any number of interim heads may precede the final head. `ends`: nothing follows.
     pub fn send_head<'f>(&mut self, stream: StreamId, fields: impl Iterator<Item = Pair<'f>>, ends: bool) {
         if !self.streams.get(stream).is_some_and(|stream| stream.sends) {
             return;
@@ -82,7 +82,7 @@ impl Connection {
         self.out[at..at + frame::LEN].copy_from_slice(&front.bytes());
     }
 
-    /// Splits a head that is too large for one frame into several.
+    /// Splits a head that is too large for a frame into several frames.
     #[cold]
     fn split_head(&mut self, at: usize, end_stream: u8, stream: StreamId) {
         let block = self.out.split_off(at).split_off(frame::LEN);
@@ -97,12 +97,12 @@ impl Connection {
         }
     }
 
-    /// True if the window of a stream is open. That of the connection may be closed.
+    /// True if the window of a stream is open. The connection's window may be closed.
     pub fn has_window(&self, stream: StreamId) -> bool {
         self.streams.room(stream) > 0
     }
 
-    /// Bytes that may be sent in one frame now, by both windows and the peer's largest frame.
+    /// Bytes that may be sent in a frame now, by both windows and the peer's largest frame.
     #[inline]
     pub fn capacity(&self, stream: StreamId) -> usize {
         let room = self.streams.room(stream).min(self.room);
@@ -116,8 +116,8 @@ impl Connection {
         }
     }
 
-    /// Sends the front of a frame of data, whose payload of this length the caller writes behind it. False if the stream sends
-    /// nothing, so that nothing is to be written.
+    /// Sends the front of a frame of data, whose payload of this length the caller writes behind it. False if the
+    /// stream sends nothing, so that nothing is to be written.
     pub fn send_data_front(&mut self, stream: StreamId, len: usize, ends: bool) -> bool {
         let Some(state) = self.streams.get(stream).filter(|state| state.sends) else { return false };
         state.room -= len as i64;

@@ -5,13 +5,13 @@ use super::flow::Window;
 use super::{MAX, StreamId};
 use std::collections::VecDeque;
 
-/// A stream of which at least one side is open.
+/// A stream with at least one open side.
 #[derive(Debug)]
 pub struct Stream {
     pub id: StreamId,
     /// Bytes that this side may send.
     pub room: i64,
-    /// Window of what the peer may send.
+    /// Window for data from the peer.
     pub window: Window,
     /// True if the peer may send more.
     pub receives: bool,
@@ -137,7 +137,7 @@ impl Streams {
         false
     }
 
-    /// True if an unknown stream may be one that was reset here.
+    /// True if an unknown stream may have been reset here.
     pub fn has_forgotten(&self) -> bool {
         self.has_forgotten
     }

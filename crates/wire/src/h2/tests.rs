@@ -15,7 +15,7 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 const GET: Fields<'static> = &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 const POST: Fields<'static> = &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
 
-/// Events and error of one side, as text.
+/// Events and error of a side, as text.
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 struct Heard {
     events: Vec<String>,
@@ -367,7 +367,7 @@ fn windows_bound_what_either_side_sends() {
     }
     assert!(sent <= 100_000, "{sent}");
     assert_eq!(error, Some(ErrorCode::FlowControlError), "the window of the connection is full, too");
-    // The window of what this side may send.
+    // The window for data of this side.
     let mut server = server_with(config);
     all(&mut server, &headers(1, GET, true));
     server.send_head(1, pairs(&[(":status", "200")]), false);
@@ -514,7 +514,7 @@ proptest! {
     }
 }
 
-/// Returns the events, with adjacent data of one stream joined.
+/// Returns the events, with adjacent data of a stream joined.
 fn joined(heard: &Heard) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for event in &heard.events {

@@ -1,4 +1,4 @@
-//! The framing of one message's body: which of the bytes belong to it.
+//! The framing of a message's body: the bytes that belong to it.
 
 use super::Reject;
 use super::chunked::{Chunked, Keep, Taken};

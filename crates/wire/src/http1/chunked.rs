@@ -1,15 +1,15 @@
 //! A decoder of chunked bodies (RFC 9112 section 7.1) that accepts bytes split anywhere.
 //!
-//! The reader keeps the chunks or only their content. Either way every byte is checked, so that both sides of the proxy agree
-//! about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them differently
-//! disagree about where a chunk begins.
+//! The reader keeps the chunks or only their content. Either way every byte is checked, so that both sides of the proxy
+//! agree about the end. Extensions are never forwarded: no known peer needs them, and readers that skip them
+//! differently disagree about where a chunk begins.
 
 use super::Reject;
 use super::kind::{Kind, NAME_MAX, kind};
 
-/// Most bytes of chunk extensions in one body. Only attackers send many, to make a server read without end.
+/// Most bytes of chunk extensions in a body. Only attackers send many, to make a server read without end.
 const EXTENSIONS_MAX: u32 = 16 * 1024;
-/// Most bytes of trailer fields in one body.
+/// Most bytes of trailer fields in a body.
 const TRAILERS_MAX: u32 = 16 * 1024;
 /// Most hexadecimal digits of a chunk size: 2^60 bytes are enough, and 64 bits cannot overflow.
 const SIZE_DIGITS_MAX: u8 = 15;
@@ -31,7 +31,7 @@ const NOT_IN_TRAILERS: [&[u8]; 8] = [
 /// none of them.
 const NAME_KEPT: usize = NAME_MAX + 1;
 
-/// State of one chunked body. Boxed, as bodies are moved around and most of them are not chunked.
+/// State of a chunked body. Boxed, as bodies are moved around and most of them are not chunked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunked(Box<Decoder>);
 
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// True if a trailer field of this name may be forwarded: one that changes neither the sender's identity nor the
+/// True if a trailer field of this name may be forwarded: it changes neither the sender's identity nor the
 /// meaning of the content.
 pub fn may_trail(name: &[u8]) -> bool {
     kind(name) == Kind::Other && !NOT_IN_TRAILERS.iter().any(|other| name.eq_ignore_ascii_case(other))

@@ -24,10 +24,10 @@ impl Options {
         !self.close && (self.keep_alive || version == Version::V11)
     }
 
-    /// Reads the value of one `Connection` field.
+    /// Reads the value of a `Connection` field.
     #[inline]
     pub fn read(&mut self, value: &[u8]) {
-        // The value of nearly all senders that send one.
+        // The value that nearly all senders use.
         if value == b"keep-alive" {
             self.keep_alive = true;
             return;
@@ -45,13 +45,13 @@ impl Options {
         }
     }
 
-    /// True if an option is the name of a field, not one of the options above.
+    /// True if an option is the name of a field, not an option listed above.
     fn nominates(option: &[u8]) -> bool {
         ![&b"close"[..], b"keep-alive", b"upgrade"].iter().any(|word| option.eq_ignore_ascii_case(word))
     }
 }
 
-/// Most fields that `Connection` may name in one head. No client needs many, and each is compared with every field.
+/// Most fields that `Connection` may name in a head. No client needs many, and each is compared with every field.
 pub const NOMINATED_MAX: u32 = 32;
 
 /// Drops the fields that `Connection` names. Fields that decide where a message ends, where it goes or who sent it
@@ -112,7 +112,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Reads one of these two fields. A field with a spelling that some readers misread (tabs, leading zeros,
+    /// Reads either of these two fields. A field with a spelling that some readers misread (tabs, leading zeros,
     /// `CHUNKED`) is not forwarded as it came; [`odd`](Self::odd) returns its replacement.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Framing of requests, expectations, and the responses to malformed ones.
+//! Framing of requests, expectations, and the responses to malformed requests.
 
 use super::tests::{forwarded, get_with, goes_on, read, refusal};
 use super::*;
@@ -87,7 +87,7 @@ fn expectations_go_on_where_there_is_something_to_expect() {
     }
 }
 
-/// Some readers do not find a length after a tab, read one with leading zeros as octal, or compare codings by case.
+/// Some readers do not find a length after a tab, read leading zeros as octal, or compare codings by case.
 #[test]
 fn framing_and_host_that_are_spelled_oddly_are_spelled_anew() {
     for plain in ["Content-Length: 5\r\n", "content-LENGTH:0\r\n", "Transfer-Encoding: chunked\r\n"] {
@@ -125,7 +125,7 @@ fn content_that_means_nothing_to_a_method_may_be_overlooked() {
     assert!(!overlooked("POST", "Content-Length: 5") && !overlooked("OPTIONS", "Content-Length: 5"));
 }
 
-/// uvicorn with httptools reads no body of such a request, and answered the next one with the body's response.
+/// uvicorn with httptools reads no body of such a request, and answered the next request with the body's response.
 #[test]
 fn a_body_before_a_switch_may_be_overlooked() {
     let forwarded = |line: &str| {

@@ -20,7 +20,7 @@ pub enum Kind {
     Forwarded,
     /// `CDN-Loop`: forwarded, and lists the proxies that a request has passed.
     Loop,
-    /// A name that differs from one of these only by underscores, which CGI and its descendants cannot distinguish from
+    /// A name that differs from these names only by underscores, which CGI and its descendants cannot distinguish from
     /// hyphens.
     Lookalike,
 }
@@ -90,7 +90,7 @@ mod tests {
             let lookalike = if name.contains('-') { Kind::Lookalike } else { kind(name) };
             assert_eq!(kind(&name.to_ascii_uppercase().replace('-', "_")), lookalike, "{name}");
             assert_eq!(kind(&name.replacen('-', "_", 1)), lookalike, "{name}");
-            // Each bit of each byte counts, except the one that makes a letter lower case.
+            // Each bit of each byte counts, except the bit of lower case.
             for (at, bit) in (0..name.len()).flat_map(|at| (0..7).map(move |bit| (at, 1 << bit))) {
                 let mut other = name.as_bytes().to_vec();
                 other[at] ^= bit;

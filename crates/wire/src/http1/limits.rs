@@ -9,7 +9,7 @@ pub const FIELDS_MAX: usize = 256;
 /// Most header fields of a response's head. Applications set a cookie or a link for each of many things.
 pub const RESPONSE_FIELDS_MAX: usize = 1024;
 
-/// Most interim responses (1xx) to one request: an endpoint that sends them forever must not hold a connection.
+/// Most interim responses (1xx) to a request: an endpoint that sends them forever must not hold a connection.
 pub const INTERIM_MAX: u32 = 16;
 
 /// Size limits of the head of a message.

@@ -1,9 +1,9 @@
 //! Repairs of endpoint responses. White space before the colon of a field is removed, as proxies have to do (RFC 9112
 //! section 5.1); in a request it is refused. Faults of old servers are repaired where the pool tolerates them: the
 //! response is forwarded as it was meant, in the form that the grammar requires. Empty lines before a response, which
-//! some servers send after the previous one, are removed too.
+//! some servers send after the previous response, are removed too.
 //!
-//! Called only after a head was refused, so valid ones do not pay for it.
+//! Called only after a head was refused, so valid heads do not pay for it.
 
 use super::fields::list;
 use super::tolerance::{Tolerance, Tolerated};
@@ -18,7 +18,7 @@ pub enum Mended {
     More,
 }
 
-/// The tolerance with which pools can allow this refusal, if there is one.
+/// The tolerance with which pools can allow this refusal, if any.
 pub fn switch(refused: Reject) -> Option<Tolerance> {
     match refused {
         Reject::BareLf => Some(Tolerance::BareLfHead),
@@ -108,7 +108,7 @@ fn changed(head: &[u8], mended: Vec<u8>, refused: Reject) -> Result<Mended, Reje
     if mended == head { Err(refused) } else { Ok(Mended::Head(head.len(), mended)) }
 }
 
-/// Returns the length of a head whose lines may end in LF alone. As for a valid one, empty lines before it do not end
+/// Returns the length of a head whose lines may end in LF alone. As for a valid head, empty lines before it do not end
 /// it.
 fn any_head_len(bytes: &[u8]) -> Option<usize> {
     let (mut len, mut began) = (0, false);
@@ -133,7 +133,7 @@ fn with_whole_line_ends(head: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// Returns the head with each field on one line and without white space before colons, and true if a field spanned
+/// Returns the head with each field on a single line and without white space before colons, and true if a field spanned
 /// several lines.
 fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
     let (before, head) = head.split_at(head.iter().position(|b| !b"\r\n".contains(b)).unwrap_or(0));
@@ -150,7 +150,7 @@ fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
             }
             continue;
         }
-        // The first line is not a field, and one that begins with white space belongs to none.
+        // The first line is not a field, and a line that begins with white space belongs to no field.
         let is_field = at > 0 && !is_indented;
         let colon = line.iter().position(|&b| b == b':').filter(|_| is_field).unwrap_or(0);
         mended.extend_from_slice(line[..colon].trim_ascii_end());
@@ -159,7 +159,7 @@ fn unfolded(head: &[u8]) -> (Vec<u8>, bool) {
     (mended, folded)
 }
 
-/// Returns the elements of all fields of this name. The head was read before, so each field is one line.
+/// Returns the elements of all fields of this name. The head was read before, so each field is a single line.
 fn values<'h>(head: &'h [u8], name: &'static str) -> impl Iterator<Item = &'h [u8]> {
     lines_of(head).filter_map(move |line| value(line, name)).flat_map(list)
 }

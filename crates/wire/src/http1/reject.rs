@@ -1,4 +1,4 @@
-//! Reasons to refuse a message, each with a status. One row each.
+//! Reasons to refuse a message, each with a status and a row.
 
 use std::fmt;
 

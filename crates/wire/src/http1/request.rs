@@ -43,7 +43,7 @@ pub struct Form {
     pub has_line: bool,
     /// True if the fields are lines of HTTP/1, which are forwarded in runs of the original bytes.
     pub as_lines: bool,
-    /// True if one of the fields is the `Host` to forward.
+    /// True if the fields include the `Host` to forward.
     pub has_host: bool,
     /// Framing that none of the fields states.
     pub framing: Stated,
@@ -85,7 +85,7 @@ impl<'h, 'b> Request<'h, 'b> {
         said.read(head, room, version)?;
         let HeaderInfo { host, framing, options, upgrade, expect, has_passed_proxies } = said;
         let (host, host_kept) = match host {
-            // An empty one names no host.
+            // An empty field names no host.
             Some((b"", kept)) => (&b""[..], kept),
             Some((value, kept)) => (valid_host(value).ok_or(Reject::HostMalformed)?, kept),
             None if version == Version::V11 => return Err(Reject::HostMissing),
@@ -106,7 +106,7 @@ impl<'h, 'b> Request<'h, 'b> {
             && version == Version::V11
         {
             // An endpoint that ignores the body would take it for the first bytes of the tunnel. A WebSocket never
-            // follows one (RFC 6455 section 4.1), and a server may ignore any upgrade (RFC 9110 section 7.8).
+            // follows a body (RFC 6455 section 4.1), and a server may ignore any upgrade (RFC 9110 section 7.8).
             let value = field.value(head);
             let may_switch = !has_body || !(is_bodiless(method) || fields::names_websocket(value));
             switches = !fields::names_http2(value) && may_switch;
@@ -207,7 +207,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                 Kind::Other => continue,
                 Kind::Host if self.host.is_some() => return Err(Reject::HostRepeated),
                 Kind::Host => {
-                    // An empty one names no host, and some readers refuse tabs: the field is replaced by another.
+                    // An empty field names no host, and some readers refuse tabs: the field is replaced by another.
                     self.host = Some((field.value(head), field.plain));
                     field.dropped = !field.plain;
                 }
@@ -222,7 +222,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
                 }
                 // HTTP/1.0 has no interim responses (RFC 9110 section 10.1.1).
                 Kind::Expect if version == Version::V10 => field.dropped = true,
-                // An unknown expectation might be met by one endpoint, and not by the next.
+                // An unknown expectation might be met by an endpoint, and not by the next.
                 Kind::Expect if self.expect.is_some() || !field.value(head).eq_ignore_ascii_case(b"100-continue") => {
                     return Err(Reject::Expectation);
                 }
@@ -236,7 +236,7 @@ impl<'f, 'b> HeaderInfo<'f, 'b> {
 }
 
 /// Converts a target to origin-form (RFC 9112 section 3.2). Returns it with its host, and true if that differs from the
-/// field. `is_plain`: that of a [`Target`].
+/// field. `is_plain`: the flag of a [`Target`].
 #[inline]
 pub fn origin_form<'b>(
     method: &str,
@@ -272,7 +272,7 @@ fn of_absolute_form<'b>(method: &str, target: &'b str, host: &'b [u8]) -> Result
         _ => return Err(Reject::Target),
     };
     // The target takes precedence over the field (RFC 9112 section 3.2.2). If both name the same host the field's
-    // spelling is used, so that the host is spelled only one way.
+    // spelling is used, so that the host is spelled in a single way.
     let wins = !host.eq_ignore_ascii_case(authority);
     Ok((target, if wins { authority } else { host }, wins))
 }

@@ -490,7 +490,7 @@ fn a_switch_of_protocols_is_passed_on_if_it_is_whole() {
         assert!(!read(post.as_bytes(), |r| r.upgrade).unwrap(), "{protocol}: never behind a body");
     }
     assert_eq!(read(b"GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", |r| r.upgrade), Ok(false));
-    // Of two fields, the one that is not HTTP/2 is forwarded.
+    // Of two fields, the field that is not HTTP/2 is forwarded.
     goes_on(
         "Host: a\r\nUpgrade: h2c\r\nConnection: upgrade\r\nUpgrade: websocket\r\n",
         "Host: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",

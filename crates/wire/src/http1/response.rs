@@ -77,7 +77,7 @@ impl<'h, 'b> Response<'h, 'b> {
         let stated = framing.stated(version)?;
         let bodiless = status < 200 || status == 204;
         if bodiless {
-            // They never have a body (RFC 9110 sections 15.2 and 15.3.5). A field that promises one would mislead
+            // They never have a body (RFC 9110 sections 15.2 and 15.3.5). A field that promises a body would mislead
             // readers.
             fields::drop_all(Kind::ContentLength, head, room);
             fields::drop_all(Kind::TransferEncoding, head, room);
@@ -108,7 +108,7 @@ impl<'h, 'b> Response<'h, 'b> {
         self.fields.bytes.len()
     }
 
-    /// True if the response is interim, so that another one follows (RFC 9110 section 15.2).
+    /// True if the response is interim, so that another response follows (RFC 9110 section 15.2).
     #[inline]
     pub fn is_interim(&self) -> bool {
         self.status < 200 && self.status != 101
@@ -195,7 +195,7 @@ fn parse<'b>(bytes: &'b [u8], room: &mut Room, limits: &Limits) -> Result<Parsed
     }
     let mut tokens = Tokens::new(bytes);
     let version = tokens.version()?;
-    // Otherwise the version would be a longer one.
+    // Otherwise the version would be longer.
     tokens.expect(b" ").map_err(|_| Reject::Version)?;
     let status = tokens.status()?;
     // Some omit the space too if they have no reason.

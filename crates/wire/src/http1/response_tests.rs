@@ -120,7 +120,7 @@ fn the_length_of_a_body_is_known_or_the_response_is_refused() {
         ("Transfer-Encoding: gzip\r\n", Reject::NotChunkedLast),
         ("Transfer-Encoding : chunked\r\n", Reject::Malformed),
     ] {
-        // The response to a HEAD must be what it would be to a GET.
+        // The response to a HEAD must be the same as to a GET.
         for asked in [GET, HEAD] {
             assert_eq!(body(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"), asked), Err(want), "{lines}");
         }
@@ -214,7 +214,7 @@ fn hop_by_hop_fields_do_not_go_back() {
     assert_eq!(back(named, GET, KEPT), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
 }
 
-/// A reader that believes the promise would take the next response for this one's body.
+/// A reader that believes the promise would take the next response for this response's body.
 #[test]
 fn what_never_has_a_body_promises_none() {
     for (status, asked) in [(100, GET), (103, GET), (204, GET), (204, HEAD)] {

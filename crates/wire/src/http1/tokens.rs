@@ -1,8 +1,8 @@
 //! Tokens of a head. A single pass over its bytes finds them, and checks the bytes that each may consist of (RFC 9110
 //! section 5, RFC 9112 sections 3 to 5).
 //!
-//! Accepts only the grammar, and nothing that recipients may tolerate: a line ends in CR LF, a field is one line, and
-//! nothing stands between a name and its colon.
+//! Accepts only the grammar, and nothing that recipients may tolerate: a line ends in CR LF, a field is a single line,
+//! and nothing stands between a name and its colon.
 
 use super::{Limits, Reject, Version};
 use crate::head::{Field, Room};
@@ -63,7 +63,7 @@ impl<'b> Tokens<'b> {
         if method.is_empty() { Err(Reject::Malformed) } else { Ok(method) }
     }
 
-    /// Reads the target of a request. The caller decides about one that is not plain.
+    /// Reads the target of a request. The caller decides about a target that is not plain.
     ///
     /// # Errors
     /// If there is none.
@@ -187,7 +187,7 @@ fn behind(mut bytes: &[u8], is_plain: impl Fn(u8) -> bool, is_rare: impl Fn(u8) 
 #[inline(always)]
 fn marked(marks: [u8; 16]) -> u16 {
     use std::arch::x86_64::{__m128i, _mm_movemask_epi8};
-    // SAFETY: every x86_64 has SSE2, and any sixteen bytes are one of its vectors.
+    // SAFETY: every x86_64 has SSE2, and any sixteen bytes are a vector of SSE2.
     unsafe { _mm_movemask_epi8(std::mem::transmute::<[u8; 16], __m128i>(marks)) as u16 }
 }
 

@@ -122,7 +122,7 @@ fn in_latest(bytes: &[u8]) -> Vec<u8> {
     latest
 }
 
-/// Compares the parsers. The other one accepts lines that end in LF alone and empty lines in front; such heads never
+/// Compares the parsers. The other parser accepts lines that end in LF alone and empty lines in front; such heads never
 /// get here.
 fn check(bytes: &[u8]) {
     if matches!(bytes.first(), Some(b'\r' | b'\n')) || !matches!(head_len(bytes, &LIMITS), Ok(Some(_))) {

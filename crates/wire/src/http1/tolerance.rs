@@ -1,6 +1,6 @@
 //! Faults of old servers that a pool may tolerate: [`Tolerated`], a set of [`Tolerance`]. [`super::mend`] repairs them.
 
-/// A fault in responses that can be repaired without doubt about what was meant.
+/// A fault in responses that can be repaired without doubt about the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tolerance {
     /// White space after the size of a chunk.

@@ -6,8 +6,8 @@ use super::kind::{Kind, kind};
 use super::response::Towards;
 use crate::head::Table;
 
-/// Appends the head of a response for a client that speaks HTTP/1. `framing` is that of the body towards the client.
-/// Connection-specific fields are dropped.
+/// Appends the head of a response for a client that speaks HTTP/1. `framing` is the framing of the body towards the
+/// client. Connection-specific fields are dropped.
 pub fn write_response(status: u16, fields: &Table, framing: Stated, towards: Towards, out: &mut Vec<u8>) {
     append(&[b"HTTP/1.1 ", &digits(status), b" ", phrase(status).as_bytes(), b"\r\n"], out);
     for (name, value) in fields.iter() {

@@ -5,8 +5,7 @@
 //! A report is advice: whatever is wrong with it, the request whose response carried it is fine. Sans-io, as it reads
 //! input from strangers.
 
-// Order: json, protobuf, text, base64, report
-mod base64;
+// Order: json, protobuf, text, report
 mod json;
 mod protobuf;
 mod report;
@@ -14,6 +13,9 @@ mod text;
 
 pub use report::{Form, LATENCY, LEN_MAX, Malformed, Report, STAMP};
 
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeSliceError, Engine};
 use report::Taking;
 
 /// Field with a protobuf message. Takes precedence over the other.
@@ -36,7 +38,7 @@ pub fn is_field(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// The reason why the report cannot be read. If the first field is malformed the second is not tried: a sender of
-/// nonsense in one is not believed in the other.
+/// nonsense is not believed elsewhere either.
 pub fn read<'v>(
     field: impl Fn(&str) -> Option<&'v [u8]>,
     in_flight: &[String],
@@ -71,10 +73,24 @@ fn prefixed(value: &[u8], in_flight: &[String]) -> Result<(Form, Report), Malfor
 
 fn bin(value: &[u8], in_flight: &[String]) -> Result<Report, Malformed> {
     let mut room = [0; LEN_MAX];
-    let message = base64::decode(value.trim_ascii(), &mut room)?;
+    let message = decode(value.trim_ascii(), &mut room)?;
     let mut taking = Taking::new(in_flight);
     protobuf::read(message, &mut taking)?;
     Ok(taking.report)
+}
+
+/// Decodes base64 into `room`. Padding may be omitted. Excess bits are ignored, as some senders do not clear them.
+fn decode<'r>(text: &[u8], room: &'r mut [u8; LEN_MAX]) -> Result<&'r [u8], Malformed> {
+    const LAX: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    const PADDED: GeneralPurpose = GeneralPurpose::new(&STANDARD, LAX);
+    const BARE: GeneralPurpose =
+        GeneralPurpose::new(&STANDARD, LAX.with_decode_padding_mode(DecodePaddingMode::RequireNone));
+    let engine = if text.ends_with(b"=") { PADDED } else { BARE };
+    match engine.decode_slice(text, room) {
+        Ok(len) => Ok(&room[..len]),
+        Err(DecodeSliceError::OutputSliceTooSmall) => Err(Malformed::TooLong),
+        Err(DecodeSliceError::DecodeError(_)) => Err(Malformed::Base64),
+    }
 }
 
 #[cfg(test)]

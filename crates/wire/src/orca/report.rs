@@ -1,4 +1,4 @@
-//! Contents of a load report, in any form. Values are added one by one, and checked.
+//! Contents of a load report, in any form. Values are added and checked.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ pub const LATENCY: &str = "latency_ns";
 /// Metric in `named_metrics` for the endpoint's clock.
 pub const STAMP: &str = "stamp";
 
-/// Longest value that is read, in bytes: some hundred metrics. Longer ones cannot be about one endpoint's load.
+/// Longest value that is read, in bytes: some hundred metrics. Longer values cannot be about an endpoint's load.
 pub const LEN_MAX: usize = 4096;
 
 /// The parts of a report that evenkeel uses or shows.
@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Utilization of the endpoint: that of the application, or else of the processor (gRFC A58).
+    /// Utilization of the endpoint: the application's, or else the processor's (gRFC A58).
     pub fn utilization(&self) -> Option<f64> {
         self.application.filter(|&share| share > 0.0).or(self.cpu)
     }
@@ -50,7 +50,7 @@ pub enum Form {
 pub enum Malformed {
     /// The value is longer than [`LEN_MAX`], or has too many metrics.
     TooLong,
-    /// The value has no form, or an unknown one.
+    /// The value has no form, or an unknown form.
     Form,
     /// The base64 is invalid.
     Base64,

@@ -3,7 +3,7 @@
 
 use super::report::{Malformed, Metric, Taking};
 
-/// Most metrics in one report. More cannot be about one endpoint's load.
+/// Most metrics in a report. More cannot be about an endpoint's load.
 const METRICS_MAX: usize = 64;
 
 /// Reads a comma-separated list of metrics.

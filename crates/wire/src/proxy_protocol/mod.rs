@@ -39,7 +39,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     }
 }
 
-/// Appends a header with these addresses, or one without addresses.
+/// Appends a header with these addresses, or a header without addresses.
 pub fn write(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<u8>) {
     let addresses = addresses.map(Addresses::of_one_family);
     match version {
@@ -58,8 +58,8 @@ pub fn write_local(version: ProxyVersion, out: &mut Vec<u8>) {
 }
 
 impl Addresses {
-    /// Converts both ends to one family, as a header has only one: an IPv4 address beside an IPv6 one becomes a mapped
-    /// one.
+    /// Converts both ends to one family, as a header has only one family: an IPv4 address with an IPv6 address becomes
+    /// a mapped address.
     fn of_one_family(self) -> Addresses {
         let canonical = |addr: SocketAddr| SocketAddr::new(addr.ip().to_canonical(), addr.port());
         let (source, destination) = (canonical(self.source), canonical(self.destination));

@@ -68,7 +68,7 @@ fn addresses(family: u8, rest: &[u8]) -> Option<(Option<Addresses>, &[u8])> {
 }
 
 /// Walks through the extensions, which begin at `at` and must end with the header, and verifies the checksum if there
-/// is one.
+/// is any.
 fn check(header: &[u8], mut at: usize) -> Result<(), Malformed> {
     while at < header.len() {
         let Some([kind, high, low]) = header.get(at..at + 3) else { return Err(Malformed::Length) };
@@ -88,7 +88,7 @@ fn check(header: &[u8], mut at: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The CRC of RFC 4960 appendix B, bit by bit: computed once per connection whose sender adds one.
+/// The CRC of RFC 4960 appendix B, bit by bit: computed once per connection whose sender adds a checksum.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     let byte = |crc: u32, byte: u8| {
         let bit = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };

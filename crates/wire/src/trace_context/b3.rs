@@ -1,4 +1,4 @@
-//! B3 propagation: in one field, `TRACE-SPAN-SAMPLED-PARENT` or `SAMPLED` alone, or in a field for each part.
+//! B3 propagation: in a single field, `TRACE-SPAN-SAMPLED-PARENT` or `SAMPLED` alone, or in a field for each part.
 
 use super::span::{Sampled, Span, digits, hex};
 
@@ -65,7 +65,7 @@ pub(super) fn write_fields(span: Span, sampled: Sampled, out: &mut Vec<u8>) {
     });
 }
 
-/// Writes the trace, one of 64 bits in 16 digits, as some receivers accept no longer ones.
+/// Writes the trace. A trace of 64 bits has 16 digits, as some receivers accept no longer ids.
 fn write_trace(trace: u128, out: &mut Vec<u8>) {
     if trace >> 64 != 0 {
         out.extend_from_slice(&digits((trace >> 64) as u64));

@@ -1,5 +1,5 @@
 //! Trace context: the trace that a request belongs to, and the decision to record it. Read from the fields of its head
-//! and written for the next hop, as W3C Trace Context (level 2) or as B3, in one field or in several.
+//! and written for the next hop, as W3C Trace Context (level 2) or as B3, in a field or several.
 
 // Order: b3, w3c, span
 mod b3;

@@ -1,4 +1,4 @@
-//! Lists of the page: the first URLs of an order, and the stored responses of one URL.
+//! Lists of the page: the first URLs of an order, and the stored responses of a URL.
 
 use super::super::page::Asked;
 use super::super::shown::cut;

@@ -1,4 +1,4 @@
-//! The cache: memory, what became of the requests of each route, the most used and the largest URLs, and a form to purge.
+//! The cache: memory, the results of each route's requests, the most used and the largest URLs, and a form to purge.
 
 mod lists;
 
@@ -10,7 +10,7 @@ use evenkeel_view::words::{ago, bytes, grouped};
 use lists::{keys, stored};
 use maud::{Markup, html};
 
-/// The page does not follow what happens: a list of all keys every second would cost too much.
+/// The page does not follow events: a list of all keys every second would cost too much.
 pub static PAGE: Page = Page { path: "/ui/cache", name: "Cache", content, is_live: false };
 
 /// Number of URLs in each list.

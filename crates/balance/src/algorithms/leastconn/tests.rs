@@ -1,4 +1,4 @@
-//! Spread of requests by weight and load: idle and busy, by one worker and by several.
+//! Spread of requests by weight and load: idle and busy, by a single worker and by several.
 
 use super::*;
 use crate::{Balancer, EndpointSpec, Outcome, Params, Pool, Request, Rng, Ticket};
@@ -22,7 +22,7 @@ fn end(b: &mut Balancer, t: Ticket) {
     b.end(t, Outcome::Success, Instant(0));
 }
 
-/// Slots of `count` requests that come one at a time.
+/// Slots of `count` requests that never overlap.
 fn one_at_a_time(b: &mut Balancer, count: usize) -> Vec<usize> {
     let mut pick = |_| {
         let t = start(b);
@@ -148,7 +148,7 @@ fn room_made_by_a_sibling_is_found() {
     pool.update(&(0..4).map(spec).collect::<Vec<_>>(), Instant(0));
     let [mut us, mut them] = [0, 1].map(|worker| balancer(&pool, worker, 2));
     let theirs = them.start_at(Slot(0), Instant(0)).unwrap();
-    // All have one in flight; the full one would be the first in order.
+    // All have a request in flight; the full endpoint would be the first in order.
     let ours: Vec<_> = (0..6).map(|_| start(&mut us)).collect();
     assert!(ours.iter().all(|t| t.slot() != Slot(0)));
     end(&mut them, theirs);

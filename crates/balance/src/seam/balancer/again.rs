@@ -12,7 +12,7 @@ use crate::structures::time::Instant;
 
 impl Balancer {
     /// Chooses for a request that has tried an endpoint: beyond the set if it has to leave that, and otherwise first
-    /// among members that are not on trial, as one failure is enough.
+    /// among members that are not on trial, as a single failure is enough.
     #[cold]
     pub(super) fn choose_again(
         &mut self,

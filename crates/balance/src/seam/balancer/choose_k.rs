@@ -11,9 +11,9 @@ use crate::structures::rng::Rng;
 use crate::structures::time::Instant;
 
 impl Balancer {
-    /// Picks up to `k` different endpoints into `out`, or all if fewer are eligible. The first is the one that a single
-    /// request would get, as clients mostly use the first. Each is the algorithm's choice among those that are left,
-    /// which for a weighted draw is a draw without replacement.
+    /// Picks up to `k` different endpoints into `out`, or all if fewer are eligible. The first is the endpoint that a
+    /// single request would get, as clients mostly use the first. Each is the algorithm's choice among those that are
+    /// left, which for a weighted draw is a draw without replacement.
     ///
     /// Nothing is counted as in flight, because no end will be reported. Only the algorithm's own turn moves, once per
     /// call: the endpoint in second place has not had its turn yet.
@@ -36,7 +36,7 @@ impl Balancer {
     }
 }
 
-/// Inputs and scratch space of one answer.
+/// Inputs and scratch space of an answer.
 pub(super) struct Answer<'b> {
     pub loads: &'b Loads,
     pub rng: &'b mut Rng,
@@ -47,8 +47,8 @@ pub(super) struct Answer<'b> {
 }
 
 impl Answer<'_> {
-    /// Fills `out` from the first set that has room. The other sets are tried in turn as long as all of one are full or
-    /// tried.
+    /// Fills `out` from the first set that has room. The other sets are tried in turn as long as all of a set are full
+    /// or tried.
     pub fn fill<'s>(
         self,
         levels: impl Iterator<Item = (&'s EndpointSet, &'s mut Box<dyn Picker>)>,

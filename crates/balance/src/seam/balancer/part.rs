@@ -1,4 +1,4 @@
-//! Picks from a [`Part`] of a pool, such as one address family or zone, with pickers that know only that part: drawing
+//! Picks from a [`Part`] of a pool, such as an address family or a zone, with pickers that know only that part: drawing
 //! from the whole pool and leaving out the rest would take longer the smaller the part is.
 
 use super::Balancer;
@@ -9,7 +9,7 @@ use crate::seam::picker::{NoPick, Picker};
 use crate::seam::tried::Marks;
 use crate::structures::time::Instant;
 
-/// A part of the endpoints of one pool, for one balancer.
+/// A part of the endpoints of a pool, for a balancer.
 #[derive(Default)]
 pub struct Part {
     slots: Marks,

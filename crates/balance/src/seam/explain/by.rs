@@ -6,29 +6,29 @@ use crate::endpoints::set::Slot;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The rule by which one of the candidates was picked.
+/// The rule by which a candidate was picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum By {
     /// The first candidate in the list.
     #[default]
     Order,
-    /// The lowest score; of equal ones the first in the list.
+    /// The lowest score; among equals the first in the list.
     Lowest,
-    /// The lowest score; of equal ones the one that is due, else the first in the list.
+    /// The lowest score; among equals the candidate that is due, else the first in the list.
     Score,
-    /// A comparison one by one: the next candidate replaces the best so far if, with this request, it would have no
-    /// more in flight per weight than that has without it. If neither would win in this way, the one that is due wins,
-    /// else the first in the list.
+    /// A comparison in pairs: the next candidate replaces the best so far if, with this request, it would have no
+    /// more in flight per weight than that has without it. If neither would win in this way, the candidate that is due
+    /// wins, else the first in the list.
     PerWeight,
     /// Compares the first of each class, by place: of those that have less load per weight without this request than
-    /// each other one would have with it, the one that is due.
+    /// each other candidate would have with it, the candidate that is due.
     Classes,
     /// The first whose score, the requests in flight as a part of the bound, is below 1.
     Below,
-    /// The fewest in flight per weight; of equal ones the lowest score.
+    /// The fewest in flight per weight; among equals the lowest score.
     Fewest,
     /// The least load among the candidates that are not hot and whose latencies are within a factor of the lowest. If
-    /// no cool candidate has a latency, the least loaded of the cool ones, else of all.
+    /// no cool candidate has a latency, the least loaded cool candidate, else of all.
     Answers {
         /// Load above which an endpoint is hot.
         hot_above: f64,
@@ -72,7 +72,7 @@ impl By {
     }
 }
 
-/// Least candidate; of equal ones the first.
+/// Least candidate; among equals the first.
 fn least(candidates: &[Candidate], by: impl Fn(&Candidate, &Candidate) -> Ordering) -> Option<&Candidate> {
     candidates.iter().min_by(|a, b| by(a, b))
 }

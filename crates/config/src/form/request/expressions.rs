@@ -1,12 +1,12 @@
 //! Compiled expressions of the process, by their texts. A plan that has an expression of the plan before, or of another
-//! route, shares it, so that a change compiles only what is new. Expressions that no plan has are forgotten, the least
-//! recently used first, once they take too much memory.
+//! route, shares it, so that a change compiles only new expressions. Expressions that no plan has are forgotten, the
+//! least recently used first, once they take too much memory.
 
 use super::expression::{Expression, Uncompiled};
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Bytes of expressions that no plan has. A check compiles what the plan after it uses.
+/// Bytes of expressions that no plan has. A check compiles the expressions that the plan after it uses.
 const UNUSED_MAX: usize = 8 << 20;
 
 /// Bytes that an expression takes in addition to its program.

@@ -53,7 +53,8 @@ pub(in crate::form) fn pattern(text: &str) -> Result<(), Misfit> {
         Some(begin) if begin.contains('*') => {
             Err(bad(text, "it has two stars", "write one at the end: \"X-Internal-*\""))
         }
-        // The beginning of a name that steers may be that of others; these are passed over when fields are removed.
+        // The beginning of a name that steers may be the beginning of others; these are passed over when fields are
+        // removed.
         Some(begin) if begin.chars().all(is_token_char) => Ok(()),
         None if text.contains('*') => {
             Err(bad(text, "a star can only be at the end", "write \"X-Internal-*\", or name each field"))

@@ -109,7 +109,7 @@ pub(in crate::form) fn prefix(text: &str) -> Result<PathPattern, Misfit> {
     }
 }
 
-/// Checks what every path must be: absolute, without query, in visible ASCII.
+/// Checks the rules of every path: absolute, without query, in visible ASCII.
 pub(in crate::form) fn plain(text: &str) -> Result<(), Misfit> {
     if !text.starts_with('/') {
         let with_slash = quoted(&format!("/{text}"));
@@ -156,7 +156,7 @@ fn unbraced_star(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathPattern {
     Any,
-    /// Pattern without a rest or with one: `/x`, `/users/{id}/posts`, `/v1/{*rest}`, which also matches `/v1/`.
+    /// Pattern without or with a rest: `/x`, `/users/{id}/posts`, `/v1/{*rest}`, which also matches `/v1/`.
     Pattern(String),
     /// A pattern without a rest and without a trailing slash, and everything below it: `/v1` matches `/v1`,
     /// `/v1/` and `/v1/x`, but not `/v10`.
@@ -166,7 +166,7 @@ pub enum PathPattern {
 }
 
 impl PathPattern {
-    /// Forms of the paths that match, one or two.
+    /// Forms of the paths that match, two at most.
     pub fn forms(&self) -> Vec<Pieces> {
         // A pattern was parsed when it was read.
         let parsed = |pattern: &str| pieces::parse(pattern).unwrap_or(Pieces::of_text("", End::Open));

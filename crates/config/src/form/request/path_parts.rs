@@ -8,14 +8,14 @@ use super::pieces::{Piece, Pieces};
 pub enum PathPart {
     /// Literal text, its braces already unescaped; may have slashes.
     Text(String),
-    /// Name of a parameter, which stands for at least one character of one segment.
+    /// Name of a parameter, which stands for a character or more of a segment.
     Parameter(String),
     /// Name of a rest at the end, which stands for everything, also nothing.
     Rest(String),
 }
 
 impl PathPattern {
-    /// Text and parameters of the pattern, in order; of a prefix without what is below it. Empty for any path.
+    /// Text and parameters of the pattern, in order; of a prefix without the part below it. Empty for any path.
     pub fn parts(&self) -> Vec<PathPart> {
         let Pieces { pieces, rest, .. } = self.forms().swap_remove(0);
         let part = |piece| match piece {

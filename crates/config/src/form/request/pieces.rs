@@ -1,10 +1,10 @@
-//! Pieces of path patterns: fixed text, and parameters that stand for one segment.
+//! Pieces of path patterns: fixed text, and parameters that stand for a segment.
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Piece {
     /// Fixed text, its braces already unescaped.
     Text(String),
-    /// Name of a parameter, which stands for one segment, or a part of one with fixed text around it; at least one byte.
+    /// Name of a parameter, which stands for a segment, or a part of it with fixed text around; not empty.
     Parameter(String),
 }
 
@@ -13,7 +13,7 @@ pub enum Piece {
 pub struct Pieces {
     pub pieces: Vec<Piece>,
     pub end: End,
-    /// Name of the rest at the end, if it has one.
+    /// Name of the rest at the end, if any.
     pub rest: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::form) enum Wrong {
 pub(in crate::form) fn parse(pattern: &str) -> Result<Pieces, Wrong> {
     let mut parsed = Pieces { pieces: Vec::new(), end: End::Exact, rest: None };
     let mut rest = pattern;
-    // Two parameters in one segment have no unique reading.
+    // Two parameters in a segment have no unique reading.
     let mut is_segment_taken = false;
     while let Some(c) = rest.chars().next() {
         if parsed.end == End::Open {

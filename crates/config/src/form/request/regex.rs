@@ -38,7 +38,8 @@ pub(in crate::form) fn read(text: &str) -> Result<String, Misfit> {
     }
 }
 
-/// Compiles an expression of an object of a provider, which the whole value has to match. Equal texts share one.
+/// Compiles an expression of an object of a provider, which the whole value has to match. Equal texts share an
+/// expression.
 ///
 /// # Errors
 /// The syntax, or a program of more than [`REGEX_SIZE`].

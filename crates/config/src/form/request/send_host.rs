@@ -1,4 +1,4 @@
-//! Hosts that endpoints get: `client`, `endpoint`, or a fixed one.
+//! Hosts that endpoints get: `client`, `endpoint`, or a fixed host.
 
 use crate::form::host;
 use crate::form::misfit::Misfit;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 /// Host that an endpoint gets with a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SendHost {
-    /// The one that the client sent.
+    /// The host that the client sent.
     #[default]
     Client,
     /// Host of the endpoint's address as configured, at each try.
     Endpoint,
-    /// Always this one, with a port unless that of the scheme is meant.
+    /// Always this host, with a port unless it is the port of the scheme.
     Fixed(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Values with variables in braces: `"{client.ip}, {header.X-Id}"`. [`Template`] holds one as literal text and
+//! Values with variables in braces: `"{client.ip}, {header.X-Id}"`. [`Template`] holds a value as literal text and
 //! variables.
 
 use crate::code::Code;
@@ -10,7 +10,7 @@ use crate::tree::quoted;
 use std::fmt;
 use std::sync::Arc;
 
-/// Longest template in a file, in bytes. What it stands for has a limit of its own at run time.
+/// Longest template in a file, in bytes. Its value has a separate limit at run time.
 const LENGTH_MAX: usize = 4096;
 
 /// Use of a template, which decides on the variables and the text that it may have.
@@ -326,7 +326,7 @@ impl Template {
         Template { source, parts: parts.into() }
     }
 
-    /// The template that stands for one variable; `None` for one of a family, such as `{header.NAME}`.
+    /// The template that stands for a variable; `None` for a variable of a family, such as `{header.NAME}`.
     pub fn of_variable(variable: &Variable) -> Option<Template> {
         let (name, _) = FIXED.iter().chain(OF_RESPONSES).find(|(_, known)| known == variable)?;
         let parts = [TemplatePart::Variable(variable.clone())].into();

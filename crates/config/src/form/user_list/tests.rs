@@ -1,4 +1,4 @@
-//! Good lines are read, and each wrong one is named without its text.
+//! Good lines are read, and each wrong line is named without its text.
 
 use super::*;
 

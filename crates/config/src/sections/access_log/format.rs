@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub enum LineFormat {
     /// JSON object with the fields of the guide to operating.
     Json,
-    /// Text with placeholders; the named formats are parsed into one too.
+    /// Text with placeholders; the named formats are parsed into such a text too.
     Template(LineTemplate),
 }
 
@@ -72,7 +72,7 @@ words! {
         Server = "server",
         /// Number of tries, 0 if no endpoint was tried.
         Tries = "tries",
-        /// `tries` less one, as HAProxy counts retries.
+        /// `tries` minus 1, as HAProxy counts retries.
         Retries = "retries",
         /// Outcome of each try, if there were several.
         Attempts = "attempts",

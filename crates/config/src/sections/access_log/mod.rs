@@ -102,7 +102,7 @@ words! {
         User = "user",
         /// Facility 3.
         Daemon = "daemon",
-        /// Facility 16, the first one for local use.
+        /// Facility 16, the first for local use.
         Local0 = "local0",
         /// Facility 17.
         Local1 = "local1",

@@ -1,4 +1,4 @@
-//! Destinations of the access log: [`LineSink`], parsed from one string.
+//! Destinations of the access log: [`LineSink`], parsed from a string.
 
 use crate::form::Formed;
 use crate::table::{Field, Kind, Value, quote};

@@ -145,9 +145,10 @@ pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
     ..RESPONSE_HEADERS
 };
 
-/// Reports, for a pool, what [`check`] does, and parameters of paths, which only routes have.
+/// Reports contradictions within the fields of a pool, and parameters of paths, which only routes have.
 pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings) {
-    check(pool, findings);
+    check_request(pool, findings);
+    check_response(pool, findings);
     for (template, span) in templates(pool) {
         if let Some(Variable::PathParameter(name)) =
             template.variables().find(|v| matches!(v, Variable::PathParameter(_)))
@@ -189,31 +190,38 @@ pub(in crate::sections) fn check_trailers(route: &Section, findings: &mut Findin
     }
 }
 
+/// Reports contradictions within the changes to fields of requests.
+pub(in crate::sections) fn check_request(owner: &Section, findings: &mut Findings) {
+    check_fields(&owner.section("request_headers"), findings);
+}
+
+/// Reports contradictions within the changes to fields of responses.
+pub(in crate::sections) fn check_response(owner: &Section, findings: &mut Findings) {
+    check_fields(&owner.section("response_headers"), findings);
+}
+
 /// Reports names that one key has twice, and renames that lead to one name.
-pub(in crate::sections) fn check(owner: &Section, findings: &mut Findings) {
-    for table in ["request_headers", "response_headers"] {
-        let headers = owner.section(table);
-        for key in ["rename", "set", "add"] {
-            let mut seen = HashMap::new();
-            for keyed in headers.map(key) {
-                if let Some(first) = seen.insert(keyed.key.to_ascii_lowercase(), keyed.span) {
-                    findings
-                        .add(Code::SameName, keyed.span, format!("\"{key}\" has the field \"{}\" twice", keyed.key))
-                        .see("it is here first", first)
-                        .help("names are compared without regard to case: write it once");
-                }
+fn check_fields(headers: &Section, findings: &mut Findings) {
+    for key in ["rename", "set", "add"] {
+        let mut seen = HashMap::new();
+        for keyed in headers.map(key) {
+            if let Some(first) = seen.insert(keyed.key.to_ascii_lowercase(), keyed.span) {
+                findings
+                    .add(Code::SameName, keyed.span, format!("\"{key}\" has the field \"{}\" twice", keyed.key))
+                    .see("it is here first", first)
+                    .help("names are compared without regard to case: write it once");
             }
         }
-        let mut targets = HashMap::new();
-        for keyed in headers.map("rename") {
-            let Some(target) = keyed.value.text() else { continue };
-            if let Some(first) = targets.insert(target.to_ascii_lowercase(), keyed.value.span) {
-                let message = format!("\"rename\" gives two fields the name \"{target}\"");
-                findings
-                    .add(Code::Contradiction, keyed.value.span, message)
-                    .see("the other one is here", first)
-                    .help("each field needs a name of its own; leave out one of the two");
-            }
+    }
+    let mut targets = HashMap::new();
+    for keyed in headers.map("rename") {
+        let Some(target) = keyed.value.text() else { continue };
+        if let Some(first) = targets.insert(target.to_ascii_lowercase(), keyed.value.span) {
+            let message = format!("\"rename\" gives two fields the name \"{target}\"");
+            findings
+                .add(Code::Contradiction, keyed.value.span, message)
+                .see("the other one is here", first)
+                .help("each field needs a name of its own; leave out one of the two");
         }
     }
 }

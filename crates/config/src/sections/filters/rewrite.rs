@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{Form, Formed, PathPattern, Template, Variable};
 use crate::nearest::suggest;
+use crate::sections::matching::RouteMatch;
 use crate::source::Span;
 use crate::table::{Absent, Key, Kind, Located, Section, Value, table};
 
@@ -90,7 +91,8 @@ pub(in crate::sections) const SEND_HOST: Key = Key {
 };
 
 /// Reports rewrites that exclude each other or do not fit the match, and parameters that the path does not have.
-pub(in crate::sections) fn check(route: &Section, paths: &[PathPattern], findings: &mut Findings) {
+pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
+    let paths = &RouteMatch::of_route(route).paths()[..];
     let rewrite = route.set("rewrite").map(|_| route.section("rewrite"));
     let strips = route.set("strip_prefix").filter(|_| route.flag("strip_prefix"));
     if let (Some(strips), Some(_)) = (strips, &rewrite) {

@@ -1,25 +1,10 @@
 //! `[filters.NAME]` and `[defaults.route]`: filters that several routes share.
 
-use super::access::ACCESS_KEY;
-use super::bandwidth::BANDWIDTH;
-use super::basic_auth::BASIC_AUTH_KEY;
-use super::body_max::BODY_MAX;
-use super::cache::CACHE_KEY;
-use super::compress::COMPRESS;
-use super::cookies::COOKIES;
-use super::cors::CORS;
-use super::forward_auth::FORWARD_AUTH;
-use super::headers::{REQUEST_HEADERS, REQUEST_TRAILERS, RESPONSE_HEADERS};
-use super::jwt::JWT;
-use super::limits::LIMITS_KEY;
-use super::mirror::MIRROR;
-use super::rewrite::SEND_HOST;
+use super::FILTER_KEYS;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::nearest::Names;
-use crate::sections::action::MAINTENANCE;
-use crate::sections::error_pages::ERROR_PAGES;
 use crate::table::{Absent, Key, Kind, Named, Section, Table};
 use std::collections::HashMap;
 
@@ -41,26 +26,29 @@ pub(crate) static DEFAULT_ROUTE: Table = Table {
     keys: SHARED,
 };
 
-const SHARED: &[Key] = &[
-    REQUEST_HEADERS,
-    REQUEST_TRAILERS,
-    RESPONSE_HEADERS,
-    SEND_HOST,
-    COOKIES,
-    ACCESS_KEY,
-    LIMITS_KEY,
-    BASIC_AUTH_KEY,
-    JWT,
-    BODY_MAX,
-    BANDWIDTH,
-    CACHE_KEY,
-    COMPRESS,
-    CORS,
-    FORWARD_AUTH,
-    MIRROR,
-    MAINTENANCE,
-    ERROR_PAGES,
-];
+const SHARED: &[Key] = &shared::<{ shared_count() }>();
+
+const fn shared_count() -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < FILTER_KEYS.len() {
+        count += FILTER_KEYS[at].is_shared as usize;
+        at += 1;
+    }
+    count
+}
+
+const fn shared<const N: usize>() -> [Key; N] {
+    let mut all = [*FILTER_KEYS[0].key; N];
+    let (mut count, mut at) = (0, 0);
+    while at < FILTER_KEYS.len() {
+        if FILTER_KEYS[at].is_shared {
+            all[count] = *FILTER_KEYS[at].key;
+            count += 1;
+        }
+        at += 1;
+    }
+    all
+}
 
 /// The key `use` of routes.
 pub(in crate::sections) const USE: Key = Key {

@@ -1,5 +1,5 @@
 //! Addresses bound by the configuration so far. [`Bound`] reports an address that Linux would refuse to bind
-//! next to an earlier one.
+//! next to an earlier address.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -23,7 +23,7 @@ pub(super) struct On {
 }
 
 impl Bound {
-    /// Adds an address, and reports an earlier one that would receive the same clients.
+    /// Adds an address, and reports an earlier address that would receive the same clients.
     pub fn add(&mut self, addr: SocketAddr, on: On, span: Span, findings: &mut Findings) {
         let here = self.0.entry(addr.port()).or_default();
         let overlaps = |other: SocketAddr| takes(addr.ip(), other.ip()) || takes(other.ip(), addr.ip());

@@ -1,4 +1,4 @@
-//! `http2` and `h2c` of a listener: HTTP/2 with clients, and the resources that one connection may use. See
+//! `http2` and `h2c` of a listener: HTTP/2 with clients, and the resources that a connection may use. See
 //! [`Http2`].
 
 use crate::table::{Absent, DAY, Key, Kind, MS, table};
@@ -22,7 +22,7 @@ table! {
     /// `http2` of a listener.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Http2 {
-        /// Concurrent requests of one connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).
+        /// Concurrent requests of a connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).
         streams: u32 = Key {
             name: "streams",
             kind: Kind::Int { min: 1, max: 10_000 },
@@ -31,7 +31,7 @@ table! {
                 them again.",
             why: "The minimum that RFC 9113 recommends, and the value that HAProxy and Envoy advise at the edge.",
         };
-        /// Flow-control window of one request body, bytes.
+        /// Flow-control window of a request body, bytes.
         stream_window: usize = Key {
             name: "stream_window",
             kind: Kind::Size { min: 16 << 10, max: 16 << 20, off: false },

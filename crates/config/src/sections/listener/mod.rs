@@ -1,5 +1,5 @@
 //! `[listener.NAME]`: addresses that accept clients, and the rules for those clients. See [`Listener`];
-//! larger subtables have files of their own.
+//! larger subtables have separate files.
 
 // Order: bound, errors, http2, kernel_flows, plane, redirect_https, report_load, request_id, tls, udp, zone, mode
 mod bound;
@@ -55,7 +55,7 @@ table! {
     pub struct Listener {
         /// Name of the listener, unique among listeners.
         name: Arc<str>, rows [], read |_| "".into(), write |_, _, _| ();
-        /// At least one address. Ports are not 0, and no address is bound twice for a transport in a plan.
+        /// Not empty. Ports are not 0, and no address is bound twice for a transport in a plan.
         bind: Vec<SocketAddr> = Key {
             name: "bind",
             kind: Kind::List(&Kind::Text(Form::Bind)),
@@ -137,7 +137,7 @@ table! {
                 replaced.",
             why: "",
         };
-        /// Limits on what clients may use.
+        /// Limits of resources for clients.
         limits: ListenerLimits = Key {
             name: "limits",
             kind: Kind::Table(&LISTENER_LIMITS),
@@ -192,7 +192,7 @@ table! {
                 the defaults of the table. Off: the client's field is forwarded unchanged.",
             why: "As in HAProxy and Caddy: applications that generate ids keep theirs.",
         };
-        /// True if forwarded requests carry a loop mark (RFC 8586) and returning ones are refused.
+        /// True if forwarded requests carry a loop mark (RFC 8586) and returning requests are refused.
         detect_loops: bool = Key {
             name: "detect_loops",
             kind: Kind::Bool,
@@ -259,7 +259,7 @@ table! {
                 the one idle longest ends.",
             why: "Each may need a second descriptor upstream: 100,000 of the 1,048,576 that the service unit allows.",
         };
-        /// Most open connections of one client address (IPv6: one /64), over all workers; 0 = no limit.
+        /// Most open connections of a client address (IPv6: a /64), over all workers; 0 = no limit.
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 0, max: 10_000_000 },
@@ -268,7 +268,7 @@ table! {
                 limit. Does not apply to proxies in front.",
             why: "A whole company or a proxy may share one address: the right number depends on your clients.",
         };
-        /// Requests per second of one client address, over all workers; 0 = no limit.
+        /// Requests per second of a client address, over all workers; 0 = no limit.
         requests_per_address: f64 = Key {
             name: "requests_per_address",
             kind: Kind::Number { min: 0.0, max: 1e6 },
@@ -278,7 +278,7 @@ table! {
                 proxies in front.",
             why: "As for `connections_per_address`.",
         };
-        /// Bucket size of the rate limit: requests of one address that may arrive at once. At least 1 if
+        /// Bucket size of the rate limit: requests of an address that may arrive at once. At least 1 if
         /// there is a rate.
         burst_per_address: u32 = Key {
             name: "burst_per_address",
@@ -303,7 +303,7 @@ table! {
             help: "Most header fields of a request.",
             why: "Browsers send 15 to 20, and a chain of proxies adds some.",
         };
-        /// Requests on one client connection before it is closed; 0 = no limit.
+        /// Requests on a client connection before it is closed; 0 = no limit.
         requests_per_connection: u64 = Key {
             name: "requests_per_connection",
             kind: Kind::Int { min: 0, max: 1_000_000_000 },
@@ -321,7 +321,7 @@ fn burst(limits: &Section) -> u32 {
     }
 }
 
-/// Default burst: one second of the rate.
+/// Default burst: a second of the rate.
 fn usual_burst(rate: f64) -> u32 {
     // The key allows at most 1e6, so the cast cannot saturate.
     rate.ceil() as u32
@@ -340,7 +340,7 @@ impl Listener {
     }
 }
 
-/// Reads all listeners and reports what is wrong with each.
+/// Reads all listeners and reports the faults of each.
 pub(crate) fn listeners(
     root: &Section,
     defaults: &Section,

@@ -24,7 +24,7 @@ impl Mode {
         self.word()
     }
 
-    /// True if the proxy serves the listener, unless the kernel does. Other modes have planes of their own.
+    /// True if the proxy serves the listener, unless the kernel does. Other modes have other planes.
     pub fn is_proxied(self) -> bool {
         matches!(self, Mode::Http | Mode::Tcp | Mode::Udp)
     }

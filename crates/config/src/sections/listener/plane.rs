@@ -22,7 +22,7 @@ impl Plane {
         self.word()
     }
 
-    /// True if the kernel forwards and this process does not see what clients send.
+    /// True if the kernel forwards and this process does not see the bytes of clients.
     pub fn is_kernel(self) -> bool {
         self != Plane::Proxy
     }

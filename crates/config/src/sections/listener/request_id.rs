@@ -31,7 +31,7 @@ table! {
     }
 }
 
-/// Fields with a meaning of their own, in lower case; none can carry the id.
+/// Fields with another meaning, in lower case; none can carry the id.
 const TAKEN: &[&str] = &[
     "authorization",
     "cdn-loop",

@@ -18,7 +18,7 @@ table! {
     /// `tls` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListenerTls {
-        /// At least one, unless [`self_signed`](Self::self_signed). The first serves clients for whose name
+        /// Not empty, unless [`self_signed`](Self::self_signed). The first serves clients for whose name
         /// there is none.
         certificates: Vec<Certificate> = Key {
             name: "certificates",
@@ -107,7 +107,7 @@ table! {
             help: "Longest duration of a handshake.",
             why: "Three round trips on a bad line, including a lost packet.",
         };
-        /// Most handshakes in progress on one worker, counted from a complete ClientHello.
+        /// Most handshakes in progress on a worker, counted from a complete ClientHello.
         handshakes: usize = Key {
             name: "handshakes",
             kind: Kind::Int { min: 1, max: 1_000_000 },
@@ -246,11 +246,11 @@ words! {
     /// Requirement for a client certificate.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ClientAuthMode {
-        /// Connections without one fail.
+        /// Connections without a certificate fail.
         Required = "required",
-        /// Connections without one are accepted.
+        /// Connections without a certificate are accepted.
         Optional = "optional",
-        /// Connections without one and with an invalid one are accepted.
+        /// Connections without a certificate, or with an invalid certificate, are accepted.
         Unverified = "unverified",
     }
 }

@@ -58,7 +58,7 @@ table! {
         ],
             read records,
             write write_records;
-        /// Name servers of the zone; empty = one called `ns1` in the zone.
+        /// Name servers of the zone; empty = a server called `ns1` in the zone.
         name_servers: Vec<NameServer> = Key {
             name: "ns",
             kind: Kind::Tables(&NAME_SERVER),
@@ -108,7 +108,7 @@ table! {
                 \"locality\"`.",
             why: "",
         };
-        /// Responses per second to one network, per worker; 0 = no limit.
+        /// Responses per second to a network, per worker; 0 = no limit.
         responses_per_subnet: u32 = Key {
             name: "responses_per_subnet",
             kind: Kind::Int { min: 0, max: 100_000_000 },
@@ -146,7 +146,7 @@ table! {
             help: "Pool whose endpoints the name resolves to.",
             why: "",
         };
-        /// Most endpoints in one answer.
+        /// Most endpoints in an answer.
         answers: usize = Key {
             name: "answers",
             kind: Kind::Int { min: 1, max: 64 },
@@ -231,7 +231,7 @@ table! {
     static LOCALITY_OF_CLIENTS = "localities of zone",
         "Networks of clients near one zone of endpoints.";
 
-    /// Networks of clients near one zone of endpoints.
+    /// Networks of clients near a zone of endpoints.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ClientLocality {
         /// `zone` of the endpoints.

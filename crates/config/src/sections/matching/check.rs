@@ -1,4 +1,4 @@
-//! Checks of one match: keys that exclude each other, and alternatives that repeat a key.
+//! Checks of a match: keys that exclude each other, and alternatives that repeat a key.
 
 use super::expected;
 use super::partial::{self, Of};
@@ -6,13 +6,13 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::table::Section;
 
-/// Keys that name a path, of which a match has at most one.
+/// Keys that name a path, of which a match has at most 1.
 const PATHS: [&str; 4] = ["path", "prefix", "starts_with", "grpc"];
 
-/// Keys that can have one value only, so that an alternative cannot add to them.
+/// Keys that can have a single value only, so that an alternative cannot add to them.
 const SINGLE: [&str; 6] = ["host", "method", "client", "scheme", "ends_with", "regex"];
 
-/// Reports what is contradictory in the match of a route.
+/// Reports contradictions in the match of a route.
 pub(crate) fn check(matches: &Section, findings: &mut Findings) {
     check_one(matches, findings);
     for alternative in matches.sections("any") {

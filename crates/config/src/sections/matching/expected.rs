@@ -11,10 +11,10 @@ table! {
     pub(super) static EXPECTED = "value in match",
         "Expected value: exactly one of these keys.";
 
-    /// Expected value; exactly one field is set.
+    /// Expected value; exactly 1 field is set.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Expected {
-        /// Values of which one must be equal; empty if not set.
+        /// Values of which any must be equal; empty if not set.
         equal: Vec<Arc<str>> = Key {
             name: "equal",
             kind: Kind::List(&Kind::Text(Form::Content)),
@@ -65,7 +65,7 @@ fn present(section: &Section) -> Option<bool> {
     section.has("present").then(|| section.flag("present"))
 }
 
-/// Reports expected values without exactly one key.
+/// Reports expected values without exactly 1 key.
 pub(super) fn check(criteria: &Section, findings: &mut Findings) {
     for key in ["header", "query", "cookie"] {
         for keyed in criteria.map(key) {

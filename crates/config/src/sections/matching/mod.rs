@@ -1,13 +1,15 @@
 //! `match` of `[[route]]`: the requests that a route takes. See [`Match`] and [`Criteria`].
 
-// Order: check, texts, expected, partial
+// Order: check, of_route, texts, expected, partial
 mod check;
 mod expected;
+mod of_route;
 mod partial;
 mod texts;
 
 pub(crate) use check::check;
 pub use expected::Expected;
+pub(crate) use of_route::{ROUTE_MATCH, RouteMatch};
 
 use crate::form::{Cidr, Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table, words};
@@ -89,7 +91,7 @@ table! {
 }
 
 table! {
-    pub(super) static ALTERNATIVE = "entry of any of match",
+    static ALTERNATIVE = "entry of any of match",
         "Condition for requests: all keys that are set must match.";
 
     /// Requests that match all of host, path and criteria.
@@ -136,7 +138,7 @@ table! {
                 `prefix`. `runtime.regex_size` limits its program.",
             why: "",
         };
-        /// Methods of which one must match; empty = any.
+        /// Methods of which any must match; empty = any.
         methods: Vec<Arc<str>> = Key {
             name: "method",
             kind: Kind::List(&Kind::Text(Form::Method)),
@@ -168,7 +170,7 @@ table! {
             help: "Cookies by name, with the value that the first of this name must have.",
             why: "",
         };
-        /// Networks, one of which must hold the client's address; empty = any.
+        /// Networks, any of which must hold the client's address; empty = any.
         clients: Vec<Cidr> = Key {
             name: "client",
             kind: Kind::List(&Kind::Text(Form::Network)),
@@ -187,9 +189,9 @@ table! {
     }
 }
 
-/// Rank of a match among those with the same host and path: of two that match, the greater one wins. In this order:
-/// a longer `ends_with`, a regular expression, a method, the number of fields, of query parameters and of cookies, client,
-/// scheme, the number of negated criteria.
+/// Rank of a match among those with the same host and path: of two that match, the greater rank wins. In this order:
+/// a longer `ends_with`, a regular expression, a method, the number of fields, of query parameters and of cookies,
+/// client, scheme, the number of negated criteria.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank([usize; 9]);
 
@@ -232,7 +234,7 @@ impl Match {
         Rank([ends_with, regex, method, headers, query, cookies, client, scheme, not])
     }
 
-    /// Regular expressions, those of `not` last.
+    /// Regular expressions, expressions of `not` last.
     pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
         self.criteria.expressions().chain(self.not.expressions())
     }
@@ -242,7 +244,8 @@ impl Match {
         self.criteria.is_empty() && self.not.is_empty()
     }
 
-    /// The match of requests that match both. Keys that only one value can have are taken from `other` if it has them.
+    /// The match of requests that match both. Keys that can have only a single value are taken from `other` if it has
+    /// them.
     pub(crate) fn and(&self, other: &Match) -> Match {
         fn list<T: Clone>(ours: &[T], theirs: &[T]) -> Vec<T> {
             ours.iter().chain(theirs).cloned().collect()

@@ -1,5 +1,5 @@
-//! Regular expressions that were probably meant to be found anywhere in a value, as in other proxies. Here the whole value
-//! has to match.
+//! Regular expressions that were probably meant to be found anywhere in a value, as in other proxies. Here the whole
+//! value has to match.
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -113,7 +113,7 @@ fn ends_open(body: &str) -> bool {
 fn cannot_begin_a_path(body: &str) -> bool {
     let mut chars = body.chars();
     let first = match chars.next() {
-        // Classes such as `\w` may match more than they name, but no punctuation is one.
+        // Classes such as `\w` may match more than they name, but no punctuation is a class.
         Some('\\') => chars.next().filter(char::is_ascii_punctuation),
         Some(first) => (!OPERATORS.contains(&first)).then_some(first),
         None => None,

@@ -1,4 +1,4 @@
-//! Entries of `endpoints`: address, weight, priority and zone of one endpoint. See [`Endpoint`].
+//! Entries of `endpoints`: address, weight, priority and zone of an endpoint. See [`Endpoint`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -53,7 +53,7 @@ table! {
             help: "Share of requests relative to the other endpoints; 0 = no traffic.",
             why: "Endpoints are equal unless stated otherwise.",
         };
-        /// Tier of the endpoint, 0 to 15. Tier 0 is used first; the next one when it has no room, or when a
+        /// Tier of the endpoint, 0 to 15. Tier 0 is used first; the next tier when it has no room, or when a
         /// request has tried all of it.
         priority: u8, rows [
             Key {
@@ -98,7 +98,7 @@ table! {
     static OWN = "own keys of endpoints of [pool.NAME]",
         "Host, path and name in TLS of one endpoint.";
 
-    /// Host, path prefix and name in TLS that only one endpoint gets, with each try.
+    /// Host, path prefix and name in TLS that only this endpoint gets, with each try.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct Own {
         /// Host that replaces the endpoint's address for `send_host = "endpoint"` and in checks.
@@ -120,7 +120,7 @@ table! {
                 for health checks and load probes, whose paths are complete.",
             why: "",
         }, read path_prefix, write write_path_prefix;
-        /// Name to request by TLS (SNI) and to verify, instead of that of the pool.
+        /// Name to request by TLS (SNI) and to verify, instead of the pool's name.
         tls_name: Option<Arc<str>> = Key {
             name: "tls_name",
             kind: Kind::Text(Form::Domain),
@@ -259,7 +259,7 @@ pub(crate) fn check(section: &Section, findings: &mut Findings) {
     }
 }
 
-/// Formats a list of endpoints as TOML, one per line.
+/// Formats a list of endpoints as TOML, a line each.
 pub(crate) fn written(endpoints: &[Endpoint]) -> String {
     let unset = Endpoint::unset();
     let lines: String = endpoints.iter().map(|e| format!("  {},\n", e.lines(&unset).value(&ENTRY))).collect();

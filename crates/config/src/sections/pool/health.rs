@@ -91,7 +91,7 @@ table! {
             help: "Port to check. No PROXY protocol header is sent to a port other than the endpoint's own.",
             why: "",
         };
-        /// Time from the start of one check of an endpoint to the start of the next, before jitter.
+        /// Time between the starts of two checks of an endpoint, before jitter.
         interval: Duration = Key {
             name: "interval",
             kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
@@ -108,7 +108,7 @@ table! {
             help: "Randomly lengthens or shortens each interval by up to this share of it.",
             why: "Keeps checks of many endpoints, or by many balancers, from staying in step.",
         };
-        /// Time limit of one check, the connect included; at most `interval`.
+        /// Time limit of a check, the connect included; at most `interval`.
         timeout: Duration = Key {
             name: "timeout",
             kind: Kind::Duration { min: MS, max: H, off: false },
@@ -280,7 +280,7 @@ pub enum Check {
         path: String,
         /// Value of `Host`; `None` = the address of the endpoint.
         host: Option<String>,
-        /// Statuses that pass: at least one range, within 200 to 599.
+        /// Statuses that pass: not empty, within 200 to 599.
         expect: Vec<RangeInclusive<u16>>,
         /// Text that the body must contain; `None` = any body. Always `None` with `HEAD`.
         body: Option<String>,

@@ -26,7 +26,7 @@ table! {
     /// `http2` of a pool.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct EndpointHttp2 {
-        /// Most concurrent requests on one connection.
+        /// Most concurrent requests on a connection.
         streams: u32 = Key {
             name: "streams",
             kind: Kind::Int { min: 1, max: 10_000 },
@@ -35,7 +35,7 @@ table! {
                 opens another connection.",
             why: "Most servers allow this many.",
         };
-        /// Most connections of one worker to one endpoint.
+        /// Most connections of a worker to an endpoint.
         connections: usize = Key {
             name: "connections",
             kind: Kind::Int { min: 1, max: 65_535 },
@@ -44,7 +44,7 @@ table! {
                 stream up to `queue.timeout`; a request that the endpoint refused waits up to `timeouts.response`.",
             why: "6,400 requests per worker: more than an endpoint serves at once.",
         };
-        /// Flow-control window of one response body, bytes.
+        /// Flow-control window of a response body, bytes.
         stream_window: usize = Key {
             name: "stream_window",
             kind: Kind::Size { min: 16 << 10, max: 16 << 20, off: false },

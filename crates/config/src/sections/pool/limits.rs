@@ -12,7 +12,7 @@ table! {
     /// `limits` of a pool.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct PoolLimits {
-        /// Most requests in flight at one endpoint, over all workers; 0 = no limit.
+        /// Most requests in flight at an endpoint, over all workers; 0 = no limit.
         requests_per_endpoint: u32 = Key {
             name: "requests_per_endpoint",
             kind: Kind::Int { min: 0, max: 1_000_000 },
@@ -20,7 +20,7 @@ table! {
             help: "Most requests in flight at one endpoint, over all workers; 0 = no limit.",
             why: "The right number depends on the endpoint, and too low a limit refuses requests.",
         };
-        /// Most idle connections that a worker keeps to one endpoint; 0 = connections are not reused.
+        /// Most idle connections that a worker keeps to an endpoint; 0 = connections are not reused.
         idle_per_endpoint: usize = Key {
             name: "idle_per_endpoint",
             kind: Kind::Int { min: 0, max: 65_535 },
@@ -38,7 +38,7 @@ table! {
             why: "Twice what fits into the buffers of NGINX and HAProxy as they come. Only a response that needs it takes the \
                 memory.",
         };
-        /// Adaptive limit of requests in flight at one endpoint, on top of `requests_per_endpoint`; `None` =
+        /// Adaptive limit of requests in flight at an endpoint, on top of `requests_per_endpoint`; `None` =
         /// off.
         concurrency: Option<concurrency::Settings> = Key {
             name: "concurrency",
@@ -120,7 +120,7 @@ pub(crate) fn check(limit: &Section, findings: &mut Findings) {
     let (min, max, start): (u32, u32, u32) = (limit.number("min"), limit.number("max"), start(limit));
     if !limit.is_broken() && !(min..=max).contains(&start) {
         let message = format!("\"concurrency\" must have min <= start <= max, but they are {min}, {start} and {max}");
-        // The defaults are consistent, so at least one of the three is set.
+        // The defaults are consistent, so some of the three is set.
         let mut set = ["start", "max", "min"].into_iter().filter(|key| limit.set(key).is_some());
         let (one, other) = (set.next().unwrap_or("start"), set.next().unwrap_or("start"));
         limit

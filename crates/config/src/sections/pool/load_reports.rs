@@ -43,7 +43,7 @@ table! {
             help: "Longest wait for the answer to a probe. Later answers are dropped.",
             why: "A later answer says little about the present load.",
         };
-        /// Most probes per second from one worker.
+        /// Most probes per second from a worker.
         rate_max: u32 = Key {
             name: "rate_max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
@@ -59,7 +59,7 @@ table! {
             help: "Path of probes over HTTP. The report is in the header fields of the answer.",
             why: "The path at which an evenkeel beside the application serves it.",
         };
-        /// Names in `named_metrics` for the requests in flight; the first one present counts. At least one.
+        /// Names in `named_metrics` for the requests in flight; the first present name counts. Not empty.
         in_flight: Arc<[String]> = Key {
             name: "in_flight",
             kind: Kind::List(&Kind::Text(Form::Label)),

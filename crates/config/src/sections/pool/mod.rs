@@ -1,5 +1,5 @@
 //! `[pool.NAME]`: a group of endpoints, and everything about choosing among them. See [`Pool`]; subtables
-//! have files of their own.
+//! have separate files.
 
 // Order: discover, health, dialogue, http2, limits, load_reports, locality, endpoint, outlier, panic, queue, shadow,
 // slow_start, sticky, subset, tls, tolerate
@@ -30,7 +30,7 @@ pub use outlier::OUTLIER;
 pub use panic::PANIC;
 pub use queue::QUEUE;
 pub use slow_start::SLOW_START;
-pub use sticky::{SameSite, Secret, Sticky};
+pub use sticky::{Secret, Sticky};
 pub use subset::Subset;
 pub use tls::PoolTls;
 
@@ -80,8 +80,7 @@ table! {
             name: "balance",
             kind: Kind::Balance,
             absent: Absent::Means("the first one of the algorithms page"),
-            help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. See the \
-                [algorithms](algorithms.md) page.",
+            help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. `evenkeel algorithms` lists them.",
             why: "",
         }, write write_balance;
         /// Algorithms to compare with; they route nothing.
@@ -94,7 +93,7 @@ table! {
                 like `balance`.",
             why: "",
         };
-        /// Endpoints in the order of the file, without duplicate names or addresses. At least one, unless
+        /// Endpoints in the order of the file, without duplicate names or addresses. Not empty, unless
         /// `discover` or `empty_status` is set.
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
@@ -146,7 +145,7 @@ table! {
             help: "Limits of each endpoint.",
             why: "",
         };
-        /// Time limits for endpoints. Requests use those of their [`crate::plan::Route::timeouts`], which
+        /// Time limits for endpoints. Requests use the limits of their [`crate::plan::Route::timeouts`], which
         /// start from these.
         timeouts: PoolTimeouts = Key {
             name: "timeouts",
@@ -228,11 +227,11 @@ table! {
                 may get requests, answers 503. With this key a pool needs no endpoints.",
             why: "",
         };
-        /// Changes to fields on their way to the pool's endpoints, after those of the route.
+        /// Changes to fields on their way to the pool's endpoints, after the changes of the route.
         request_headers: RequestHeaders = POOL_REQUEST_HEADERS;
-        /// Changes to fields of responses of the pool's endpoints, before those of the route.
+        /// Changes to fields of responses of the pool's endpoints, before the changes of the route.
         response_headers: ResponseHeaders = POOL_RESPONSE_HEADERS;
-        /// Retries and hedging. Requests use those of their [`crate::plan::Route::retry`], which start from
+        /// Retries and hedging. Requests use the settings of their [`crate::plan::Route::retry`], which start from
         /// these.
         retry: Retry = Key {
             name: "retry",
@@ -403,7 +402,7 @@ impl Pool {
     }
 }
 
-/// Reads all pools and reports what is wrong with each.
+/// Reads all pools and reports the faults of each.
 pub(crate) fn pools(
     root: &Section,
     defaults: &Section,

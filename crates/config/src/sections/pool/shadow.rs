@@ -1,4 +1,4 @@
-//! `shadow` of a pool: algorithms that are predicted beside the one in use.
+//! `shadow` of a pool: algorithms that are predicted beside the algorithm in use.
 
 use super::Pool;
 use crate::code::Code;

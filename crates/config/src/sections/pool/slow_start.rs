@@ -51,7 +51,7 @@ pub(super) fn check(pool: &Section, algorithm: &Algorithm, findings: &mut Findin
             "leave one of the two out: with it, keys move many times instead of once when an endpoint comes back",
         );
     } else if !shares && !needs.latency && !needs.probes {
-        // An algorithm that neither promises shares nor learns about endpoints follows an order of its own.
+        // An algorithm that neither promises shares nor learns about endpoints follows a fixed order.
         at_odds(
             format!("\"{name}\" does not look at weights, so \"slow_start\" does nothing"),
             "leave it out, or choose another algorithm, as \"leastconn\"",

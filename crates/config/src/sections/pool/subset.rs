@@ -1,4 +1,4 @@
-//! `subset` of a pool: the part of the endpoints that one instance uses. See [`Subset`].
+//! `subset` of a pool: the part of the endpoints that an instance uses. See [`Subset`].
 
 use crate::form::Form;
 use crate::table::{Absent, Key, Kind, table};

@@ -31,7 +31,7 @@ table! {
             help: "Name to request from endpoints (SNI), for which their certificates must be valid.",
             why: "",
         };
-        /// Names, DNS names or URIs, of which certificates must have one; empty = the requested name.
+        /// Names, DNS names or URIs, of which certificates must have any; empty = the requested name.
         names: Vec<Arc<str>> = Key {
             name: "names",
             kind: Kind::List(&Kind::Text(Form::SubjectName)),

@@ -6,6 +6,7 @@
 //!    [Ingresses](ingress), which share [`services`].
 //! 3. [`statuses`]: what objects get to know of that.
 
+// Order: translate, ingress, gateway, services, translation, statuses, world
 mod gateway;
 #[cfg(test)]
 mod hostile;
@@ -182,7 +183,7 @@ impl Session {
     /// Notes that a kind is not followed now. An outage of the API server concerns all of them, and is logged once.
     fn fail(&mut self, kind: Kind, why: &str) {
         if self.faults.is_empty() {
-            tracing::warn!(kind = kind.name(), why, "kubernetes: a watch has failed; what is known stays in use");
+            tracing::warn!(kind = kind.name(), why, "kubernetes: a watch failed; the last known objects stay in use");
         }
         self.faults.insert(kind, format!("{}: {why}", kind.name()));
         self.contribution.note(self.faults.values().next().cloned());

@@ -98,7 +98,7 @@ fn bad(name: &str, first: &str, kind: Bad) -> Part {
         Bad::SameEndpoint => pool.endpoints.push(pool.endpoints[0].clone()),
         Bad::NoEndpoint => pool.endpoints.clear(),
         Bad::FieldOfPool => field(&mut pool.request_headers.set),
-        Bad::FieldOfRoute => field(&mut route.request_headers.set),
+        Bad::FieldOfRoute => field(&mut route.filters.request_headers.set),
         Bad::UnknownPool => route.action = Action::Pool("missing".into()),
         Bad::UnknownListener => route.listeners = vec!["missing".into()],
         Bad::SameMatch => {

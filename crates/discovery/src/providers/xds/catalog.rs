@@ -4,14 +4,15 @@
 //! its clusters, a listener its route configurations. Until then, and for at most [`PATIENCE`], the one before stays in
 //! use. What was removed stays in use as long as something that is in use needs it.
 
-use super::cluster::Cluster;
-use super::listener::{ChainTo, ListenerResource};
-use super::plan::InUse;
-use super::route::RouteConfiguration;
-use super::schema::{CLUSTER, LISTENER, Message, ROUTE_CONFIGURATION};
-use super::wire::Node;
 use crate::xds::consumer::{Kind, Received};
 use evenkeel_config::plan::XdsServer;
+use evenkeel_envoy::cluster::Cluster;
+use evenkeel_envoy::listener::{ChainTo, ListenerResource};
+use evenkeel_envoy::node::Node;
+use evenkeel_envoy::plan::InUse;
+use evenkeel_envoy::route::RouteConfiguration;
+use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message, ROUTE_CONFIGURATION};
+use evenkeel_envoy::wire::resource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -275,7 +276,7 @@ impl<T: PartialEq> Store<T> {
         message: &'static Message,
         read: impl Fn(&Node<'_>) -> Result<T, String>,
     ) -> Result<(String, Accepted<T>), (String, String)> {
-        let node = Node::of(bytes, message).map_err(|why| (String::new(), why))?;
+        let node = resource(bytes, message).map_err(|why| (String::new(), why))?;
         let name = node.text("name").unwrap_or_default().to_owned();
         if name.is_empty() {
             return Err((name, "it has no name".to_owned()));
@@ -322,12 +323,12 @@ impl<T: PartialEq> Store<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::part;
-    use super::super::testing::encoded;
+    use super::super::part;
     use super::*;
     use crate::providers::merge::{self, Unwanted, merge};
     use evenkeel_config::Plan;
     use evenkeel_config::plan::{Providers, Route, XdsProvider};
+    use evenkeel_envoy::testing::encoded;
     use serde_json::{Value, json};
 
     const EDS: u64 = 3;

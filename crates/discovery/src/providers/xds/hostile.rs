@@ -1,14 +1,14 @@
 //! Resources of a control plane that mean harm, beside those of an innocent: its listener, its routes and its cluster stay.
 
 use super::catalog::{Catalog, PATIENCE};
-use super::plan::part;
-use super::schema::{CLUSTER, LISTENER, ROUTE_CONFIGURATION};
-use super::testing::encoded;
+use super::part;
 use crate::hostile::{Dice, odd, seeds};
 use crate::providers::merge::{Merged, Unwanted, merge};
 use crate::xds::consumer::{Kind, Received};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{Listener, Pool, Providers, Route, XdsProvider, XdsServer};
+use evenkeel_envoy::schema::{CLUSTER, LISTENER, ROUTE_CONFIGURATION};
+use evenkeel_envoy::testing::encoded;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::time::Instant;

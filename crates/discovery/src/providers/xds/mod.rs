@@ -1,34 +1,11 @@
-//! The provider `xds`: listeners, route configurations and clusters of a control plane. Files in the order of the way of a
-//! resource:
-//!
-//! 1. [`wire`] reads a resource as a tree of the fields that [`schema`] names. What is not read of it is refused.
-//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], [`action`], [`headers`],
-//!    [`retry`], [`checks`], [`spelling`] and [`tls`] their parts, [`order`] the order of routes, [`names`] their names.
-//! 3. [`catalog`]: which resources were accepted, and which are in use.
-//! 4. [`plan`]: those in use, as a part of the plan.
+//! The provider `xds`: listeners, route configurations and clusters of a control plane. [`catalog`] has the resources that
+//! were accepted, and those in use; their meaning is in `evenkeel_envoy`.
 
-mod action;
 mod catalog;
-mod checks;
-mod cluster;
-mod headers;
 #[cfg(test)]
 mod hostile;
-mod listener;
-mod matching;
-mod names;
-mod order;
-mod plan;
-mod retry;
-mod route;
-mod schema;
-mod spelling;
-#[cfg(test)]
-mod testing;
-mod tls;
-mod wire;
 
-use super::parts::Contribution;
+use super::parts::{Contribution, Part, Piece};
 use crate::backoff::until;
 use crate::lock::lock;
 use crate::shared::Shared;
@@ -36,6 +13,7 @@ use crate::xds::ads::{Ads, Subscription};
 use crate::xds::consumer::{Consumer, Kind, Received};
 use catalog::Catalog;
 use evenkeel_config::plan::{XdsProvider, XdsServer};
+use evenkeel_envoy::plan::{self, InUse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -84,11 +62,11 @@ impl Consumer for Resources {
         match &taken {
             Ok(taken) if taken.emptied => tracing::warn!(
                 ?kind,
-                "the control plane has nothing since the stream began; the resources before stay in use"
+                "the control plane has sent nothing since the stream began; earlier resources stay in use"
             ),
             Ok(_) => tracing::debug!(?kind, resources = received.resources.len(), "resources accepted"),
             Err(why) if lock(&self.logged).refuse(kind, why) => {
-                tracing::warn!(?kind, why, "resources of the control plane refused; those before stay in use");
+                tracing::warn!(?kind, why, "resources of the control plane refused; earlier resources stay in use");
             }
             Err(_) => {}
         }
@@ -101,14 +79,14 @@ impl Consumer for Resources {
 
     fn lost(&self, why: &str) {
         if lock(&self.logged).lose(why) {
-            tracing::warn!(why, "no control plane; its last resources stay in use");
+            tracing::warn!(why, "the control plane is unreachable; its last resources stay in use");
             self.changed.notify_one();
         }
     }
 
     fn found(&self) {
         if lock(&self.logged).lost.take().is_some() {
-            tracing::info!("the control plane is there again");
+            tracing::info!("the control plane is reachable again");
             self.changed.notify_one();
         }
     }
@@ -137,7 +115,7 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared, contr
         }
         let (changed, due) = advance(&resources, &ads, &mut subscriptions);
         if (changed || !has_put) && lock(&resources.catalog).is_complete(Instant::now()) {
-            let (part, noted) = plan::part(lock(&resources.catalog).in_use());
+            let (part, noted) = part(lock(&resources.catalog).in_use());
             tracing::info!(
                 listeners = part.listeners.len(),
                 routes = part.routes.len(),
@@ -165,6 +143,16 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared, contr
             }
         }
     }
+}
+
+/// Returns the resources that are in use as a part of the plan, and the differences from their originals in words for the log.
+fn part(in_use: &InUse) -> (Part, Vec<String>) {
+    let plan::Pieces { listeners, routes, pools, notes } = plan::pieces(in_use);
+    fn all<T>(pieces: Vec<plan::Piece<T>>) -> Vec<Piece<T>> {
+        pieces.into_iter().map(|piece| Piece::new(&piece.of, piece.value)).collect()
+    }
+    let part = Part { listeners: all(listeners), routes: all(routes), pools: all(pools) };
+    (part, notes.into_iter().map(|(_, note)| note).collect())
 }
 
 /// Uses what can be used, with the endpoints that were assigned so far. Returns true if anything has changed, and the time

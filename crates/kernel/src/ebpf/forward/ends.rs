@@ -1,8 +1,8 @@
 //! Removal of flows that are over, by a program of the kernel: [`Ends`].
 //!
 //! A syscall removes an entry by its key, whatever it has become since it was read: the program of forwarding may have
-//! put a live flow there. Asking once more before narrows the gap and does not close it. The program `end_flows` compares
-//! and removes in one step (`claim()` of `bpf/flow.h`), and leaves alone what has changed since.
+//! put a live flow there. Asking once more before narrows the gap and does not close it. The program `end_flows`
+//! compares and removes in a single step (`claim()` of `bpf/flow.h`), and leaves changed entries alone.
 
 use super::walk::KEY;
 use crate::driver::Fault;
@@ -25,7 +25,7 @@ pub(super) struct Over {
     pub(super) quiet: u64,
     pub(super) bits: u32,
     pub(super) endpoint: u32,
-    /// The kernel keeps the entry if the other direction has one.
+    /// The kernel keeps the entry if the other direction has an entry.
     pub(super) remnant: bool,
     /// The flow goes even if packets came since.
     pub(super) hurried: bool,

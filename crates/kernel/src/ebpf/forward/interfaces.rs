@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use std::io;
 use std::ptr;
 
-/// Hardware type of Ethernet, `ARPHRD_ETHER`. Programs find the header of IP behind that of Ethernet.
+/// Hardware type of Ethernet, `ARPHRD_ETHER`. Programs find the header of IP behind the header of Ethernet.
 const ETHERNET: u16 = 1;
 
-/// Returns number, name, and `true` if it is up, of each interface of Ethernet. That of loopback is none.
+/// Returns number, name, and `true` if it is up, of each interface of Ethernet. Loopback is none.
 pub(super) fn ethernets() -> io::Result<Vec<(u32, String, bool)>> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: `first` is written; the list is freed below.
@@ -37,7 +37,7 @@ pub(super) fn ethernets() -> io::Result<Vec<(u32, String, bool)>> {
             found.insert(index, (name, up));
         }
     }
-    // SAFETY: the list is one of `getifaddrs`, and not used after this.
+    // SAFETY: the list is from `getifaddrs`, and not used after this.
     unsafe { libc::freeifaddrs(first) };
     Ok(found.into_iter().map(|(index, (name, up))| (index, name, up)).collect())
 }

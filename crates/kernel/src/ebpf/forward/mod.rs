@@ -1,5 +1,5 @@
 //! Forwarding of packets by a program at the ingress of interfaces: [`Forward`]. The program is `bpf/forward.c`, which
-//! says what becomes of a packet; here it is loaded, attached, given addresses, and its flows are swept.
+//! decides about each packet; here it is loaded, attached, given addresses, and its flows are swept.
 
 // Order: sweep, ends, walk, memory, interfaces
 mod ends;
@@ -29,7 +29,7 @@ use sweep::Sweep;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/forward.o");
 
-/// Maps of the program, all pinned. Those of `common.h` are shared with other programs.
+/// Maps of the program, all pinned. The maps of `common.h` are shared with other programs.
 const MAPS: [&str; 16] = [
     "layout",
     "services",
@@ -49,7 +49,7 @@ const MAPS: [&str; 16] = [
     "virtuals",
 ];
 
-/// Programs of the object: that of packets, and that of the sweep.
+/// Programs of the object: for packets, and for the sweep.
 const FORWARD: &str = "forward";
 const END_FLOWS: &str = "end_flows";
 
@@ -60,8 +60,8 @@ const UNPROVEN_MIN: u32 = 512;
 /// Reads of [`Forward::read`] between two looks at routes and interfaces.
 const REVIEW: u32 = 10;
 
-/// Time up to which a sweep is repeated every second; a longer one is followed by a pause of `SWEEP_PAUSE` times its own,
-/// so that it uses at most 5 % of a core.
+/// Time up to which a sweep is repeated every second; a longer sweep is followed by a pause of `SWEEP_PAUSE` times its
+/// duration, so that it uses at most 5 % of a core.
 const SWEEP_SHORT: Duration = Duration::from_millis(50);
 const SWEEP_PAUSE: u32 = 20;
 
@@ -86,7 +86,7 @@ impl Default for Settings {
     }
 }
 
-/// Forwarding by packets. What it loads continues without the process.
+/// Forwarding by packets. Loaded programs continue without the process.
 pub struct Forward {
     folder: PathBuf,
     settings: Settings,
@@ -96,7 +96,7 @@ pub struct Forward {
     sweep: Sweep,
     /// Endpoints by number, whose route leads over this machine's own address if `true`.
     endpoints: BTreeMap<u32, (SocketAddr, bool)>,
-    /// Number above those of all endpoints so far.
+    /// Number above all endpoints so far.
     below: u32,
     services: BTreeMap<Arc<str>, Service>,
     until_review: u32,
@@ -106,7 +106,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Loads the program, with maps that are pinned in `folder` or will be, and attaches it. If an earlier one is
+    /// Loads the program, with maps that are pinned in `folder` or will be, and attaches it. If an earlier program is
     /// attached, it is replaced, and its flows continue. `sizes` has the numbers of entries of shared maps.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl Forward {
         Ok(())
     }
 
-    /// Does what is due, once a second: ends idle flows, and corrects counts that evicted ones have left.
+    /// Does its work of each second: ends idle flows, and corrects counts that evicted flows have left.
     ///
     /// # Errors
     /// The kernel refuses to list flows.
@@ -203,7 +203,7 @@ impl Forward {
         self.until_review = REVIEW;
         let all: Vec<u32> = self.endpoints.keys().copied().collect();
         self.find_sources(&all);
-        // An interface may be removed meanwhile. The next review attaches what is missing.
+        // An interface may be removed meanwhile. The next review attaches missing programs.
         if let Err(fault) = self.attach() {
             tracing::warn!("eBPF: {fault}");
         }
@@ -233,7 +233,8 @@ impl Forward {
         Ok(())
     }
 
-    /// Ends the flows of datagrams of endpoints that have left or are down, and connections that they have not answered.
+    /// Ends the flows of datagrams of endpoints that have left or are down, and connections that they have not
+    /// answered.
     ///
     /// # Errors
     /// The kernel refuses to list flows.
@@ -257,7 +258,7 @@ impl Forward {
         }
     }
 
-    /// Attaches the program to interfaces that lack it, replaces older ones, and removes it from other interfaces.
+    /// Attaches the program to interfaces that lack it, replaces older programs, and removes it from other interfaces.
     fn attach(&mut self) -> Result<(), Fault> {
         let all = interfaces::ethernets().map_err(|e| Fault::new("list interfaces", e))?;
         let wanted: Table<u32, String> = match &self.settings.interfaces {
@@ -359,7 +360,7 @@ fn load(folder: &Path, settings: &Settings, sizes: &[(&'static str, u32)]) -> Re
         .map_max_entries("openings", unproven * 2);
     for &(name, size) in sizes {
         loader.map_max_entries(name, size);
-        // One entry for each endpoint.
+        // An entry for each endpoint.
         if name == "loads" {
             loader.map_max_entries("egresses", size);
         }
@@ -370,7 +371,7 @@ fn load(folder: &Path, settings: &Settings, sizes: &[(&'static str, u32)]) -> Re
     loader.load(OBJECT).map_err(|e| Fault::new("create the maps of forwarding", chain(&e)))
 }
 
-/// Attaches the program to an interface, by a link that is pinned at `path`: in place of what is there.
+/// Attaches the program to an interface, by a link that is pinned at `path`: in place of the present program.
 fn attach_to(program: &mut SchedClassifier, name: &str, path: &Path) -> Result<(), Fault> {
     let fault = |e: &dyn std::fmt::Display| Fault::new(format!("attach the program of forwarding to {name}"), e);
     match PinnedLink::from_pin(path) {
@@ -381,7 +382,7 @@ fn attach_to(program: &mut SchedClassifier, name: &str, path: &Path) -> Result<(
                 drop(program.take_link(id).map_err(|e| fault(&e))?);
                 return Ok(());
             }
-            // Of an interface that is gone, whose number another one has got.
+            // Of an interface that is gone, whose number another interface has.
             fs::remove_file(path).map_err(|e| fault(&e))?;
         }
         Err(LinkError::SyscallError(e)) if e.io_error.kind() == std::io::ErrorKind::NotFound => {}
@@ -421,7 +422,7 @@ fn local_ports() -> (u32, u32) {
     read().unwrap_or((32768, 60999))
 }
 
-/// Returns the address that this machine uses towards another one. Nothing is sent.
+/// Returns the address that this machine uses towards another address. Nothing is sent.
 fn source_towards(addr: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = match addr {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -1,12 +1,14 @@
-//! Sweep of flows: ends idle ones, counts those that were not answered, and corrects counts of open flows.
+//! Sweep of flows: ends idle flows, counts unanswered flows, and corrects counts of open flows.
 //!
-//! Programs count a flow when it opens and when it ends. An entry that the kernel evicts from the full map takes its end
-//! with it, and a flow without packets has none. So every sweep counts the open flows that were open when it began, and
-//! takes the difference to the programs' count at that time from the load of the endpoint. A count that changed just
-//! then is uncertain by as much as it changed: then only what is certain is corrected, and the rest a second later.
+//! Programs count a flow when it opens and when it ends. An entry that the kernel evicts from the full map takes its
+//! end with it, and a flow without packets has none. So every sweep counts the open flows that were open when it began,
+//! and takes the difference to the programs' count at that time from the load of the endpoint. A count that changed
+//! just then is uncertain by as much as it changed: then only the certain part is corrected, and the rest a second
+//! later.
 //!
-//! Entries may have changed since the sweep read them: the client of a flow that is over may have begun another one with the
-//! same addresses and ports. So the sweep removes nothing itself: [`Ends`] has the kernel remove what is unchanged.
+//! Entries may have changed since the sweep read them: the client of a flow that is over may have begun another flow
+//! with the same addresses and ports. So the sweep removes nothing itself: [`Ends`] has the kernel remove unchanged
+//! entries.
 
 use super::ends::{Ends, Over};
 use super::memory::Memory;
@@ -23,7 +25,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Age at which a SYN without an answer counts as failed. Clients repeat it after 1, 3 and 7 s; the repetition after it
 /// gets another endpoint.
 const UNANSWERED: u64 = 5 * SECOND;
-/// Time for which a flow whose client has not acknowledged is kept: mostly one of a flood.
+/// Time for which a flow whose client has not acknowledged is kept: mostly a flow of a flood.
 const HALF_OPEN: u64 = 15 * SECOND;
 /// Time for which a flow that has ended is kept for its last packets and repetitions of them.
 const CLOSING: u64 = 10 * SECOND;
@@ -165,7 +167,8 @@ impl Entry<'_> {
         let quiet = now.saturating_sub(self.last());
         if bits & ENDED != 0 {
             let closed = bits & FIN_CLIENT != 0 && bits & FIN_ENDPOINT != 0;
-            // By its end alone: answers to a connection past the virtual address may match it for as long as it is there.
+            // By its end alone: answers to a connection past the virtual address may match it for as long as it is
+            // there.
             let since = now.saturating_sub(self.ended());
             return if since > if closed { CLOSING } else { RESET } { Fate::Over } else { Fate::Kept };
         }
@@ -192,7 +195,7 @@ enum Fate {
     Unanswered,
 }
 
-/// Flows that a walk has found, by what becomes of them.
+/// Flows that a walk has found, by their outcome.
 #[derive(Default)]
 struct Found {
     over: Vec<Over>,
@@ -225,7 +228,7 @@ impl Found {
             }
             return;
         }
-        // A flow that moves from one map to the other is seen twice.
+        // A flow that moves between both maps is seen twice.
         if !self.forth.insert(hash) {
             return;
         }
@@ -267,8 +270,8 @@ impl Sweep {
         })
     }
 
-    /// Ends what is over, and corrects the loads of endpoints whose numbers are below `below`. `program` is `end_flows`;
-    /// `between` is called when all flows are read, before any ends.
+    /// Ends finished flows, and corrects the loads of endpoints whose numbers are below `below`. `program` is
+    /// `end_flows`; `between` is called when all flows are read, before any ends.
     pub(super) fn run(
         &mut self,
         program: &SchedClassifier,
@@ -313,8 +316,8 @@ impl Sweep {
         self.unproven.signed(0, 0).map_or(0, |count| count.load(Relaxed))
     }
 
-    /// Ends flows of datagrams to these endpoints, and connections that they have not answered: a client's next SYN gets
-    /// another endpoint.
+    /// Ends flows of datagrams to these endpoints, and connections that they have not answered: a client's next SYN
+    /// gets another endpoint.
     pub(super) fn left(&mut self, program: &SchedClassifier, ids: &HashSet<u32>) -> Result<(), Fault> {
         if ids.is_empty() {
             return Ok(());

@@ -31,7 +31,7 @@ struct Arguments {
     flags: u64,
 }
 
-/// Walk, with buffers that are kept from one to the next.
+/// Walk, with buffers that are kept between walks.
 pub(super) struct Walk {
     map: MapData,
     /// Bytes of a value of this map.

@@ -2,9 +2,10 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::rewriting::rewrite::joined;
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
@@ -27,7 +28,7 @@ enum To {
     Same,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let Action::Redirect(plan) = &route.action else { return None };
     let matched = Rc::new(Parameters::of_route(route));
@@ -41,17 +42,17 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Redirect {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         Verdict::Answer(match self.location(cx, head) {
             Ok(location) => Response::page("", "").status(self.plan.status).with("Location", &location),
             Err(why) => Response::new(400, format!("the request cannot be redirected: {why}")),
         })
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for Redirect {}
 
 impl Redirect {
     /// The URL to redirect to.
@@ -62,7 +63,7 @@ impl Redirect {
         let request = &head.request;
         let mut out = Vec::new();
         let render = |value: &Value, out: &mut Vec<u8>| {
-            let source = Source { cx, request: Some(request), lines: head.edits.added(), status: 0 };
+            let source = Source { cx, request: Some(request), lines: head.edits.added(), kept: &[], status: 0 };
             value.render(&source, out).map_err(|_| "a value does not fit into a URL".to_owned())
         };
         let path = if request.target.starts_with('/') { request.path() } else { "/" };

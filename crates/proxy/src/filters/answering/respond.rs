@@ -2,8 +2,9 @@
 
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use bytes::Bytes;
 use evenkeel_config::plan::Action;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ struct Respond {
     page: Option<(Bytes, Arc<str>)>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let Action::Respond(respond) = &route.plan.action else { return None };
     let text = respond.body.as_ref().map(|body| (Bytes::copy_from_slice(body.as_bytes()), TEXT));
@@ -27,15 +28,15 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Respond {
-    fn request<'c>(&'c self, _: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         Verdict::Answer(match &self.page {
             Some((body, media_type)) => Response::page(media_type.to_string(), body.clone()).status(self.status),
             None if self.status < 400 => Response::page("", "").status(self.status),
             None => Response::new(self.status, "the route answers with this status"),
         })
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for Respond {}

@@ -3,8 +3,9 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Resume, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::peer::passwords::credentials::Credentials;
 use crate::peer::passwords::users::{UserList, Users};
 use crate::peer::passwords::verifier::{Checked, Verification, Verified};
@@ -30,9 +31,9 @@ struct Settings {
     keeps: bool,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    let plan = route.plan.basic_auth.as_ref()?;
+    let plan = route.plan.filters.basic_auth.as_ref()?;
     // Without the filter, the route would be open.
     let list = route.users.expect("the file of each route is read with its plan");
     let settings = Settings {
@@ -51,39 +52,55 @@ fn challenge(realm: &str) -> String {
 }
 
 impl Filter for BasicAuth {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    /// Decision about the credentials, in words.
+    type State = &'static str;
+
+    fn request(
+        &self,
+        own: &mut Own<&'static str>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> Verdict {
         let settings = &self.0;
         let credentials = match credentials(head.request) {
             Ok(credentials) => credentials,
-            Err(why) => return settings.refuse(cx, why),
+            Err(why) => return settings.refuse(own, cx, why),
         };
         let mut users = settings.users.borrow_mut();
         users.refresh();
         let (client, now) = (cx.client(), cx.core.clock.now());
         match settings.list.verifier.check(users.get(), &credentials, client, now) {
-            Checked::Remembered(true) => settings.admit(cx, head, credentials.name().into(), "remembered"),
-            Checked::Remembered(false) => settings.refuse(cx, WRONG),
+            Checked::Remembered(true) => settings.admit(own, cx, head, credentials.name().into(), "remembered"),
+            Checked::Remembered(false) => settings.refuse(own, cx, WRONG),
             Checked::Waits(verification) => {
                 cx.stats.passwords_verified.add(u64::from(verification.is_new));
                 wait(settings.clone(), verification, credentials.name().into())
             }
-            Checked::TooMany => too_many(cx),
+            Checked::TooMany => too_many(own, cx),
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn did(&self, own: Option<&&'static str>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (own, &cx.facts.user) {
+            (Some(how), Some(user)) => format!("{}, {how}", String::from_utf8_lossy(user)).into(),
+            (Some(why), None) => (*why).into(),
+            (None, _) => "".into(),
+        }
+    }
+}
+
+impl Predict for BasicAuth {
+    fn dry_run(
+        &self,
+        own: &mut Own<&'static str>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> DryRun {
         match credentials(head.request) {
             Ok(credentials) => DryRun::Next(
                 format!("verifies the password of \"{}\"", String::from_utf8_lossy(credentials.name())).into(),
             ),
-            Err(why) => self.0.refuse(cx, why).into(),
-        }
-    }
-
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.user {
-            Some(user) => format!("{}, {}", String::from_utf8_lossy(user), cx.auth).into(),
-            None => cx.auth.into(),
+            Err(why) => self.0.refuse(own, cx, why).into(),
         }
     }
 }
@@ -99,23 +116,20 @@ fn credentials(request: &Request<'_, '_>) -> Result<Credentials, &'static str> {
 
 #[cold]
 fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> Verdict {
-    Verdict::Wait(Box::pin(async move {
-        let verified = verification.await;
-        let resume: Resume = Box::new(move |cx, head| match verified {
-            Verified::Right => settings.admit(cx, head, user, "verified"),
-            Verified::Wrong => settings.refuse(cx, WRONG),
-            Verified::GaveWay => {
-                cx.stats.passwords_gave_way.add(1);
-                too_many(cx)
-            }
-        });
-        resume
-    }))
+    BasicAuth::wait(verification, move |verified, own, cx, head| match verified {
+        Verified::Right => settings.admit(own, cx, head, user, "verified"),
+        Verified::Wrong => settings.refuse(own, cx, WRONG),
+        Verified::GaveWay => {
+            cx.stats.passwords_gave_way.add(1);
+            too_many(own, cx)
+        }
+    })
 }
 
 impl Settings {
     fn admit(
         &self,
+        own: &mut Own<&'static str>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
         user: Box<[u8]>,
@@ -124,22 +138,22 @@ impl Settings {
         if !self.keeps {
             head.request.fields.leave_out("authorization");
         }
-        (cx.user, cx.auth) = (Some(user), how);
+        (cx.facts.user, *own) = (Some(user), Some(Box::new(how)));
         Verdict::Next
     }
 
     #[cold]
-    fn refuse(&self, cx: &mut Exchange<'_>, why: &'static str) -> Verdict {
+    fn refuse(&self, own: &mut Own<&'static str>, cx: &mut Exchange<'_>, why: &'static str) -> Verdict {
         cx.stats.passwords_refused.add(1);
-        cx.auth = why;
+        *own = Some(Box::new(why));
         Verdict::Answer(Response::new(401, why).with("WWW-Authenticate", &self.challenge))
     }
 }
 
 #[cold]
-fn too_many(cx: &mut Exchange<'_>) -> Verdict {
+fn too_many(own: &mut Own<&'static str>, cx: &mut Exchange<'_>) -> Verdict {
     cx.stats.passwords_waiting.add(1);
-    cx.auth = "too many passwords wait to be verified";
+    *own = Some(Box::new("too many passwords wait to be verified"));
     let why = "too many passwords wait to be verified; try again later";
     Verdict::Answer(Response::new(503, why).with("Retry-After", "1"))
 }

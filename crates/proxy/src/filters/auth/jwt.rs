@@ -4,8 +4,9 @@
 use super::token;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
 use evenkeel_config::plan::Jwt;
 use evenkeel_net::event_loop::budget::{self, SIGNATURE};
@@ -24,7 +25,7 @@ struct Tokens {
     challenge: String,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let verifier = from.route.as_ref()?.tokens?;
     let rules = verifier.rules.clone();
     let challenge = format!("Bearer realm=\"{}\"", rules.realm.replace('\\', "\\\\").replace('"', "\\\""));
@@ -32,23 +33,28 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Tokens {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        self.decide(cx, head, Check::token)
+    /// Kept for the response, which names it in a challenge.
+    type State = Refused;
+
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.decide(own, cx, head, Check::token)
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.decide(cx, head, Check::dry_run) {
-            Verdict::Next => DryRun::Next("accepts the token".into()),
-            verdict => verdict.into(),
+    fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (&cx.facts.token, own) {
+            (Some(Checked { is_known: true, .. }), _) => "accepted the token, which was verified before".into(),
+            (Some(_), _) => "accepted the token".into(),
+            (None, Some(refused)) => format!("refused: {refused}").into(),
+            (None, None) => "".into(),
         }
     }
+}
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.token {
-            Some(Ok(Checked { is_known: true, .. })) => "accepted the token, which was verified before".into(),
-            Some(Ok(_)) => "accepted the token".into(),
-            Some(Err(refused)) => format!("refused: {refused}").into(),
-            None => "".into(),
+impl Predict for Tokens {
+    fn dry_run(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.decide(own, cx, head, Check::dry_run) {
+            Verdict::Next => DryRun::Next("accepts the token".into()),
+            verdict => verdict.into(),
         }
     }
 }
@@ -63,6 +69,7 @@ impl Tokens {
     #[inline]
     fn decide(
         &self,
+        own: &mut Own<Refused>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
         check: impl FnOnce(&mut Check, &[u8], i64) -> Result<Checked, Refused>,
@@ -76,7 +83,7 @@ impl Tokens {
             }
             Err(refused) => {
                 budget::charge(if refused.is_of_signed() { SIGNATURE } else { 0 });
-                cx.token = Some(Err(refused));
+                *own = Some(Box::new(refused));
                 return Verdict::Answer(self.refuse(cx, refused));
             }
         };
@@ -88,7 +95,7 @@ impl Tokens {
             token::remove(head.request, head.edits, &self.rules.from);
         }
         self.forward(&checked, head);
-        cx.token = Some(Ok(checked));
+        cx.facts.token = Some(checked);
         Verdict::Next
     }
 

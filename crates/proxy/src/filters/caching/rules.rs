@@ -13,9 +13,9 @@ const HEAD_MAX: u32 = 32 << 10;
 
 /// Rules for the responses of a route.
 pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_max: u64) -> Policy {
-    let is_guarded = route.basic_auth.is_some()
-        || route.jwt.is_some()
-        || route.forward_auth.is_some()
+    let is_guarded = route.filters.basic_auth.is_some()
+        || route.filters.jwt.is_some()
+        || route.filters.forward_auth.is_some()
         || from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
     Policy {
         lifetime_min: seconds(plan.min_ttl),

@@ -2,8 +2,9 @@
 //! rewrite removed back into their path.
 
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, ResponseHead};
+use crate::filters::filter::{Filter, Own, Pure, ResponseHead};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_config::plan::{CookieAttributes, SameSite};
 use evenkeel_wire::http1::fields::append;
 use evenkeel_wire::prefixes::Prefixes;
@@ -15,20 +16,22 @@ struct Cookies {
     restores: bool,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    let (set, restores) = (route.cookies.clone(), route.restore_prefix);
+    let (set, restores) = (route.filters.cookies.clone(), route.filters.restore_prefix);
     (set != CookieAttributes::default() || restores).then(|| Box::new(Cookies { set, restores }) as _)
 }
 
 impl Filter for Cookies {
+    type State = ();
+
     /// Changes the cookies of endpoints only.
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if !head.is_of_endpoint(cx) {
             return;
         }
         let bytes = head.fields.bytes;
-        let prefixes = cx.prefixes.as_deref().filter(|_| self.restores);
+        let prefixes = cx.facts.prefixes.as_deref().filter(|_| self.restores);
         for row in head.fields.rows.iter_mut() {
             if row.dropped || !row.name(bytes).eq_ignore_ascii_case(b"set-cookie") {
                 continue;
@@ -44,10 +47,12 @@ impl Filter for Cookies {
         }
     }
 
-    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, _: &Exchange<'_>) -> Cow<'static, str> {
         if self.restores { "path of the endpoint's cookies" } else { "attributes of the endpoint's cookies" }.into()
     }
 }
+
+impl Pure for Cookies {}
 
 /// Appends a cookie with the attributes, and with the path for clients. Returns false if it has them already.
 fn write(cookie: &[u8], set: &CookieAttributes, prefixes: Option<&Prefixes>, out: &mut Vec<u8>) -> bool {

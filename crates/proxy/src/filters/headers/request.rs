@@ -4,8 +4,9 @@
 use super::changes::{Changes, Keys, TooLong};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
@@ -23,12 +24,12 @@ struct RequestHeaders {
 /// Changes of the pools of a route that have any.
 struct OfPools(Box<[(Rc<WorkerPool>, RequestHeaders)]>);
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(RequestHeaders::new(&route.request_headers, Parameters::of_route(route))?))
+    Some(Box::new(RequestHeaders::new(&route.filters.request_headers, Parameters::of_route(route))?))
 }
 
-pub fn build_of_pools(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let of_pool = |pool: &Rc<WorkerPool>| {
         let headers = RequestHeaders::new(&pool.plan().request_headers, Parameters::of(std::iter::empty()))?;
         Some((pool.clone(), headers))
@@ -49,28 +50,34 @@ impl RequestHeaders {
 
 impl OfPools {
     fn of(&self, cx: &Exchange<'_>) -> Option<&RequestHeaders> {
-        let pool = cx.pool?;
+        let pool = cx.facts.pool?;
         self.0.iter().find(|(of, _)| std::ptr::eq(&**of, pool)).map(|(_, headers)| headers)
     }
 }
 
 impl Filter for OfPools {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        self.of(cx).map_or(Verdict::Next, |headers| headers.request(cx, head))
+    type State = ();
+
+    fn request(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.of(cx).map_or(Verdict::Next, |headers| headers.request(own, cx, head))
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        self.of(cx).map_or("".into(), |headers| headers.did(cx))
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        self.of(cx).map_or("".into(), |headers| headers.did(None, cx))
     }
 }
 
+impl Pure for OfPools {}
+
 impl Filter for RequestHeaders {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         // The client's own would be renamed and then pass for others.
         let bytes = head.request.fields.bytes;
         head.request.fields.rows.iter_mut().for_each(|row| row.dropped |= is_own(row.name(bytes)));
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), status: 0 };
+        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
         let fits = self.changes.render(&source, &mut rendered);
         if fits.is_ok() {
             self.changes.apply(&mut head.request.fields, head.edits.lines(), &rendered, &mut memory);
@@ -87,7 +94,9 @@ impl Filter for RequestHeaders {
         }
     }
 
-    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, _: &Exchange<'_>) -> Cow<'static, str> {
         self.summary.clone().into()
     }
 }
+
+impl Pure for RequestHeaders {}

@@ -5,8 +5,9 @@ use crate::body::fault::Unfit;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::observe::stats::ListenerStats;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Request;
@@ -19,40 +20,44 @@ struct BodyMax {
     stats: Arc<ListenerStats>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
-    Some(Box::new(BodyMax { max: route.plan.body_max?, stats: route.stats.clone() }))
+    Some(Box::new(BodyMax { max: route.plan.filters.body_max?, stats: route.stats.clone() }))
 }
 
 impl Filter for BodyMax {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        match cx.framing {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        match cx.facts.framing {
             Stated::Length(length) if length > self.max => Verdict::Answer(self.refuse(cx, length)),
             _ => Verdict::Next,
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.request(cx, head) {
-            Verdict::Next if cx.framing == Stated::Chunked => {
-                DryRun::Next(format!("counts the body, up to {} bytes", self.max).into())
-            }
-            verdict => verdict.into(),
-        }
-    }
-
-    fn request_body(&self, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
-        match cx.framing {
+    fn request_body(&self, _: &mut Own<()>, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
+        match cx.facts.framing {
             Stated::Chunked => Some(Box::new(Counted { left: self.max, stats: self.stats.clone() })),
             _ => None,
         }
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match cx.framing {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match cx.facts.framing {
             Stated::Length(length) if length > self.max => format!("refused: a body of {length} bytes").into(),
             Stated::Chunked => format!("counted the body, up to {} bytes", self.max).into(),
             _ => "".into(),
+        }
+    }
+}
+
+impl Predict for BodyMax {
+    fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.request(own, cx, head) {
+            Verdict::Next if cx.facts.framing == Stated::Chunked => {
+                DryRun::Next(format!("counts the body, up to {} bytes", self.max).into())
+            }
+            verdict => verdict.into(),
         }
     }
 }

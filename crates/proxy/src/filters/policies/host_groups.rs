@@ -4,8 +4,9 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_config::plan::HostPattern;
 use evenkeel_wire::host;
 use memchr::memchr_iter;
@@ -30,7 +31,7 @@ enum Group<'h> {
     None,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let patterns = &from.listener.tls.as_ref()?.host_groups;
     (!patterns.is_empty()).then(|| Box::new(HostGroups::new(patterns)) as _)
 }
@@ -73,7 +74,9 @@ impl HostGroups {
 }
 
 impl Filter for HostGroups {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let Some(tls) = cx.peer.tls() else { return Verdict::Next };
         let server_name = tls.server_name.as_deref().unwrap_or_default();
         let host = host::without_port(head.request.host);
@@ -86,11 +89,9 @@ impl Filter for HostGroups {
         );
         Verdict::Answer(Response::new(421, why))
     }
-
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
 }
+
+impl Pure for HostGroups {}
 
 fn lower(host: &[u8]) -> Cow<'_, [u8]> {
     if host.iter().any(u8::is_ascii_uppercase) { host.to_ascii_lowercase().into() } else { host.into() }

@@ -3,8 +3,9 @@
 //! a request, the other way round, it removes the prefix.
 
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, ResponseHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::parameters::Parameters;
 use evenkeel_config::plan::SendHost;
 use evenkeel_wire::head::Fields;
@@ -20,49 +21,53 @@ struct Restore {
     send_host: SendHost,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    let rewritten = route.rewrite.as_ref().and_then(|rewrite| rewrite.prefix.as_ref());
+    let rewritten = route.filters.rewrite.as_ref().and_then(|rewrite| rewrite.prefix.as_ref());
     let inner = rewritten.map(ToString::to_string).unwrap_or_default();
-    route.restore_prefix.then(|| {
+    route.filters.restore_prefix.then(|| {
         Box::new(Restore {
             matched: Parameters::of_route(route),
             inner: inner.trim_end_matches('/').into(),
-            send_host: route.send_host.clone(),
+            send_host: route.filters.send_host.clone(),
         }) as _
     })
 }
 
 impl Filter for Restore {
+    type State = ();
+
     /// Keeps the prefixes, as the head may be gone when the response comes.
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let path = head.request.path();
         let outer = path.split_at(self.matched.prefix_len(path).unwrap_or(0)).0.trim_end_matches('/');
         // Readers take what follows two slashes for a host, and the client chose it.
         if !matches!(outer.as_bytes(), [b'/', b'/' | b'\\', ..]) && outer.bytes().all(|b| b.is_ascii_graphic()) {
             let prefixes = Prefixes::new(outer, self.inner.clone(), head.request.host);
             restore_destination(&prefixes, head);
-            cx.prefixes = Some(Box::new(prefixes));
+            cx.facts.prefixes = Some(Box::new(prefixes));
         }
         Verdict::Next
     }
 
-    fn interim(&self, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
-        if let Some(prefixes) = cx.prefixes.as_deref() {
+    fn interim(&self, _: &mut Own<()>, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
+        if let Some(prefixes) = cx.facts.prefixes.as_deref() {
             self.restore(cx, prefixes, fields, added);
         }
     }
 
     /// Changes the responses of endpoints only.
-    fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        let Some(prefixes) = cx.prefixes.as_deref().filter(|_| head.is_of_endpoint(cx)) else { return };
+    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(prefixes) = cx.facts.prefixes.as_deref().filter(|_| head.is_of_endpoint(cx)) else { return };
         self.restore(cx, prefixes, head.fields, head.added);
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        cx.prefixes.as_ref().map_or("".into(), |prefixes| format!("prefix of links {}", prefixes.outer()).into())
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        cx.facts.prefixes.as_ref().map_or("".into(), |prefixes| format!("prefix of links {}", prefixes.outer()).into())
     }
 }
+
+impl Pure for Restore {}
 
 /// Field with a reference to a resource.
 #[derive(Clone, Copy)]
@@ -128,7 +133,7 @@ impl Restore {
 
     /// The host that the endpoint got.
     fn sent_host(&self, cx: &Exchange<'_>, prefixes: &Prefixes) -> Vec<u8> {
-        match (&self.send_host, cx.pool, &cx.endpoint) {
+        match (&self.send_host, cx.facts.pool, &cx.facts.endpoint) {
             (SendHost::Fixed(host), ..) => host.as_bytes().to_vec(),
             (SendHost::Endpoint, Some(pool), Some(endpoint)) => {
                 let mut host = Vec::new();

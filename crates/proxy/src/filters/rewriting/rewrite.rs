@@ -3,8 +3,9 @@
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{DryRun, Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::filters::template::lines::is_like;
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
@@ -32,11 +33,11 @@ enum To {
 /// Field with the prefix that was removed.
 const FIELD: &str = "X-Forwarded-Prefix";
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let matched = Rc::new(Parameters::of_route(route));
-    let to = match &route.rewrite {
-        _ if route.strip_prefix => To::Stripped,
+    let to = match &route.filters.rewrite {
+        _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
         Some(plan) => match (&plan.prefix, &plan.path) {
@@ -46,11 +47,13 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         },
         None => return None,
     };
-    Some(Box::new(Rewrite { to, matched, strips_slashes: route.strip_slashes }))
+    Some(Box::new(Rewrite { to, matched, strips_slashes: route.filters.strip_slashes }))
 }
 
 impl Filter for Rewrite {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         // `*` is no path.
         if !head.request.target.starts_with('/') {
             return Verdict::Next;
@@ -72,11 +75,7 @@ impl Filter for Rewrite {
         }
     }
 
-    fn dry_run<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        self.request(cx, head).into()
-    }
-
-    fn did(&self, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&()>, _: &Exchange<'_>) -> Cow<'static, str> {
         match self.to {
             To::Stripped => "prefix removed",
             To::Prefix(_) => "prefix replaced",
@@ -85,6 +84,8 @@ impl Filter for Rewrite {
         .into()
     }
 }
+
+impl Pure for Rewrite {}
 
 impl Rewrite {
     /// Appends the new target. Returns the prefix that was removed, if it was and nothing came in its place.
@@ -95,7 +96,7 @@ impl Rewrite {
         out: &mut Vec<u8>,
     ) -> Result<Option<&'b str>, Unsendable> {
         let path = head.request.path();
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), status: 0 };
+        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
         let render = |value: &Value, out: &mut Vec<u8>| match value.render(&source, out) {
             Ok(()) => Ok(()),
             Err(Unfit::Control) => Err(Unsendable::Character),

@@ -1,8 +1,9 @@
 //! Filter that sends a fixed host to endpoints. That of the endpoint itself belongs to each try, and is written with it.
 
 use crate::filters::exchange::Exchange;
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use evenkeel_config::plan::SendHost;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ enum Host {
     OfEndpoint,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
-    match &from.route.as_ref()?.plan.send_host {
+pub fn build(from: &Build<'_>) -> Option<Step> {
+    match &from.route.as_ref()?.plan.filters.send_host {
         SendHost::Client => None,
         SendHost::Endpoint => Some(Box::new(Host::OfEndpoint)),
         SendHost::Fixed(host) => Some(Box::new(Host::Fixed(host.clone()))),
@@ -21,19 +22,23 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Host {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    type State = ();
+
+    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match self {
             Host::Fixed(host) => head.edits.set_host(host.as_bytes()),
-            Host::OfEndpoint => cx.sends_host_of_endpoint = true,
+            Host::OfEndpoint => cx.facts.sends_host_of_endpoint = true,
         }
         Verdict::Next
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match (self, &cx.endpoint) {
+    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (self, &cx.facts.endpoint) {
             (Host::Fixed(host), _) => format!("host {host}").into(),
             (Host::OfEndpoint, Some(endpoint)) => format!("host of {}", endpoint.name).into(),
             (Host::OfEndpoint, None) => "".into(),
         }
     }
 }
+
+impl Pure for Host {}

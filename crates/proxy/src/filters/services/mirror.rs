@@ -4,14 +4,15 @@
 use super::copied::copied;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
-use crate::filters::exchange::{Copied, Exchange};
-use crate::filters::filter::{Filter, RequestHead, Verdict};
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
+use crate::filters::step::Step;
 use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
 use crate::side::copy::{Coming, Mirror, RequestCopy};
 use crate::upstream::pool::WorkerPool;
-use evenkeel_config::plan;
+use evenkeel_config::plan::{self, MIRRORS_MAX};
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::grpc::is_grpc;
 use evenkeel_wire::head::{Request, Table};
@@ -24,6 +25,23 @@ const MARK: &str = "X-Evenkeel-Mirror";
 
 struct Mirrors(Box<[Mirroring]>);
 
+/// State of a request at the mirrors of its route.
+struct Copies {
+    /// Decisions, in the order of the mirrors.
+    copied: [Copied; MIRRORS_MAX],
+    /// Copies whose body is still to come.
+    coming: Vec<Rc<Coming>>,
+}
+
+/// Decision of a mirror about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    No,
+    Yes,
+    /// Not copied although it was drawn, for this reason.
+    Dropped(MirrorDrop),
+}
+
 /// A pool that gets copies, with its share of the requests.
 struct Mirroring {
     to: Rc<Mirror>,
@@ -31,7 +49,7 @@ struct Mirroring {
     below: Option<u64>,
 }
 
-pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
+pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let one = |(plan, pool): (&plan::Mirror, &Rc<WorkerPool>)| {
         let to = Mirror::new(pool, &route.plan.name, route.prober, plan);
@@ -39,27 +57,38 @@ pub fn build(from: &Build<'_>) -> Option<Box<dyn Filter>> {
         let below = (plan.share < 1.0).then_some((plan.share * 2f64.powi(64)) as u64);
         Mirroring { to: to.into(), below }
     };
-    let all: Box<[_]> = route.plan.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
+    let all: Box<[_]> = route.plan.filters.mirrors.iter().zip(&*route.services?.mirrors).map(one).collect();
     (!all.is_empty()).then(|| Box::new(Mirrors(all)) as _)
 }
 
 impl Filter for Mirrors {
-    fn request<'c>(&'c self, cx: &mut Exchange<'c>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if !cx.switches {
-            for (at, mirror) in self.0.iter().enumerate() {
-                cx.copied[at] = mirror.request(cx, head);
+    type State = Copies;
+
+    fn request(&self, own: &mut Own<Copies>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if !cx.facts.switches {
+            let mut copies = Copies { copied: [Copied::No; MIRRORS_MAX], coming: Vec::new() };
+            for (mirror, copied) in self.0.iter().zip(&mut copies.copied) {
+                *copied = mirror.request(cx, head, &mut copies.coming);
             }
+            cx.facts.wants_body |= !copies.coming.is_empty();
+            *own = Some(Box::new(copies));
         }
         Verdict::Next
     }
 
-    fn request_body(&self, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
-        let copies = cx.copying.take();
+    fn request_body(
+        &self,
+        own: &mut Own<Copies>,
+        _: &Exchange<'_>,
+        _: &Request<'_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
+        let copies = std::mem::take(&mut own.as_mut()?.coming);
         (!copies.is_empty()).then(|| Box::new(CopiedBody(copies)) as _)
     }
 
-    fn did(&self, cx: &Exchange<'_>) -> Cow<'static, str> {
-        let each = self.0.iter().zip(cx.copied).filter_map(|(mirror, copied)| {
+    fn did(&self, own: Option<&Copies>, _: &Exchange<'_>) -> Cow<'static, str> {
+        let copied = own.into_iter().flat_map(|copies| copies.copied);
+        let each = self.0.iter().zip(copied).filter_map(|(mirror, copied)| {
             let pool = &mirror.to.pool.name;
             match copied {
                 Copied::No => None,
@@ -72,13 +101,24 @@ impl Filter for Mirrors {
     }
 }
 
+impl Predict for Mirrors {
+    fn dry_run(&self, _: &mut Own<Copies>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        DryRun::nothing()
+    }
+}
+
 impl Mirroring {
     /// Draws whether to copy the request, and does so.
-    fn request(&self, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Copied {
+    fn request(
+        &self,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+        coming: &mut Vec<Rc<Coming>>,
+    ) -> Copied {
         if self.below.is_some_and(|below| cx.core.draw() >= below) {
             return Copied::No;
         }
-        let is_too_large = matches!(cx.framing, Stated::Length(length) if length > self.to.body_max);
+        let is_too_large = matches!(cx.facts.framing, Stated::Length(length) if length > self.to.body_max);
         let dropped = if head.request.field(MARK).is_some() {
             MirrorDrop::CameBack
         } else if is_too_large {
@@ -88,9 +128,9 @@ impl Mirroring {
         } else {
             let is_call = head.request.field("content-type").is_some_and(is_grpc);
             let copy = self.copy(cx, head);
-            match cx.framing {
+            match cx.facts.framing {
                 Stated::Nothing | Stated::Length(0) => copy.send(),
-                _ => cx.copying.get_mut().push(self.to.await_body(copy, is_call)),
+                _ => coming.push(self.to.await_body(copy, is_call)),
             }
             return Copied::Yes;
         };

@@ -3,21 +3,18 @@
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
 use crate::body::message::Message;
+use crate::forward::Forward;
 use crate::forward::attempt::moves::Moves;
 use crate::forward::attempt_end::{Failed, answered, failed};
-use crate::forward::hedge;
 use crate::forward::outgoing::Outgoing;
 use crate::forward::relay::{Answered, Relay, Terms};
-use crate::listener::client::Client;
 use crate::observe::end::Phase;
-use crate::pipeline::route::Opened;
-use crate::record::Record;
 use crate::record::grpc::Call;
-use crate::upstream::connections::{UpstreamConn, Wanted, unreachable};
+use crate::upstream::connections::{UpstreamConn, unreachable};
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
-use crate::upstream::retries::{self, Tries};
-use crate::upstream::stream::{Begun, EndpointStream};
+use crate::upstream::retries;
+use crate::upstream::stream::Begun;
 use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Elapsed;
 use std::future::{Future, poll_fn};
@@ -26,88 +23,76 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Sends the request to one endpoint. A request that the endpoint has not processed is sent again after a pause, unless
-/// another endpoint can take it; so is an idempotent one whose reused connection was lost.
-///
-/// # Errors
-/// The failure, and the response for the client if there is no retry.
-pub async fn run<'r, D: Downstream>(
-    client: &'r Client<'_>,
-    down: &D,
-    record: &mut Record<'_>,
-    opened: &mut Opened<'r>,
-    out: &mut Outgoing<'_>,
-    tries: &Tries<'r>,
-    mut ticket: InFlight<'r>,
-) -> Result<Answered, Failed> {
-    let (core, timer, pool, deadline) = (client.core, down.timer(), opened.route.pool, opened.route.deadline);
-    let wanted = Wanted { core, peer: Some(&client.peer), origin: record.origin, pool };
-    let slot = ticket.slot();
-    let mut moves = Moves::default();
-    loop {
-        record.phase.set(Phase::Connect);
-        let timeouts = tries.timeouts(opened.route.timeouts);
-        let limits = Limits::new(timeouts, pool, moves.are_some(), deadline);
-        let Begun { stream, reused, connect_ns } = match begin(&wanted, down, out, &ticket, limits).await {
-            Ok(begun) => begun,
-            Err(NotBegun::Fault(fault)) => return Err(failed(record, ticket, fault)),
-            Err(NotBegun::Unreachable(error)) => return Err(unreachable(ticket, error).into()),
-        };
-        record.note_connected(connect_ns);
-        record.phase.set(Phase::Head);
-        let repeatable = opened.idempotent || tries.may_repeat(record.call.get() != Call::Not);
-        let first = UpstreamConn { ticket, transport: stream };
-        let UpstreamConn { ticket: at, transport: stream } =
-            hedged(&wanted, down, record, opened, out, tries, first).await?;
-        ticket = at;
-        let second = ticket.slot() != slot;
-        let terms = Terms { timeouts, tries: repeatable.then_some(tries), is_reused: reused };
-        let relay = Relay::new(client, timer, record, opened, terms);
-        let fault = match relay.parts(down, &stream, &mut ticket, opened, out, repeatable).await {
-            Ok(done) => {
-                answered(record, ticket, done, (!second).then_some(tries));
-                return Ok(done);
+impl<'r, D: Downstream> Forward<'_, 'r, D> {
+    /// Sends the request to one endpoint. A request that the endpoint has not processed is sent again after a pause,
+    /// unless another endpoint can take it; so is an idempotent one whose reused connection was lost.
+    ///
+    /// # Errors
+    /// The failure, and the response for the client if there is no retry.
+    pub(super) async fn attempt_on_stream(&mut self, mut ticket: InFlight<'r>) -> Result<Answered, Failed> {
+        let (timer, opened) = (self.down.timer(), self.opened);
+        let deadline = opened.route.deadline;
+        let slot = ticket.slot();
+        let mut moves = Moves::default();
+        loop {
+            self.record.phase.set(Phase::Connect);
+            let timeouts = self.tries.timeouts(opened.route.timeouts);
+            let limits = Limits::new(timeouts, ticket.pool, moves.are_some(), deadline);
+            let Begun { stream, reused, connect_ns } = match begin(self.down, self.out, &ticket, limits).await {
+                Ok(begun) => begun,
+                Err(NotBegun::Fault(fault)) => return Err(failed(self.record, ticket, fault)),
+                Err(NotBegun::Unreachable(error)) => return Err(unreachable(ticket, error).into()),
+            };
+            self.record.note_connected(connect_ns);
+            self.record.phase.set(Phase::Head);
+            let repeatable = opened.idempotent || self.tries.may_repeat(self.record.call.get() != Call::Not);
+            let mut at = UpstreamConn { ticket, transport: stream };
+            if let Some(delay_ns) = self.hedge_after() {
+                // Boxed: only routes with hedging need room for it.
+                at = match Box::pin(self.hedge(at, delay_ns)).await {
+                    Ok(at) => at,
+                    Err((first, fault)) => return Err(failed(self.record, first.ticket, fault)),
+                };
             }
-            Err(fault) => fault,
-        };
-        let may_repeat = reused && opened.idempotent;
-        let is_running = ticket.endpoint.sessions.is_running();
-        let has_other = || tries.has_other(ticket.slot());
-        let pause_ns = moves.after(fault, &stream, may_repeat, is_running, has_other);
-        let left_ns = timer.left_ns(deadline).unwrap_or(u64::MAX);
-        let Some(pause_ns) = pause_ns.filter(|pause_ns| *pause_ns < left_ns && out.is_whole()) else {
-            return Err(failed(record, ticket, fault));
-        };
-        // Frees the stream's place for others during the pause.
-        drop(stream);
-        if retries::pause(pause_ns, |cx| down.poll_gone(cx)).await.is_err() {
-            return Err(failed(record, ticket, Fault::ClientGone));
+            let stream = at.transport;
+            ticket = at.ticket;
+            let second = ticket.slot() != slot;
+            let terms = Terms { timeouts, tries: repeatable.then_some(&self.tries), is_reused: reused };
+            let relay = Relay::new(self.client, timer, self.record, opened, terms);
+            let fault = match relay.parts(self.down, &stream, &mut ticket, self.out).await {
+                Ok(done) => {
+                    answered(self.record, ticket, done, (!second).then_some(&self.tries));
+                    return Ok(done);
+                }
+                Err(fault) => fault,
+            };
+            let may_repeat = reused && opened.idempotent;
+            let is_running = ticket.endpoint.sessions.is_running();
+            let has_other = || self.tries.has_other(ticket.slot());
+            let pause_ns = moves.after(fault, &stream, may_repeat, is_running, has_other);
+            let left_ns = timer.left_ns(deadline).unwrap_or(u64::MAX);
+            let Some(pause_ns) = pause_ns.filter(|pause_ns| *pause_ns < left_ns && self.out.is_whole()) else {
+                return Err(failed(self.record, ticket, fault));
+            };
+            // Frees the stream's place for others during the pause.
+            drop(stream);
+            if retries::pause(pause_ns, |cx| self.down.poll_gone(cx)).await.is_err() {
+                return Err(failed(self.record, ticket, Fault::ClientGone));
+            }
         }
     }
-}
 
-/// Returns the stream whose endpoint answers: the first, or the faster of two if the route hedges and the first is
-/// late.
-async fn hedged<'r, D: Downstream>(
-    wanted: &Wanted<'r>,
-    down: &D,
-    record: &mut Record<'_>,
-    opened: &Opened<'r>,
-    out: &mut Outgoing<'_>,
-    tries: &Tries<'r>,
-    first: UpstreamConn<'r, EndpointStream>,
-) -> Result<UpstreamConn<'r, EndpointStream>, Failed> {
-    if opened.is_here()
-        && out.is_small()
-        && out.message().is_some_and(Message::goes_at_once)
-        && opened.idempotent
-        && let Some(delay_ns) = tries.hedge_after(down.timer().left_ns(opened.route.deadline))
-    {
-        // Boxed: only routes with hedging need room for it.
-        let race = Box::pin(hedge::race(wanted, down, record, opened, out, tries, first, delay_ns)).await;
-        return race.map_err(|(first, fault)| failed(record, first.ticket, fault));
+    /// Delay in nanoseconds after which a second endpoint gets the request, too; `None` for never.
+    fn hedge_after(&self) -> Option<u64> {
+        let may_hedge = self.out.rest.is_here()
+            && self.out.is_small()
+            && self.out.message().is_some_and(Message::goes_at_once)
+            && self.opened.idempotent;
+        if !may_hedge {
+            return None;
+        }
+        self.tries.hedge_after(self.down.timer().left_ns(self.opened.route.deadline))
     }
-    Ok(first)
 }
 
 /// Limits on the time until a request has a stream at its endpoint.
@@ -137,7 +122,6 @@ enum NotBegun {
 
 /// Opens a stream and begins the request on it.
 async fn begin(
-    wanted: &Wanted<'_>,
     down: &impl Downstream,
     out: &Outgoing<'_>,
     ticket: &InFlight<'_>,
@@ -145,13 +129,13 @@ async fn begin(
 ) -> Result<Begun, NotBegun> {
     let message = out.message().ok_or(NotBegun::Fault(Fault::NoResponse))?;
     let head = out.endpoint_head().ok_or(NotBegun::Fault(Fault::NoResponse))?;
-    let endpoint = &ticket.endpoint;
-    let mut beginning = pin!(endpoint.sessions.stream(wanted.pool.way(endpoint), &head, message, limits.connect));
+    let (pool, endpoint) = (ticket.pool, &ticket.endpoint);
+    let mut beginning = pin!(endpoint.sessions.stream(pool.way(endpoint), &head, message, limits.connect));
     let timer = down.timer();
     let by = |limit| timer.tick_after(limit).min(limits.deadline);
     let (connect_by, place_by) = (by(limits.connect), by(limits.place));
     let mut begun = timer.limit_by(connect_by, beginning.as_mut()).await;
-    let is_full = || endpoint.sessions.is_full(&wanted.pool.plan().http2);
+    let is_full = || endpoint.sessions.is_full(&pool.plan().http2);
     if begun.is_err() && place_by > connect_by && is_full() {
         let waiting = poll_fn(|cx| match beginning.as_mut().poll(cx) {
             Poll::Pending => down.poll_gone(cx).map(|()| None),

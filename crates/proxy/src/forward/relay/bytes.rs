@@ -46,7 +46,7 @@ enum ResponseEnd<'s> {
     Switched(Box<Duplex<'s>>),
 }
 
-impl Relay<'_, '_> {
+impl Relay<'_> {
     /// Sends the rest of the request and relays the response.
     ///
     /// # Errors
@@ -56,13 +56,11 @@ impl Relay<'_, '_> {
         down: &Transport,
         up: &Transport,
         ticket: &mut InFlight<'_>,
-        body: &mut Body,
         out: &mut Outgoing<'_>,
-        again: bool,
     ) -> Result<Answered, Fault> {
         let timer = self.timer;
-        let done = if out.unsent().is_empty() && body.is_done() {
-            out.let_go(again);
+        let done = if out.unsent().is_empty() && out.rest.body.is_done() {
+            out.let_go(self.tries.is_some());
             let (due, look) = (self.due(self.timeouts.response), timer.tick_after(LOOK_AFTER));
             let looks = look < due;
             timer.set(due.min(look));
@@ -75,14 +73,15 @@ impl Relay<'_, '_> {
                 done => done,
             }
         } else {
+            self.body_due.set(!out.rest.body.is_done());
             self.allow(self.timeouts.response);
             // Boxed: most requests have arrived completely and need no room for it.
-            let mut exchange = Box::pin(self.exchange_bytes(down, up, ticket, body, out, again));
+            let mut exchange = Box::pin(self.exchange_bytes(down, up, ticket, out));
             timer.limit(pin!(self.while_there(|cx| down.poll_reset(cx), exchange.as_mut()))).await
         };
         match done.unwrap_or_else(|Elapsed| Err(self.late()))? {
             ResponseEnd::Answered(answered) => Ok(answered),
-            ResponseEnd::Switched(duplex) => Box::pin(self.tunnel(down, up, duplex, out.take_rest())).await,
+            ResponseEnd::Switched(duplex) => Box::pin(self.tunnel(down, up, duplex, out.finish())).await,
         }
     }
 
@@ -92,12 +91,10 @@ impl Relay<'_, '_> {
         down: &'s Transport,
         up: &'s Transport,
         ticket: &mut InFlight<'_>,
-        body: &mut Body,
         out: &mut Outgoing<'_>,
-        again: bool,
     ) -> Result<ResponseEnd<'s>, Fault> {
         up.send_at_once();
-        let mut upload = pin!(self.upload_bytes(down, up, body, out, again));
+        let mut upload = pin!(self.upload_bytes(down, up, out));
         let (mut ended, sent) = self.both_ways(upload.as_mut(), pin!(self.download_bytes(down, up, ticket))).await?;
         match &mut ended {
             _ if sent => {}
@@ -111,20 +108,13 @@ impl Relay<'_, '_> {
 
     /// Relays the request. A failed write is not a fault here: the endpoint may have answered already, which the other
     /// direction finds out.
-    async fn upload_bytes(
-        &self,
-        down: &Transport,
-        up: &Transport,
-        body: &mut Body,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<(), Fault> {
+    async fn upload_bytes(&self, down: &Transport, up: &Transport, out: &mut Outgoing<'_>) -> Result<(), Fault> {
         if self.send_head(up, out).await.is_err() {
             return Ok(());
         }
-        out.let_go(again && body.is_done());
+        out.let_go(self.tries.is_some() && out.rest.body.is_done());
         let mut pace = MinRate::new(self.record.rules.plan.timeouts.client_body);
-        while !body.is_done() {
+        while !out.rest.body.is_done() {
             self.expect(Phase::Request, Some(pace.left()));
             let since = self.client.core.clock.now();
             let mut buf = self.on_body(pin!(down.read_some())).await.map_err(|_| Fault::ClientGone)?;
@@ -135,8 +125,9 @@ impl Relay<'_, '_> {
             if buf.is_empty() {
                 return Err(Fault::ClientGone);
             }
-            let Taken { used, kept, .. } = buf.take_body(0, body, Keep::Framed).map_err(Fault::Request)?;
-            self.body_due.set(!body.is_done());
+            let Taken { used, kept, .. } =
+                buf.take_body(0, &mut out.rest.body, Keep::Framed).map_err(Fault::Request)?;
+            self.body_due.set(!out.rest.body.is_done());
             self.record.count_in(used);
             if kept < buf.len() {
                 out.put_behind(buf.split_behind(kept));
@@ -174,12 +165,12 @@ impl Relay<'_, '_> {
                     return Err(Fault::CutShort);
                 }
             };
-            if ready.is_replaced {
-                self.begin_response(ticket);
-                return Ok(ResponseEnd::Answered(ready.answered));
-            }
             if !ready.interim {
-                return self.relay_final(down, up, ticket, buf, &mut ready).await;
+                self.begin_response(ticket);
+                if ready.is_replaced {
+                    return Ok(ResponseEnd::Answered(ready.answered));
+                }
+                return self.relay_final(down, up, buf, &mut ready).await;
             }
             interim += 1;
             if interim > INTERIM_MAX {
@@ -197,12 +188,10 @@ impl Relay<'_, '_> {
         &'s self,
         down: &'s Transport,
         up: &'s Transport,
-        ticket: &mut InFlight<'_>,
         mut buf: Buf,
         ready: &mut Ready,
     ) -> Result<ResponseEnd<'s>, Fault> {
         let &mut Ready { ref mut body, ref mut answered, switch, keep, send, .. } = ready;
-        self.begin_response(ticket);
         if switch {
             return Ok(ResponseEnd::Switched(self.switched(down, up, buf)));
         }
@@ -268,7 +257,7 @@ impl Relay<'_, '_> {
         let core = self.client.core;
         let mut room = core.room.borrow_mut();
         let leniency = self.leniency();
-        let mut read = Response::read(buf.filled(), &mut room, self.asked, &leniency.limits);
+        let mut read = Response::read(buf.filled(), &mut room, self.opened.asked, &leniency.limits);
         // Changed in place, as it is large.
         let response = match &mut read {
             Ok(Some(response)) => response,
@@ -279,12 +268,12 @@ impl Relay<'_, '_> {
         let mut body = std::mem::replace(&mut response.body, Body::EMPTY);
         leniency.apply(&mut body);
         let until_close = matches!(body, Body::UntilClose);
-        let strip = self.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
+        let strip = self.opened.towards.version == Version::V10 && matches!(body, Body::Chunked(_));
         let keep = if strip { Keep::Content } else { Keep::Framed };
         let early = self.body_due.get()
             && (self.awaits_continue.get() || is_refusal(response.status, &body, &buf.filled()[head_len..]));
-        let keep_alive = self.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
-        let towards = Towards { keep_alive, ..self.towards };
+        let keep_alive = self.opened.towards.keep_alive && !until_close && !strip && !early && !self.client.is_ending();
+        let towards = Towards { keep_alive, ..self.opened.towards };
         let (interim, switch) = (response.is_interim(), response.status == 101);
         let (status, reusable, kept_secs) = (response.status, response.keep_alive, response.kept_secs);
         let known = Known { status, closes: !reusable, switches: switch, ends: body.is_done() };
@@ -310,7 +299,7 @@ impl Relay<'_, '_> {
         };
         let answered = Answered { reusable: reusable && !strip, kept_secs, keep_alive, outcome };
         let mut new_len = head_len;
-        if interim && self.towards.version == Version::V10 {
+        if interim && self.opened.towards.version == Version::V10 {
             buf.consume(head_len);
             return Ok(Some(Ready { body, answered, interim, switch, is_replaced: false, keep, send: 0 }));
         }

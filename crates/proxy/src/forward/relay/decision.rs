@@ -66,7 +66,7 @@ pub(super) struct Accepted {
     pub(super) filtered: Filtered,
 }
 
-impl Relay<'_, '_> {
+impl Relay<'_> {
     /// Decides about a response from its head. If it is forwarded, changes `fields` to those for the client. `here` is
     /// the endpoint's slot.
     ///
@@ -122,20 +122,20 @@ impl Relay<'_, '_> {
     /// request: the connection was reused, and the idempotent request can be sent again on another one.
     #[cold]
     fn is_for_none(&self) -> bool {
-        self.is_reused && self.tries.is_some_and(|(_, idempotent)| idempotent)
+        self.is_reused && self.tries.is_some() && self.opened.idempotent
     }
 
     /// Reads the load report of a final response, if the pool uses reports, and removes it unless it is passed on.
     /// Returns true if trailers may have a report too.
     fn on_load(&self, fields: &mut Fields<'_, '_>) -> bool {
-        let Some(pool) = self.record.pool else { return false };
+        let pool = self.opened.route.pool;
         let reports = pool.hears();
         if let Some(reports) = &reports {
             let received = pool.hear(reports, fields, self.client.core.clock.now());
             self.record.received.set(received);
         }
         // Where this side reports its own load, the endpoint's report is removed: two would contradict each other.
-        let told = self.record.working.as_ref().is_some_and(|working| working.reporter().plan.header);
+        let told = self.record.rules.reporter.as_ref().is_some_and(|reporter| reporter.plan.header);
         if told || reports.as_ref().is_some_and(|reports| !reports.pass) {
             fields.leave_out(orca::FIELD_BIN);
             fields.leave_out(orca::FIELD);
@@ -147,7 +147,7 @@ impl Relay<'_, '_> {
     pub(super) fn trailers(&self, body: &mut Body, keep: Keep) -> Option<Vec<u8>> {
         let Body::Chunked(chunked) = body else { return None };
         let trailers = chunked.take_trailers()?;
-        let pool = self.record.pool?;
+        let pool = self.opened.route.pool;
         let mut passes = false;
         if let Some(reports) = pool.hears() {
             passes = reports.pass;
@@ -167,8 +167,8 @@ impl Relay<'_, '_> {
 
     /// Reads a load report in trailers, if the head had none, and removes it unless it is passed on.
     pub(super) fn on_trailers(&self, fields: &mut Fields<'_, '_>) {
-        let Some(reports) = self.record.pool.and_then(|pool| Some((pool, pool.hears()?))) else { return };
-        let (pool, reports) = reports;
+        let pool = self.opened.route.pool;
+        let Some(reports) = pool.hears() else { return };
         if self.record.received.get().is_none() {
             self.record.received.set(pool.hear(&reports, fields, self.client.core.clock.now()));
         }
@@ -182,12 +182,13 @@ impl Relay<'_, '_> {
     /// may be asked again, as a discarded response cannot be forwarded if the retry finds no endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
-        let Some((tries, idempotent)) = self.tries else { return false };
+        let Some(tries) = self.tries else { return false };
         if !tries.minds(failure) || !(tries.may_return() || tries.has_other(here)) {
             return false;
         }
-        let left_ns = self.timer.left_ns(self.deadline);
+        let left_ns = self.timer.left_ns(self.opened.route.deadline);
         let (replayable, beyond) = (!self.body_gone.get(), tries.has_beyond(here));
+        let idempotent = self.opened.idempotent;
         match tries.decide(&Failed { failure, idempotent, replayable, left_ns, beyond }) {
             Again::Stop(_) => false,
             again => {

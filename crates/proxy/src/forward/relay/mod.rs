@@ -18,21 +18,17 @@ use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
 use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
-use crate::pipeline::trailers::Trailers;
-use crate::pipeline::websocket::Accept;
 use crate::record::Record;
 use crate::record::grpc::Call;
 use crate::upstream::h1_endpoint::Leniency;
 use crate::upstream::pick::InFlight;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::{Clock, Outcome};
-use evenkeel_config::plan::{RouteTimeouts, Tolerated};
+use evenkeel_config::plan::RouteTimeouts;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::transport::Transport;
-use evenkeel_wire::http1::Limits;
-use evenkeel_wire::http1::response::{RequestContext, Towards};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -40,18 +36,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Relay of a request and its response between client and endpoint.
-pub struct Relay<'t, 'c> {
-    client: &'t Client<'c>,
+pub struct Relay<'t> {
+    client: &'t Client<'t>,
     /// Timer of the request's deadline.
     timer: &'t Timer,
     record: &'t Record<'t>,
-    asked: RequestContext,
-    towards: Towards,
+    opened: &'t Opened<'t>,
     timeouts: RouteTimeouts,
-    /// Tick of the wheel by which the request must have ended.
-    deadline: u64,
-    /// True if `deadline` was set by the client of a gRPC call (`grpc-timeout`).
-    is_deadline_of_call: bool,
     /// Number of pending waits for the client to take bytes. A timeout while it is above 0 is the client's fault;
     /// otherwise slow readers could make endpoints look bad.
     client_due: Cell<u8>,
@@ -61,8 +52,8 @@ pub struct Relay<'t, 'c> {
     body_due: Cell<bool>,
     /// True while the client may wait for a 100 before it sends the body.
     awaits_continue: Cell<bool>,
-    /// Retry state, if a response may be discarded for a retry, and true if the request is idempotent.
-    tries: Option<(&'t Tries<'t>, bool)>,
+    /// Retry state, if a response may be discarded for a retry. All of the request is kept then.
+    tries: Option<&'t Tries<'t>>,
     /// True once a part of the request body was sent that is not kept: no retry is possible then.
     body_gone: Cell<bool>,
     /// True once all of the request has been sent.
@@ -73,10 +64,6 @@ pub struct Relay<'t, 'c> {
     half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.
     is_reused: bool,
-    /// Trailers of the request that the endpoint gets.
-    trailers: Trailers,
-    /// Answer of the endpoint to the key of a WebSocket, if this proxy made the key.
-    accept: Option<Accept>,
 }
 
 /// State of both connections after a response.
@@ -124,48 +111,43 @@ impl<'d> Shape<'d> {
     }
 }
 
-impl<'t, 'c> Relay<'t, 'c> {
+impl<'t> Relay<'t> {
     /// Creates the relay of a request that has a connection or stream to its endpoint.
     pub fn new(
-        client: &'t Client<'c>,
+        client: &'t Client<'t>,
         timer: &'t Timer,
         record: &'t Record<'t>,
-        opened: &Opened<'_>,
+        opened: &'t Opened<'t>,
         terms: Terms<'t>,
-    ) -> Relay<'t, 'c> {
+    ) -> Relay<'t> {
         let Terms { timeouts, tries, is_reused } = terms;
         Relay {
             client,
             timer,
             record,
-            asked: opened.asked,
-            towards: opened.towards,
+            opened,
             timeouts,
-            deadline: opened.route.deadline,
-            is_deadline_of_call: opened.route.is_deadline_of_call,
             client_due: Cell::new(0),
             awaits_body: Cell::new(false),
-            body_due: Cell::new(!opened.body.is_done()),
+            body_due: Cell::new(false),
             awaits_continue: Cell::new(opened.expects_continue),
-            tries: tries.map(|tries| (tries, opened.idempotent)),
+            tries,
             body_gone: Cell::new(false),
             uploaded: Cell::new(false),
             switched: Cell::new(false),
             half_closed: Cell::new(false),
             is_reused,
-            trailers: opened.trailers.clone(),
-            accept: opened.accept,
         }
     }
 }
 
-impl Relay<'_, '_> {
+impl Relay<'_> {
     /// The part of the request's state that the client's side needs.
     fn flow(&self) -> Flow<'_> {
         Flow {
             core: self.client.core,
-            towards: self.towards,
-            asked: self.asked,
+            towards: self.opened.towards,
+            asked: self.opened.asked,
             body_due: &self.body_due,
             awaits_continue: &self.awaits_continue,
             gone: &self.client.listener.gone,
@@ -176,14 +158,14 @@ impl Relay<'_, '_> {
     /// Returns the fault for a timeout.
     #[cold]
     fn late(&self) -> Fault {
-        let is_over = self.timer.left_ns(self.deadline) == Some(0);
+        let is_over = self.timer.left_ns(self.opened.route.deadline) == Some(0);
         let (has_begun, awaits_body) = (self.record.phase.get() == Phase::Data, self.awaits_body.get());
         let is_call = self.record.call.get() != Call::Not;
         // Silence may be legitimate on both sides: in a gRPC call or an upgraded connection after the response has
         // begun, and while the request body is incomplete.
-        let is_open = awaits_body || (has_begun && (is_call || self.asked.upgrade));
+        let is_open = awaits_body || (has_begun && (is_call || self.opened.asked.upgrade));
         match has_begun {
-            _ if is_over && self.is_deadline_of_call => Fault::CallExpired,
+            _ if is_over && self.opened.route.is_deadline_of_call => Fault::CallExpired,
             _ if self.client_due.get() > 0 => Fault::ClientSlow,
             false if awaits_body && !is_call => Fault::ClientSlow,
             _ if is_over => Fault::TimedOut(Due::Request),
@@ -294,7 +276,7 @@ impl Relay<'_, '_> {
 
     /// The tick after `time` from now, or that of the request's deadline if it is earlier.
     fn due(&self, time: Option<Duration>) -> u64 {
-        time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.deadline)
+        time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.opened.route.deadline)
     }
 
     /// Sets the phase and its timeout. Once the response has begun, the phase stays and only the allowed silence is
@@ -330,10 +312,6 @@ impl Relay<'_, '_> {
 
     /// Limits on responses, and protocol faults tolerated from the endpoint.
     pub fn leniency(&self) -> Leniency {
-        match self.record.pool {
-            Some(pool) => Leniency::of(&pool.plan(), self.is_reused),
-            // A relay has a pool.
-            None => Leniency { tolerated: Tolerated::default(), is_reused: self.is_reused, limits: Limits::default() },
-        }
+        Leniency::of(&self.opened.route.pool.plan(), self.is_reused)
     }
 }

@@ -7,13 +7,12 @@ use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
 use crate::body::upstream::{Head, Kept, Upstream};
-use crate::forward::outgoing::{Outgoing, REPLAY_MAX};
+use crate::forward::outgoing::{BodyRest, Outgoing, REPLAY_MAX};
 use crate::forward::relay::decision::{Accepted, Decision, Known, call_outcome};
 use crate::observe::end::Phase;
 use crate::peer::bandwidth::Way;
 use crate::peer::min_rate::MinRate;
 use crate::pipeline::response::Filtered;
-use crate::pipeline::route::Opened;
 use crate::record::grpc::Call;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
@@ -30,9 +29,8 @@ use std::time::Duration;
 /// keeping larger ones costs more than a retry is worth.
 const CALL_MAX: usize = 64 * 1024;
 
-impl Relay<'_, '_> {
-    /// Sends the rest of the request and relays the response concurrently. The head was sent, or goes first. `again`:
-    /// all of the request is to be kept for another attempt.
+impl Relay<'_> {
+    /// Sends the rest of the request and relays the response concurrently. The head was sent, or goes first.
     ///
     /// # Errors
     /// The fault that ended the exchange early.
@@ -41,79 +39,55 @@ impl Relay<'_, '_> {
         down: &D,
         up: &U,
         ticket: &mut InFlight<'_>,
-        opened: &mut Opened<'_>,
         out: &mut Outgoing<'_>,
-        again: bool,
     ) -> Result<Answered, Fault> {
-        let Opened { body, body_chain, .. } = opened;
-        let mut left = match body {
+        let left = match &out.rest.body {
             // A tunnel has no bytes before the endpoint accepts it.
-            Body::UntilClose if self.asked.upgrade => Body::EMPTY,
+            Body::UntilClose if self.opened.asked.upgrade => Body::EMPTY,
             Body::Length(left) => Body::Length(*left),
             Body::Chunked(chunked) if chunked.is_done() => Body::EMPTY,
             Body::Chunked(_) | Body::UntilClose => Body::UntilClose,
         };
-        let side = down.parts(self.flow(), std::mem::replace(body, Body::EMPTY), out.take_behind());
-        let mut rest = Rest { left: &mut left, chain: body_chain.as_deref_mut() };
-        let done = self.both_sides(down, &side, up, ticket, &mut rest, out, again).await;
+        let body = std::mem::replace(&mut out.rest.body, left);
+        self.body_due.set(!body.is_done());
+        let side = down.parts(self.flow(), body, out.take_behind());
+        self.allow(self.timeouts.response);
+        let done = {
+            let mut upload = pin!(self.upload(&side, up, out));
+            let mut exchange = pin!(async {
+                let download = pin!(self.download(&side, up, ticket));
+                let (mut answered, sent) = self.both_ways(upload.as_mut(), download).await?;
+                if self.switched.get() && !sent {
+                    self.half_close();
+                    upload.await?;
+                }
+                // An endpoint that answered before it had all of the request would take the next one for the rest of it.
+                answered.reusable &= self.uploaded.get();
+                Ok(answered)
+            });
+            self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await
+        };
+        let done = done.unwrap_or_else(|_| Err(self.late()));
         if let Err(Fault::Broken) = done {
             // The fault is `Copy` and cannot hold the rule: the record does.
             self.record.broken.set(up.broken());
         }
-        let Some(rest) = side.into_rest() else {
-            *body = left;
-            return done;
-        };
-        *body = rest.body;
+        let Some(rest) = side.into_rest() else { return done };
+        out.rest.body = rest.body;
         out.put_behind(rest.behind);
         done.map(|answered| Answered { keep_alive: rest.keep_alive, ..answered })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "both sides, and what they carry")]
-    async fn both_sides<D: Downstream, U: Upstream>(
-        &self,
-        down: &D,
-        side: &D::Parts<'_>,
-        up: &U,
-        ticket: &mut InFlight<'_>,
-        rest: &mut Rest<'_>,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<Answered, Fault> {
-        self.allow(self.timeouts.response);
-        let mut upload = pin!(self.upload(side, up, rest, out, again));
-        let mut exchange = pin!(async {
-            let download = pin!(self.download(side, up, ticket));
-            let (mut answered, sent) = self.both_ways(upload.as_mut(), download).await?;
-            if self.switched.get() && !sent {
-                self.half_close();
-                upload.await?;
-            }
-            // An endpoint that answered before it had all of the request would take the next one for the rest of it.
-            answered.reusable &= self.uploaded.get();
-            Ok(answered)
-        });
-        let done = self.timer.limit(pin!(self.while_there(|cx| down.poll_gone(cx), exchange.as_mut()))).await;
-        done.unwrap_or_else(|_| Err(self.late()))
-    }
-
     /// Relays the request, and the client's half of a tunnel that follows it. A failed send is not a fault here: the
     /// endpoint may have answered already, which the other direction finds out.
-    async fn upload<P: ClientParts, U: Upstream>(
-        &self,
-        down: &P,
-        up: &U,
-        rest: &mut Rest<'_>,
-        out: &mut Outgoing<'_>,
-        again: bool,
-    ) -> Result<(), Fault> {
-        let Ok(is_whole) = self.send_kept(up, out, again && rest.is_done()).await else { return Ok(()) };
+    async fn upload<P: ClientParts, U: Upstream>(&self, down: &P, up: &U, out: &mut Outgoing<'_>) -> Result<(), Fault> {
+        let Ok(is_whole) = self.send_kept(up, out).await else { return Ok(()) };
         let mut rate = self.min_rate();
         // On a stream, a request for a tunnel has no body.
-        let mut ends = is_whole || self.asked.upgrade && up.connection().is_none();
+        let mut ends = is_whole || self.opened.asked.upgrade && up.connection().is_none();
         // In HTTP/1 a length states the end.
-        while !(ends || rest.is_done() && up.connection().is_some()) {
-            let part = self.next_filtered(down, rest, &mut rate).await?;
+        while !(ends || out.rest.is_here() && up.connection().is_some()) {
+            let part = self.next_filtered(down, &mut out.rest, &mut rate).await?;
             let most = match (self.record.phase.get(), self.record.call.get()) {
                 // Once a response has begun, there are no retries.
                 (Phase::Data, _) => 0,
@@ -129,16 +103,16 @@ impl Relay<'_, '_> {
             }
         }
         self.uploaded.set(true);
-        if self.asked.upgrade {
+        if self.opened.asked.upgrade {
             poll_fn(|_| if self.record.phase.get() == Phase::Data { Poll::Ready(()) } else { Poll::Pending }).await;
         }
         if self.switched.get() {
             down.begin_tunnel();
             up.begin_tunnel();
-            *rest.left = Body::UntilClose;
+            out.rest.body = Body::UntilClose;
             let mut is_open = true;
             while is_open {
-                let part = self.next_part(down, rest.left, &mut rate).await?;
+                let part = self.next_part(down, &mut out.rest.body, &mut rate).await?;
                 is_open = matches!(part, Part::Data(_));
                 is_open &= self.give(up, part).await.is_ok();
             }
@@ -148,11 +122,11 @@ impl Relay<'_, '_> {
     }
 
     /// Sends the parts of the request that have arrived, except a head that was sent. Returns true if these are all of
-    /// it. `again`: they are to be kept for another attempt.
-    async fn send_kept<U: Upstream>(&self, up: &U, out: &mut Outgoing<'_>, again: bool) -> Result<bool, Gone> {
+    /// it.
+    async fn send_kept<U: Upstream>(&self, up: &U, out: &mut Outgoing<'_>) -> Result<bool, Gone> {
         if let Some(transport) = up.connection() {
             self.send_head(transport, out).await?;
-            out.let_go(again);
+            out.let_go(self.tries.is_some() && out.rest.is_here());
             return Ok(false);
         }
         let message = out.message().ok_or(Gone)?;
@@ -176,7 +150,7 @@ impl Relay<'_, '_> {
             let mut head = poll_fn(|cx| up.poll_head(cx)).await?;
             let switches = match up.connection() {
                 Some(_) => head.status == 101,
-                None => self.asked.upgrade && (200..300).contains(&head.status),
+                None => self.opened.asked.upgrade && (200..300).contains(&head.status),
             };
             self.check_accept(&head)?;
             let known = Known { status: head.status, closes: head.closes, switches, ends: head.ends };
@@ -203,13 +177,17 @@ impl Relay<'_, '_> {
                     let Kept { reusable, secs } = up.kept();
                     return Ok(Answered { reusable, kept_secs: secs, keep_alive: true, outcome });
                 }
-                Decision::Final(accepted) => return self.take_final(down, up, ticket, head, accepted).await,
+                Decision::Final(accepted) => {
+                    self.begin_response(ticket);
+                    return self.take_final(down, up, head, accepted).await;
+                }
                 Decision::Switch(accepted) => {
                     self.switched.set(true);
                     if let (Some(transport), Some(after)) = (up.connection(), self.keepalive()) {
                         transport.keep_alive(after);
                     }
-                    return self.take_final(down, up, ticket, head, accepted).await;
+                    self.begin_response(ticket);
+                    return self.take_final(down, up, head, accepted).await;
                 }
             }
         }
@@ -240,7 +218,7 @@ impl Relay<'_, '_> {
     /// # Errors
     /// The endpoint did not switch, or has not read the key.
     fn check_accept(&self, head: &Head) -> Result<(), Fault> {
-        match self.accept {
+        match self.opened.accept {
             Some(accept) if head.status == 101 && !accept.is_in(&head.fields) => Err(Fault::NoWebSocket(101)),
             Some(_) if (200..300).contains(&head.status) => Err(Fault::NoWebSocket(head.status)),
             _ => Ok(()),
@@ -252,7 +230,6 @@ impl Relay<'_, '_> {
         &self,
         down: &P,
         up: &U,
-        ticket: &mut InFlight<'_>,
         head: Head,
         accepted: Accepted,
     ) -> Result<Answered, Fault> {
@@ -262,11 +239,10 @@ impl Relay<'_, '_> {
             fields.push_lines(&added);
             self.client.core.give_back(added);
         }
-        self.begin_response(ticket);
         self.room(down).await?;
         self.record.count_out(fields.size());
         self.record.status.set(down.send_head(status, fields, ends));
-        if self.asked.upgrade {
+        if self.opened.asked.upgrade {
             // Lets the upload see that the response has begun.
             yield_now().await;
         }
@@ -343,7 +319,7 @@ impl Relay<'_, '_> {
     /// Sends a part of the response to the client, once there is room for it.
     async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
         match part {
-            Part::Data(buf) => match self.record.bandwidth {
+            Part::Data(buf) => match &self.record.bandwidth {
                 None => self.deliver_data(down, buf).await?,
                 Some(bandwidth) => {
                     for piece in pieces(buf, bandwidth.piece(Way::Download)) {
@@ -383,7 +359,7 @@ impl Relay<'_, '_> {
 
     /// Sends a part of the request to the endpoint, as fast as the bandwidth of the route allows.
     async fn give<U: Upstream>(&self, up: &U, part: Part) -> Result<(), Gone> {
-        match (part, self.record.bandwidth) {
+        match (part, &self.record.bandwidth) {
             (Part::Data(buf), Some(bandwidth)) => {
                 for piece in pieces(buf, bandwidth.piece(Way::Upload)) {
                     self.pace(bandwidth, Way::Upload, piece.len()).await;
@@ -410,7 +386,7 @@ impl Relay<'_, '_> {
     async fn next_filtered<P: ClientParts>(
         &self,
         down: &P,
-        rest: &mut Rest<'_>,
+        rest: &mut BodyRest,
         rate: &mut MinRate,
     ) -> Result<Part, Fault> {
         loop {
@@ -419,8 +395,8 @@ impl Relay<'_, '_> {
             {
                 return Ok(part);
             }
-            let part = self.trailers.pass(self.next_part(down, rest.left, rate).await?);
-            self.body_due.set(!rest.left.is_done());
+            let part = self.opened.trailers.pass(self.next_part(down, &mut rest.body, rate).await?);
+            self.body_due.set(!rest.body.is_done());
             match &mut rest.chain {
                 None => return Ok(part),
                 Some(chain) => chain.push(part),
@@ -453,20 +429,6 @@ impl Relay<'_, '_> {
         }
         self.expect(Phase::Head, self.timeouts.response);
         Ok(part)
-    }
-}
-
-/// The rest of a request body that was not sent to the endpoint yet.
-struct Rest<'b> {
-    /// The rest that the client has not sent yet.
-    left: &'b mut Body,
-    /// Body filters, which may hold some of the body.
-    chain: Option<&'b mut BodyChain>,
-}
-
-impl Rest<'_> {
-    fn is_done(&self) -> bool {
-        self.chain.as_ref().map_or(self.left.is_done(), |chain| chain.is_done())
     }
 }
 

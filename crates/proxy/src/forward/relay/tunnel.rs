@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-impl Relay<'_, '_> {
+impl Relay<'_> {
     /// Begins a tunnel. `buf` holds the 101 response, and the tunnel's bytes behind it.
     pub(super) fn switched<'s>(&'s self, down: &'s Transport, up: &'s Transport, buf: Buf) -> Box<Duplex<'s>> {
         up.send_at_once();
@@ -63,7 +63,7 @@ impl Relay<'_, '_> {
             idle: self.timeouts.idle,
             half_closed: self.timeouts.half_closed,
             keepalive: self.keepalive(),
-            deadline: self.deadline,
+            deadline: self.opened.route.deadline,
         };
         let moved = |side, n| self.tunnelled(side, n);
         let cause = match lifetime::run(&mut duplex, self.timer, silence, || false, moved).await {
@@ -82,7 +82,7 @@ impl Relay<'_, '_> {
 
     /// Silence after which the kernel probes the peers of a tunnel (TCP keep-alive).
     pub(super) fn keepalive(&self) -> Option<Duration> {
-        self.record.pool.and_then(|pool| pool.plan().keepalive)
+        self.opened.route.pool.plan().keepalive
     }
 
     /// Counts bytes of a tunnel.

@@ -42,7 +42,7 @@ impl Shown<'_> {
 
     /// Writes the state of the store, if any route has a cache.
     fn store(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        if self.plan.routes.iter().all(|route| route.cache.is_none()) {
+        if self.plan.routes.iter().all(|route| route.filters.cache.is_none()) {
             return Ok(());
         }
         let counts = self.cache.store.counts();
@@ -107,7 +107,7 @@ impl Shown<'_> {
 
     /// Writes what became of the encoded forms of stored bodies, if any route makes them.
     fn encodings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        if !self.plan.routes.iter().any(|route| route.cache.is_some() && route.compress.is_some()) {
+        if !self.plan.routes.iter().any(|route| route.filters.cache.is_some() && route.filters.compress.is_some()) {
             return Ok(());
         }
         let (encodings, read) = (&self.cache.encodings, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
@@ -198,7 +198,7 @@ impl Shown<'_> {
         counter: impl Fn(&CacheCounts, usize) -> &Counter,
     ) -> fmt::Result {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for route in self.plan.routes.iter().filter(|route| route.cache.is_some()) {
+        for route in self.plan.routes.iter().filter(|route| route.filters.cache.is_some()) {
             let counts: Vec<Arc<CacheCounts>> = self.cache.counts.of_route(&route.name);
             for (at, value) in values.iter().enumerate() {
                 let sum = counts.iter().fold(0, |sum: u64, counts| sum.wrapping_add(counter(counts, at).get()));

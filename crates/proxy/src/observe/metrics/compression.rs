@@ -19,7 +19,7 @@ impl Shown<'_> {
             numbers.iter().fold(0, |sum: u64, route| sum.wrapping_add(counter(route).get()))
         };
         let compresses =
-            |name: &str| self.plan.routes.iter().any(|route| &*route.name == name && route.compress.is_some());
+            |name: &str| self.plan.routes.iter().any(|route| &*route.name == name && route.filters.compress.is_some());
         let routes: Vec<_> = self.routes(is_http).filter(|(_, route, _)| compresses(route)).collect();
         let help = "Compressed responses";
         let mut family =

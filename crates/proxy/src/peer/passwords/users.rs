@@ -50,7 +50,8 @@ impl UserLists {
         let mut all = UserLists { lists: HashMap::new(), verifier: self.verifier.clone() };
         let mut errors = Vec::new();
         for (at, route) in plan.routes.iter().enumerate() {
-            let Some(auth) = route.basic_auth.as_ref().filter(|auth| !all.lists.contains_key(&auth.users)) else {
+            let Some(auth) = route.filters.basic_auth.as_ref().filter(|auth| !all.lists.contains_key(&auth.users))
+            else {
                 continue;
             };
             match UserList::read(&auth.users, &all.verifier) {

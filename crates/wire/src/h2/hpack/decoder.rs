@@ -1,4 +1,4 @@
-//! The HPACK decoder. Passes on each field as it is read, and keeps only what belongs in its table.
+//! The HPACK decoder. Passes on each field as it is read, and keeps only entries of its table.
 
 use super::table::Table;
 use super::{Error, huffman, read_integer};
@@ -9,7 +9,7 @@ use super::{Error, huffman, read_integer};
 pub struct HeaderLimits {
     /// Most bytes of names and values.
     pub bytes: usize,
-    /// Most fields. The crumbs of a cookie count as one (RFC 9113 section 8.2.3).
+    /// Most fields. The crumbs of a cookie count as a single field (RFC 9113 section 8.2.3).
     pub fields: usize,
 }
 
@@ -29,7 +29,7 @@ pub enum Over {
     Fields,
 }
 
-/// Decoder of the blocks of one direction.
+/// Decoder of the blocks of a direction.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,

@@ -5,7 +5,7 @@ use super::static_table::{self, hash};
 use super::table::Table;
 use super::{TABLE_SIZE, huffman, write_integer};
 
-/// Encoder of the blocks of one direction.
+/// Encoder of the blocks of a direction.
 #[derive(Debug)]
 pub struct Encoder {
     table: Table,
@@ -97,7 +97,8 @@ impl Encoder {
     }
 }
 
-/// True if a letter is in upper case. No early exit: hardly any name has one, and eight bytes cost as much as one.
+/// True if a letter is in upper case. No early exit: hardly any name has upper case, and eight bytes cost as much as a
+/// single byte.
 fn has_upper(name: &[u8]) -> bool {
     name.iter().fold(false, |has, byte| has | byte.is_ascii_uppercase())
 }
@@ -106,7 +107,7 @@ fn has_upper(name: &[u8]) -> bool {
 fn keep(name: &[u8], value: &[u8]) -> Keep {
     match name {
         b"authorization" | b"proxy-authorization" => Keep::Never,
-        // A short one could be guessed byte by byte from the resulting size.
+        // A short value could be guessed byte by byte from the resulting size.
         b"cookie" | b"set-cookie" if value.len() < 20 => Keep::Never,
         b":path" | b"content-length" | b"content-range" | b"etag" | b"last-modified" | b"location" | b"set-cookie"
         | b"age" | b"expires" | b"if-none-match" | b"if-modified-since" | b"grpc-timeout" | b"traceparent"

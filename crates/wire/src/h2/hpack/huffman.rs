@@ -2,7 +2,7 @@
 
 use super::Error;
 
-/// Length of each byte's code in bits. The last is that of the end symbol, which is never sent completely.
+/// Length of each byte's code in bits. The last length belongs to the end symbol, which is never sent completely.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
     28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,

@@ -118,7 +118,7 @@ pub const fn hash(text: &[u8]) -> u32 {
     (hash >> 32) as u32
 }
 
-/// Returns the index of a field, and true if its value matches too; `None` if its name is unknown. `hash`: that of the
+/// Returns the index of a field, and true if its value matches too; `None` if its name is unknown. `hash`: hash of the
 /// name.
 pub fn find(hash: u32, name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
     let mut slot = hash as usize % 256;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// Size of an entry in addition to its bytes (section 4.1).
 const OVERHEAD: usize = 32;
 
-/// Dynamic table of one direction.
+/// Dynamic table of a direction.
 #[derive(Debug)]
 pub struct Table {
     entries: VecDeque<Entry>,
@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// Adds a field. One that is larger than the table empties it.
+    /// Adds a field. A field larger than the table empties the table.
     pub fn add(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + OVERHEAD;
         self.make_room(size);

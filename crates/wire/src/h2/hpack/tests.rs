@@ -30,7 +30,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[test]
 fn the_requests_of_the_rfc_are_read() {
-    // Appendix C.3 and C.4: the same three requests on one connection, in plain strings and in Huffman-coded ones.
+    // Appendix C.3 and C.4: the same three requests on a connection, in plain and in Huffman-coded strings.
     let plain = [
         "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
         "8286 84be 5808 6e6f 2d63 6163 6865",
@@ -130,7 +130,7 @@ fn more_than_the_limit_is_read_and_not_given_on() {
     assert_eq!(decoder.decode(&[0x82; 808], limits, &mut |_, _| {}), Err(Error::TooLarge));
 }
 
-/// Browsers send each cookie as a field of its own (RFC 9113 section 8.2.3).
+/// Browsers send each cookie as a separate field (RFC 9113 section 8.2.3).
 #[test]
 fn the_crumbs_of_a_cookie_are_one_field_of_the_bytes_that_it_has_when_joined() {
     let block: Vec<u8> =

@@ -7,25 +7,23 @@ use crate::table::{Field, Kind, Section};
 
 /// Settings of a source, which `discover` has under the source's name.
 pub(crate) trait Settings: Field {
-    /// Values of the key.
     const KIND: Kind;
 
-    /// Returns what the source looks for, in logs and metrics.
+    /// Returns the name, service or prefix that the source looks for, for logs and metrics.
     fn shown(&self) -> String;
 
-    /// Fills in what `[resolver]` sets and `discover` does not.
+    /// Takes values from `[resolver]` that `discover` does not set.
     fn start_from(&mut self, _: &Resolver, _discover: &Section) {}
 
-    /// Reports what is wrong with the settings. `discover`: the table that has them.
+    /// Reports faults of the settings. `discover`: the table that has them.
     fn check(_discover: &Section, _: &mut Findings) {}
 }
 
 /// Settings of a source that asks a server, which has a table in `[discovery]`.
 pub(crate) trait Asks<S>: Settings {
-    /// Sets the server to ask.
     fn ask(&mut self, server: S);
 
-    /// Reports what is wrong with the table of the server.
+    /// Reports faults of the server's table in `[discovery]`.
     fn check_server(_: &Section, _: &mut Findings) {}
 }
 

@@ -22,7 +22,7 @@ table! {
             help: "Labels that a container must have, all of them: `NAME`, or `NAME=VALUE`.",
             why: "",
         };
-        /// Port of the endpoints; `None` = the only one that a container exposes.
+        /// Port of the endpoints; `None` = the only port that a container exposes.
         port: Option<u16> = Key {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
@@ -30,7 +30,7 @@ table! {
             help: "Port at which containers listen.",
             why: "",
         };
-        /// Network whose addresses are used; `None` = the only one of a container.
+        /// Network whose addresses are used; `None` = the only network of a container.
         network: Option<String> = Key {
             name: "network",
             kind: Kind::Text(Form::Content),

@@ -14,7 +14,7 @@ table! {
         `{\"addr\": \"10.0.0.1:8080\", \"weight\": 2}`: addresses only, no names. An endpoint without a `name` has that of \
         its key, without the prefix. A key with a lease goes with it.";
 
-    /// `discover.etcd`: keys with one prefix.
+    /// `discover.etcd`: keys with a prefix.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Etcd {
         prefix: String = Key {

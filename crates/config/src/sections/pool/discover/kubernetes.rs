@@ -28,7 +28,7 @@ table! {
             help: "Namespace of the Service.",
             why: "",
         };
-        /// Port of the Service that is used; `None` = its only one.
+        /// Port of the Service that is used; `None` = its only port.
         port: Option<ServicePort> = Key {
             name: "port",
             kind: Kind::IntOrText { min: 1, max: 65_535, form: Form::Label },
@@ -72,7 +72,7 @@ table! {
             help: "File with the address and the credentials of the cluster, as `kubectl` uses it.",
             why: "",
         };
-        /// Context of the kubeconfig; `None` = its current one.
+        /// Context of the kubeconfig; `None` = its current context.
         context: Option<String> = Key {
             name: "context",
             kind: Kind::Text(Form::Content),
@@ -93,7 +93,7 @@ table! {
 }
 
 words! {
-    /// Part of a cluster that one watch covers.
+    /// Part of a cluster that a watch covers.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Scope {
         Namespace = "namespace",

@@ -1,5 +1,5 @@
-//! `discover` of a pool: endpoints from a source that others keep up to date. See [`Discover`]; one file for each
-//! source, and one row here.
+//! `discover` of a pool: endpoints from a source that others keep up to date. See [`Discover`]; a file and a row here for
+//! each source.
 
 // Order: consul, dns, docker, etcd, http, kubernetes, nomad, xds, server, declare
 mod consul;
@@ -88,14 +88,14 @@ impl fmt::Display for Source {
 }
 
 impl Discover {
-    /// Fills in from other sections what the table does not set.
+    /// Fills in unset values of the table from other sections.
     pub(super) fn start_from(&mut self, resolver: &Resolver, servers: &Servers, pool: &Section) {
         let discover = pool.section("discover");
         self.source.start_from(resolver, servers, &discover);
     }
 }
 
-/// Reports a table with no source or two, and what is wrong with one.
+/// Reports a table with no source or two, and faults within a source.
 pub(super) fn check(pool: &Section, findings: &mut Findings) {
     let Some(set) = pool.set("discover") else { return };
     let section = pool.section("discover");

@@ -59,7 +59,7 @@ table! {
             help: "Control plane: `http://`, `https://`, or `unix:/PATH`.",
             why: "The port that examples of go-control-plane have.",
         };
-        /// Name of this balancer for the control plane; `None` = that of the machine.
+        /// Name of this balancer for the control plane; `None` = the machine's.
         node_id: Option<String> = Key {
             name: "node_id",
             kind: Kind::Text(Form::Content),
@@ -67,7 +67,7 @@ table! {
             help: "Name under which this balancer asks (`node.id`). Control planes may have other endpoints for another name.",
             why: "",
         };
-        /// Group of balancers that this one belongs to.
+        /// Group of balancers that this balancer belongs to.
         node_cluster: String = Key {
             name: "node_cluster",
             kind: Kind::Text(Form::Content),

@@ -16,14 +16,18 @@ use std::time::Duration;
 /// If it has no counterpart here.
 pub fn put(filter: &RouteFilter, port: u16, route: &mut Route) -> Result<(), String> {
     match &*filter.kind {
-        "RequestHeaderModifier" => add_request(filter.request_header_modifier.as_ref(), &mut route.request_headers),
-        "ResponseHeaderModifier" => add_response(filter.response_header_modifier.as_ref(), &mut route.response_headers),
+        "RequestHeaderModifier" => {
+            add_request(filter.request_header_modifier.as_ref(), &mut route.filters.request_headers)
+        }
+        "ResponseHeaderModifier" => {
+            add_response(filter.response_header_modifier.as_ref(), &mut route.filters.response_headers)
+        }
         "RequestRedirect" => {
             let redirect = filter.request_redirect.as_ref().ok_or("the filter has no requestRedirect")?;
             route.action = Action::Redirect(self::redirect(redirect, port)?);
         }
         "URLRewrite" => rewrite(filter.url_rewrite.as_ref().ok_or("the filter has no urlRewrite")?, route)?,
-        "CORS" => route.cors = Some(cors(filter.cors.as_ref().ok_or("the filter has no cors")?)?),
+        "CORS" => route.filters.cors = Some(cors(filter.cors.as_ref().ok_or("the filter has no cors")?)?),
         "RequestMirror" => {}
         other => return Err(format!("filter {other} is not supported")),
     }
@@ -107,11 +111,11 @@ fn modified(modifier: &PathModifier) -> Result<(Option<Template>, Option<Templat
 
 fn rewrite(from: &UrlRewrite, route: &mut Route) -> Result<(), String> {
     if let Some(host) = &from.hostname {
-        route.send_host = SendHost::Fixed(host.as_str().into());
+        route.filters.send_host = SendHost::Fixed(host.as_str().into());
     }
     if let Some(modifier) = &from.path {
         let (prefix, path) = modified(modifier)?;
-        route.rewrite = Some(Rewrite { prefix, path });
+        route.filters.rewrite = Some(Rewrite { prefix, path });
     }
     Ok(())
 }

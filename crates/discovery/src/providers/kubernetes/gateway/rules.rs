@@ -163,7 +163,7 @@ impl Rules<'_> {
             filters::put(filter, self.port, route)?;
             if let (true, Some(mirror)) = (filter.kind == "RequestMirror", &filter.request_mirror) {
                 match self.mirror(mirror, backends) {
-                    Ok(mirror) => route.mirrors.push(mirror),
+                    Ok(mirror) => route.filters.mirrors.push(mirror),
                     Err(fault) => drop(made.unresolved.get_or_insert(fault)),
                 }
             }

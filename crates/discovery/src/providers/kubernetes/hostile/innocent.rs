@@ -245,7 +245,7 @@ impl Served {
     fn pools(&self, route: &Route) -> Vec<Option<&Arc<Pool>>> {
         let pool = |name: &str| self.merged.plan.pool(name);
         let of_action = route.action.pools().map(|name| pool(name));
-        of_action.chain(route.forward_auth.iter().map(|auth| pool(&auth.pool))).collect()
+        of_action.chain(route.filters.forward_auth.iter().map(|auth| pool(&auth.pool))).collect()
     }
 
     /// A route with its object, for the message of a failure.
@@ -258,7 +258,7 @@ impl Served {
 
 /// A list of users that no worker could read, for which this machine would refuse the plan.
 fn unusable(route: &Route) -> Option<String> {
-    let Users::Text(text) = &route.basic_auth.as_ref()?.users else { return None };
+    let Users::Text(text) = &route.filters.basic_auth.as_ref()?.users else { return None };
     evenkeel_config::user_list("users", text.as_bytes()).err().map(|error| format!("{}: {error}", route.name))
 }
 

@@ -24,17 +24,17 @@ pub fn put(annotations: &mut Annotations<'_>, route: &mut Route) {
     timeouts(annotations, route);
     if let Some(text) = annotations.text("proxy-body-size") {
         match size(text) {
-            Some(0) => route.body_max = None,
-            Some(bytes) => route.body_max = Some(bytes.min(1 << 40)),
+            Some(0) => route.filters.body_max = None,
+            Some(bytes) => route.filters.body_max = Some(bytes.min(1 << 40)),
             None => annotations.ignore("proxy-body-size", &format!("\"{text}\" is not a size, such as 8m")),
         }
     }
     limits(annotations, route);
-    route.cors = cors(annotations);
+    route.filters.cors = cors(annotations);
     if let Some(host) = annotations.text("upstream-vhost") {
         let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
         match host.chars().all(is_host) {
-            true => route.send_host = SendHost::Fixed(host.to_ascii_lowercase().into()),
+            true => route.filters.send_host = SendHost::Fixed(host.to_ascii_lowercase().into()),
             false => annotations.ignore("upstream-vhost", &format!("\"{host}\" is not a host")),
         }
     }
@@ -78,12 +78,12 @@ fn limits(annotations: &mut Annotations<'_>, route: &mut Route) {
             let rate = RequestRate { requests, per: Duration::from_secs(seconds) };
             let burst = requests.saturating_mul(burst).min(1_000_000);
             let most = Most::Requests { rate, burst };
-            route.limits.push(Limit { most, key: key.clone(), keys: LIMIT_KEYS });
+            route.filters.limits.push(Limit { most, key: key.clone(), keys: LIMIT_KEYS });
         }
     }
     if let Some(most) = annotations.number::<u32>("limit-connections", 1) {
         let most = Most::InFlight(most.min(1_000_000));
-        route.limits.push(Limit { most, key, keys: LIMIT_KEYS });
+        route.filters.limits.push(Limit { most, key, keys: LIMIT_KEYS });
     }
 }
 

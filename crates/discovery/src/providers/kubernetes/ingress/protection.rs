@@ -115,7 +115,7 @@ fn access(annotations: &mut Annotations<'_>, route: &mut Route) -> Option<String
         return Some(annotations.refuse("denylist-source-range", "all networks that are allowed are denied, too"));
     }
     if !allow.is_empty() || !deny.is_empty() {
-        route.access = Some(Access { allow, deny, ..Access::default() });
+        route.filters.access = Some(Access { allow, deny, ..Access::default() });
     }
     closed
 }
@@ -146,7 +146,8 @@ fn basic_auth(annotations: &mut Annotations<'_>, namespace: &str, world: &World,
         Ok(users) => {
             let is_plain = |c: &char| c.is_ascii_graphic() || *c == ' ';
             let realm: String = realm.chars().filter(is_plain).take(128).collect();
-            route.basic_auth = Some(BasicAuth { users: Users::Text(users.into()), realm: realm.into(), keep: false });
+            route.filters.basic_auth =
+                Some(BasicAuth { users: Users::Text(users.into()), realm: realm.into(), keep: false });
             None
         }
         Err(why) => Some(annotations.refuse("auth-secret", &why)),
@@ -223,7 +224,7 @@ fn forward_auth(
     }
     // As ingress-nginx does, cookies of the service go to clients, named or not.
     let is_cookie = |name: &&str| name.eq_ignore_ascii_case("set-cookie") || name.eq_ignore_ascii_case("set_cookie");
-    route.forward_auth = Some(ForwardAuth {
+    route.filters.forward_auth = Some(ForwardAuth {
         pool,
         path: Some(path.into()),
         copy_headers: copied.into_iter().filter(|name| !is_cookie(name)).map(Arc::from).collect(),

@@ -216,8 +216,8 @@ impl Rules<'_, '_> {
             matching.criteria.cookies.extend(more.cookies);
             let base = if is_closed { Route::to(&Pool::default()) } else { site.route.clone() };
             let is_sent = matches!(action, Action::Pool(_) | Action::Split(_));
-            let rewrite = matched.rewrite.clone().filter(|_| is_sent);
-            let route = Route { name: name(suffix), listeners: own.clone(), matching, action, rewrite, ..base };
+            let mut route = Route { name: name(suffix), listeners: own.clone(), matching, action, ..base };
+            route.filters.rewrite = matched.rewrite.clone().filter(|_| is_sent);
             self.routes.add(&site.of, route);
         }
     }

@@ -394,25 +394,25 @@ fn annotations_about_requests_are_kept() {
     }));
     let timeouts = &route.timeouts;
     assert_eq!((timeouts.connect, timeouts.response, timeouts.idle), (seconds(7), Some(seconds(3600)), seconds(3600)));
-    assert_eq!((route.body_max, route.send_host.to_string()), (Some(8 << 20), "app.internal".into()));
-    let access = route.access.expect("it is set");
+    assert_eq!((route.filters.body_max, route.filters.send_host.to_string()), (Some(8 << 20), "app.internal".into()));
+    let access = route.filters.access.expect("it is set");
     assert_eq!((access.allow.len(), access.deny.len(), access.status), (2, 1, 403));
-    assert_eq!(format!("{:?}", route.limits).matches("burst: 50").count(), 1, "{:?}", route.limits);
-    assert_eq!(route.limits.len(), 2);
+    assert_eq!(format!("{:?}", route.filters.limits).matches("burst: 50").count(), 1, "{:?}", route.filters.limits);
+    assert_eq!(route.filters.limits.len(), 2);
 
     let (route, _) = route_with(json!({ "enable-cors": "true" }));
-    let cors = route.cors.expect("it is set");
+    let cors = route.filters.cors.expect("it is set");
     assert_eq!((cors.origins[0].to_string(), cors.credentials, cors.methods.len()), ("*".into(), false, 6));
     let (route, _) = route_with(json!({
         "enable-cors": "true", "cors-allow-origin": "https://a.example, https://*.b.example", "cors-max-age": "60",
         "cors-allow-methods": "GET", "cors-allow-headers": "X-A", "cors-expose-headers": "X-B",
     }));
-    let cors = route.cors.expect("it is set");
+    let cors = route.filters.cors.expect("it is set");
     assert_eq!((cors.origins.len(), cors.credentials, cors.max_age, cors.expose.len()), (2, true, seconds(60), 1));
     let (route, _) = route_with(json!({ "cors-allow-origin": "*" }));
-    assert_eq!(route.cors, None);
+    assert_eq!(route.filters.cors, None);
     let (route, _) = route_with(json!({ "rewrite-target": "/" }));
-    assert_eq!(route.rewrite.and_then(|rewrite| rewrite.path).map(|path| path.to_string()), Some("/".into()));
+    assert_eq!(route.filters.rewrite.and_then(|rewrite| rewrite.path).map(|path| path.to_string()), Some("/".into()));
 }
 
 #[test]
@@ -457,18 +457,18 @@ fn users_and_services_that_decide_are_kept() {
         world.apply(Kind::Secret, Change::All(vec![secret("users", data)]));
         let translation = translated(&world);
         assert_eq!(events(&translation), [""; 0]);
-        let auth = translation.part.routes[0].value.basic_auth.clone().expect("it is set");
+        let auth = translation.part.routes[0].value.filters.basic_auth.clone().expect("it is set");
         assert!(!format!("{auth:?}").contains("$2y$"), "{auth:?}");
         assert!(!auth.keep);
     }
     let (route, _) = route_with(json!({
         "auth-url": "http://auth.shop.svc.cluster.local/check?x=1", "auth-response-headers": "X-User, Set-Cookie, X-Mail",
     }));
-    let auth = route.forward_auth.expect("it is set");
+    let auth = route.filters.forward_auth.expect("it is set");
     assert_eq!((&*auth.pool, auth.path.as_deref()), ("shop.auth.80", Some("/check?x=1")));
     assert_eq!((auth.copy_headers.len(), &*auth.client_headers[0]), (2, "Set-Cookie"));
     let (route, _) = route_with(json!({ "auth-url": "https://auth.example:8443/check" }));
-    assert_eq!(&*route.forward_auth.expect("it is set").pool, "url_https.auth.example.8443");
+    assert_eq!(&*route.filters.forward_auth.expect("it is set").pool, "url_https.auth.example.8443");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Drop for Leader {
             let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return };
             let given = runtime.block_on(async { timeout(RELEASE_MAX, release(&name, &me, &server)).await });
             if let Some(why) = given.map_or(Some("no answer".to_owned()), Result::err) {
-                tracing::info!(why, "kubernetes: the Lease for statuses is not given back, and runs out");
+                tracing::info!(why, "kubernetes: cannot release the Lease for statuses; it expires");
             }
             // Names may still be looked up.
             runtime.shutdown_background();

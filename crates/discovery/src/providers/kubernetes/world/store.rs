@@ -209,7 +209,7 @@ fn put<T: DeserializeOwned + Named + PartialEq>(
             }
         }
         Err(error) => {
-            tracing::warn!(kind = kind.name(), object = %key, %error, "an object of Kubernetes cannot be read");
+            tracing::warn!(kind = kind.name(), object = %key, %error, "kubernetes: cannot read an object");
             unreadable.insert((kind, key), error.to_string()).is_none()
         }
     }

@@ -154,7 +154,7 @@ fn a_service_that_decides_is_neither_this_machine_nor_one_of_its_links() {
     }
     let (route, _) = route_with(json!({ "auth-url": "http://auth.example/" }));
     let translation = translated(&world(vec![simple(json!({ "auth-url": "http://auth.example/" }))]));
-    let pool = route.forward_auth.expect("it is set").pool;
+    let pool = route.filters.forward_auth.expect("it is set").pool;
     let pool = translation.part.pools.iter().find(|piece| piece.value.name == pool).expect("it has a pool");
     assert!(pool.value.refuse_local, "its name may resolve to this machine");
 }

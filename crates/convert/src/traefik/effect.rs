@@ -1,0 +1,43 @@
+//! Changes that middlewares make to the routes of a router. See [`Effect`].
+
+use crate::ledger::Ledger;
+use crate::model::{Action, Table};
+use crate::protection::{close as close_routes, would_replace};
+use crate::report::{OPEN, PROTECTED};
+use crate::tree::Node;
+
+/// Changes that the middlewares of a router make to its routes.
+#[derive(Default)]
+pub(super) struct Effect {
+    pub set: Table,
+    pub action: Option<Action>,
+    /// Prefixes that are taken away.
+    pub strip: Vec<String>,
+    /// True if something that protects the requests is not carried over.
+    pub is_closed: bool,
+}
+
+/// Closes the routes, and notes everything in the middleware that is not settled.
+pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut Ledger) {
+    effect.is_closed = true;
+    ledger.changes(node.line, format!("{reason}; {PROTECTED}"), OPEN);
+    node.lost(PROTECTED, OPEN, ledger);
+}
+
+/// Adds the keys of a middleware, unless another middleware has set the same kind of protection.
+pub(super) fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
+    match would_replace(&effect.set, &more) {
+        true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
+        false => effect.set.merge(&more),
+    }
+}
+
+/// Closes a route whose password or permission is not carried over.
+pub(super) fn settle(effect: &mut Effect) {
+    if effect.is_closed {
+        for key in ["basic_auth", "forward_auth"] {
+            effect.set.entries.retain(|(own, _)| own != key);
+        }
+        close_routes(&mut effect.set);
+    }
+}

@@ -1,0 +1,261 @@
+//! Action of a route: the clusters that get its requests, or an answer of its own.
+
+use crate::headers;
+use crate::matching::share;
+use crate::node::Node;
+use crate::retry::retry;
+use evenkeel_config::plan::{
+    Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
+};
+use std::time::Duration;
+
+/// Envoy's time for a request, if a route sets none.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Largest weight of a pool in a split.
+const WEIGHT_MAX: u64 = 1_000_000;
+
+/// Most mirrors that the plan takes.
+const MIRRORS_MAX: usize = 8;
+
+/// Longest body of a direct response in bytes, as Envoy has it.
+const BODY_MAX: usize = 4096;
+
+/// Destination of the requests of a route.
+#[derive(Clone, Debug, PartialEq)]
+pub enum To {
+    Cluster(String),
+    /// Clusters with their weights. True if the hash of a request decides.
+    Clusters(Vec<(String, u32)>, bool),
+    Answer(Action),
+}
+
+/// A route without its name, listeners and match.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acting {
+    pub to: To,
+    /// Status of the answer where the cluster is not there.
+    pub missing: u16,
+    /// Clusters that get copies, in the order of the mirrors of the route.
+    pub mirrors: Vec<String>,
+    /// Parts of requests that choose an endpoint of a cluster that hashes.
+    pub hash: Vec<HashKey>,
+    /// Filters, time limits and retries.
+    pub route: Route,
+}
+
+/// Mirrors and retries that routes have which set none.
+pub struct Inherited<'n, 'a> {
+    pub mirrors: Vec<&'n Node<'a>>,
+    pub retry: Option<&'n Node<'a>>,
+}
+
+/// Returns the action of a `Route`. A match whose prefix is replaced becomes one by segment.
+///
+/// # Errors
+/// The field that no route of a plan can have.
+pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -> Result<Acting, String> {
+    if let Some(to) = node.node("route") {
+        return forward(to, matching, inherited).map_err(|why| format!("route: {why}"));
+    }
+    let answer = if let Some(to) = node.node("redirect") {
+        Action::Redirect(redirect(to, matching).map_err(|why| format!("redirect: {why}"))?)
+    } else if let Some(to) = node.node("direct_response") {
+        Action::Respond(respond(to).map_err(|why| format!("direct_response: {why}"))?)
+    } else {
+        return Err("it has no action that can be kept: route, redirect or direct_response".to_owned());
+    };
+    Ok(answering(answer))
+}
+
+/// A route that answers by itself.
+pub fn answering(action: Action) -> Acting {
+    Acting { to: To::Answer(action), missing: 503, mirrors: Vec::new(), hash: Vec::new(), route: Route::default() }
+}
+
+fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -> Result<Acting, String> {
+    let destination = match (to.text("cluster"), to.node("weighted_clusters")) {
+        (Some(cluster), _) if !cluster.is_empty() => To::Cluster(cluster.to_owned()),
+        (_, Some(weighted)) => clusters(weighted)?,
+        _ => return Err("it has no cluster that can be kept: cluster or weighted_clusters".to_owned()),
+    };
+    let missing = match to.number("cluster_not_found_response_code") {
+        1 => 404,
+        2 => 500,
+        _ => 503,
+    };
+    let mut route = Route::default();
+    let longest = to.node("max_stream_duration").and_then(|of| of.duration("max_stream_duration"));
+    let timeout = to.duration("timeout").unwrap_or(TIMEOUT);
+    let limits = [Some(timeout), longest].into_iter().flatten().filter(|time| !time.is_zero());
+    route.timeouts.request = limits.min().map(|time| time.max(Duration::from_millis(1)));
+    // Envoy has no limit of its own for the head of a response.
+    route.timeouts.response = None;
+    if let Some(idle) = to.duration("idle_timeout") {
+        route.timeouts.idle = if idle.is_zero() { FOREVER } else { idle.max(Duration::from_millis(10)) };
+    }
+    let policy = to.node("retry_policy").or(inherited.retry);
+    route.retry = retry(policy, route.timeouts.request)?;
+    if let Some(prefix) = to.text("prefix_rewrite").filter(|prefix| !prefix.is_empty()) {
+        route.filters.rewrite = rewrite(prefix, matching)?;
+    }
+    if let Some(host) = to.text("host_rewrite_literal").filter(|host| !host.is_empty()) {
+        route.filters.send_host = SendHost::Fixed(host.into());
+    }
+    if to.wrapped("auto_host_rewrite") == Some(1) {
+        route.filters.send_host = SendHost::Endpoint;
+    }
+    for upgrade in to.nodes("upgrade_configs") {
+        let kind = upgrade.text("upgrade_type").unwrap_or_default();
+        if upgrade.wrapped("enabled") != Some(0) && !kind.eq_ignore_ascii_case("websocket") {
+            return Err(format!("upgrade_configs: {kind:?} is not forwarded"));
+        }
+    }
+    let own: Vec<_> = to.nodes("request_mirror_policies").collect();
+    let (copies, mirrors) = mirrors(if own.is_empty() { &inherited.mirrors } else { &own })?;
+    route.filters.mirrors = copies;
+    let hash = to.nodes("hash_policy").map(hash_key).collect::<Result<_, _>>()?;
+    Ok(Acting { to: destination, missing, mirrors, hash, route })
+}
+
+/// Time that stands for no limit: 30 days.
+pub const FOREVER: Duration = Duration::from_secs(30 * 86_400);
+
+fn clusters(weighted: &Node<'_>) -> Result<To, String> {
+    let by_hash = weighted.wrapped("use_hash_policy") == Some(1);
+    let mut all: Vec<(String, u64)> = Vec::new();
+    for part in weighted.nodes("clusters") {
+        let (name, weight) = (part.text("name").unwrap_or_default(), part.wrapped("weight").unwrap_or(0));
+        match all.iter_mut().find(|(other, _)| other == name) {
+            _ if name.is_empty() => return Err("weighted_clusters: an entry has no name".to_owned()),
+            Some((_, before)) => *before += weight,
+            None => all.push((name.to_owned(), weight)),
+        }
+    }
+    let most = all.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
+    if most == 0 {
+        return Err("weighted_clusters: no cluster has a weight above 0".to_owned());
+    }
+    // Shares stay if weights are too large.
+    let scaled = |weight: u64| if most > WEIGHT_MAX { (weight * WEIGHT_MAX).div_ceil(most) } else { weight };
+    let all = all.into_iter().map(|(name, weight)| (name, u32::try_from(scaled(weight)).unwrap_or(u32::MAX)));
+    Ok(To::Clusters(all.collect(), by_hash))
+}
+
+/// Rewriting that replaces a prefix. Prefixes are replaced by segment: `/x` takes no `/xy`.
+fn rewrite(prefix: &str, matching: &mut Match) -> Result<Option<Rewrite>, String> {
+    let new = prefix.trim_end_matches('/');
+    let new = headers::path(if new.is_empty() { "/" } else { new });
+    match &matching.path {
+        PathPattern::Any if matching.criteria.regex.is_some() => {
+            Err("prefix_rewrite: the route matches by a regular expression".to_owned())
+        }
+        PathPattern::Any if prefix == "/" => Ok(None),
+        PathPattern::Any | PathPattern::Prefix(_) => Ok(Some(Rewrite { prefix: Some(new), path: None })),
+        PathPattern::StartsWith(_) => {
+            by_segment(matching);
+            Ok(Some(Rewrite { prefix: Some(new), path: None }))
+        }
+        PathPattern::Pattern(_) => Ok(Some(Rewrite { prefix: None, path: Some(headers::path(prefix)) })),
+    }
+}
+
+fn by_segment(matching: &mut Match) {
+    if let PathPattern::StartsWith(text) = &matching.path {
+        let path = crate::matching::braced(text.trim_end_matches('/')).into_owned();
+        matching.path = if path.is_empty() { PathPattern::Any } else { PathPattern::Prefix(path) };
+    }
+}
+
+/// The copies of a route, with the clusters that get them.
+fn mirrors(policies: &[&Node<'_>]) -> Result<(Vec<Mirror>, Vec<String>), String> {
+    let (mut copies, mut clusters) = (Vec::new(), Vec::new());
+    for policy in policies {
+        let fraction = policy.node("runtime_fraction").and_then(|fraction| fraction.node("default_value"));
+        let share = fraction.map_or(1.0, share);
+        let cluster = policy.text("cluster").unwrap_or_default();
+        if share > 0.0 {
+            copies.push(Mirror { share, ..Mirror::default() });
+            clusters.push(cluster.to_owned());
+        }
+    }
+    match copies.len() > MIRRORS_MAX {
+        true => Err(format!("request_mirror_policies: a route has at most {MIRRORS_MAX}")),
+        false => Ok((copies, clusters)),
+    }
+}
+
+fn hash_key(policy: &Node<'_>) -> Result<HashKey, String> {
+    let is_set = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    if let Some(header) = policy.node("header") {
+        let name = is_set(header.text("header_name")).ok_or("hash_policy: a header has no name")?;
+        return Ok(match &*name {
+            ":path" => HashKey::Path,
+            name if name.starts_with(':') => return Err(format!("hash_policy: {name:?} is not hashed")),
+            name => HashKey::Header(name.to_ascii_lowercase()),
+        });
+    }
+    if let Some(cookie) = policy.node("cookie") {
+        return is_set(cookie.text("name"))
+            .map(HashKey::Cookie)
+            .ok_or_else(|| "hash_policy: a cookie has no name".into());
+    }
+    if let Some(query) = policy.node("query_parameter") {
+        return is_set(query.text("name"))
+            .map(HashKey::Query)
+            .ok_or_else(|| "hash_policy: a parameter has no name".into());
+    }
+    match policy.node("connection_properties").is_some_and(|of| of.flag("source_ip")) {
+        true => Ok(HashKey::ClientIp),
+        false => Err("hash_policy: an entry has no key that can be kept".to_owned()),
+    }
+}
+
+fn redirect(to: &Node<'_>, matching: &mut Match) -> Result<Redirect, String> {
+    let is_set = |name| to.text(name).filter(|text| !text.is_empty());
+    let mut redirect = Redirect { keep_query: !to.flag("strip_query"), ..Redirect::default() };
+    redirect.status = match to.number("response_code") {
+        0 => 301,
+        1 => 302,
+        2 => 303,
+        3 => 307,
+        4 => 308,
+        other => return Err(format!("response_code {other} is not known")),
+    };
+    redirect.scheme = match (to.flag("https_redirect"), is_set("scheme_redirect")) {
+        (true, _) | (_, Some("https")) => Some(Scheme::Https),
+        (_, Some("http")) => Some(Scheme::Http),
+        (_, Some(other)) => return Err(format!("scheme_redirect {other:?} is not http or https")),
+        (false, None) => None,
+    };
+    redirect.host = is_set("host_redirect").map(Template::literal);
+    redirect.port = u16::try_from(to.number("port_redirect")).ok().filter(|port| *port > 0);
+    if let Some(path) = is_set("path_redirect") {
+        if path.contains(['?', '#']) {
+            return Err(format!("path_redirect {path:?} has a query"));
+        }
+        redirect.path = Some(headers::path(path));
+    }
+    if let Some(prefix) = is_set("prefix_rewrite")
+        && let Some(Rewrite { prefix, path }) = rewrite(prefix, matching)?
+    {
+        (redirect.prefix, redirect.path) = (prefix, path.or(redirect.path));
+    }
+    Ok(redirect)
+}
+
+fn respond(to: &Node<'_>) -> Result<Respond, String> {
+    let status = u16::try_from(to.number("status")).ok().filter(|status| (200..600).contains(status));
+    let status = status.ok_or_else(|| format!("status {} is not from 200 to 599", to.number("status")))?;
+    let mut respond = Respond { status, ..Respond::default() };
+    let Some(body) = to.node("body").filter(|_| !matches!(status, 204 | 304)) else { return Ok(respond) };
+    if let Some(file) = body.text("filename") {
+        respond.file = Some(file.into());
+    }
+    let text = body.text("inline_string").or(body.text("inline_bytes")).filter(|text| !text.is_empty());
+    if text.is_some_and(|text| text.len() > BODY_MAX) {
+        return Err(format!("the body is longer than {BODY_MAX} bytes"));
+    }
+    respond.body = text.map(Into::into);
+    Ok(respond)
+}

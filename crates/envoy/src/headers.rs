@@ -1,0 +1,113 @@
+//! Changes of fields of requests and responses. See [`Changes`].
+
+use crate::matching::braced;
+use crate::node::Node;
+use evenkeel_config::plan::{RequestHeaders, ResponseHeaders, Template, Variable};
+use std::sync::Arc;
+
+/// Changes of a route, its virtual host and its route configuration, in the order in which Envoy applies them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    pub request: RequestHeaders,
+    pub response: ResponseHeaders,
+}
+
+/// Values that stand for a variable of the plan.
+const VARIABLES: [(&str, Variable); 6] = [
+    ("%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
+    ("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
+    ("%REQ(:METHOD)%", Variable::Method),
+    ("%REQ(:AUTHORITY)%", Variable::Host),
+    ("%REQ(:PATH)%", Variable::Path),
+    ("%DOWNSTREAM_TLS_VERSION%", Variable::TlsVersion),
+];
+
+/// Fields with the value that one of them gets.
+type Values = Vec<(Arc<str>, Template)>;
+
+impl Changes {
+    /// Reads the changes of a route, a virtual host or a route configuration.
+    ///
+    /// # Errors
+    /// The change that a route of a plan cannot have.
+    pub fn of(node: &Node<'_>) -> Result<Changes, String> {
+        let mut changes = Changes::default();
+        let Changes { request, response } = &mut changes;
+        for (name, set, added) in [
+            ("request_headers_to_add", &mut request.set, &mut request.add),
+            ("response_headers_to_add", &mut response.set, &mut response.add),
+        ] {
+            for option in node.nodes(name) {
+                add(option, set, added).map_err(|why| format!("{name}: {why}"))?;
+            }
+        }
+        request.remove = node.texts("request_headers_to_remove").map(Arc::from).collect();
+        response.remove = node.texts("response_headers_to_remove").map(Arc::from).collect();
+        Ok(changes)
+    }
+
+    /// Adds the changes that are applied after these.
+    ///
+    /// # Errors
+    /// A field that would be added twice.
+    pub fn then(&self, later: &Changes) -> Result<Changes, String> {
+        let mut all = self.clone();
+        put(&mut all.request.set, &later.request.set, true)?;
+        put(&mut all.request.add, &later.request.add, false)?;
+        put(&mut all.response.set, &later.response.set, true)?;
+        put(&mut all.response.add, &later.response.add, false)?;
+        let more = |ours: &mut Vec<Arc<str>>, theirs: &[Arc<str>]| {
+            let new: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).cloned().collect();
+            ours.extend(new);
+        };
+        more(&mut all.request.remove, &later.request.remove);
+        more(&mut all.response.remove, &later.response.remove);
+        Ok(all)
+    }
+}
+
+fn put(ours: &mut Values, theirs: &Values, replaces: bool) -> Result<(), String> {
+    for (name, value) in theirs {
+        match ours.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            Some((_, before)) if replaces => *before = value.clone(),
+            Some((_, before)) if before == value => {}
+            Some(_) => return Err(format!("the field {name:?} is added twice")),
+            None => ours.push((name.clone(), value.clone())),
+        }
+    }
+    Ok(())
+}
+
+fn add(option: &Node<'_>, set: &mut Values, added: &mut Values) -> Result<(), String> {
+    let header = option.node("header").ok_or("an entry has no header")?;
+    let (name, value) = (header.text("key").unwrap_or_default(), header.text("value").unwrap_or_default());
+    let appends = option.wrapped("append");
+    let into = match option.number("append_action") {
+        0 if appends == Some(0) => set,
+        0 => added,
+        2 => set,
+        other => {
+            let words = ["", "ADD_IF_ABSENT", "", "OVERWRITE_IF_EXISTS"];
+            let word = words.get(other as usize).copied().unwrap_or("of this number");
+            return Err(format!("{name:?}: append_action {word} has no counterpart"));
+        }
+    };
+    let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
+    put(into, &vec![(name.into(), template)], false)
+}
+
+/// Value as a template; `None` if it has commands that are not known.
+fn template(value: &str) -> Option<Template> {
+    if let Some((_, variable)) = VARIABLES.iter().find(|(text, _)| *text == value) {
+        return Template::of_variable(variable);
+    }
+    let plain = value.replace("%%", "");
+    (!plain.contains('%')).then(|| Template::literal(&value.replace("%%", "%")))
+}
+
+/// Template for a path that stays as it is.
+pub fn path(text: &str) -> Template {
+    // Paths have the braces of templates.
+    debug_assert_eq!(Template::literal(text).to_string(), braced(text));
+    Template::literal(text)
+}

@@ -1,0 +1,150 @@
+//! Routes in the order of Envoy, where the first that matches wins, as routes of a plan, where the most specific wins. See
+//! [`settle`].
+
+use crate::matching::{are_apart, both, covers, takes_all};
+use evenkeel_config::plan::Match;
+use std::cmp::Ordering;
+
+/// Matches of a virtual host, at most: each pair of them is compared.
+const MATCHES_MAX: usize = 20_000;
+
+/// A match, with the position of the route that it stands for.
+pub type Placed = (Match, usize);
+
+/// Returns matches with which the plan chooses for each request the first of these that fits. Their positions decide
+/// between those that are equally specific.
+///
+/// A match that an earlier one takes all requests of is left out. Where a later one is more specific than an earlier one,
+/// the requests that fit both get a match of their own, which leads where the earlier one does.
+///
+/// # Errors
+/// Positions of two that cannot be kept in this order, with the reason.
+pub fn settle(matches: Vec<Match>) -> Result<Vec<Placed>, (usize, usize, String)> {
+    let mut settled = Vec::new();
+    for (position, matching) in matches.into_iter().enumerate() {
+        insert(&mut settled, matching, position)?;
+    }
+    Ok(settled)
+}
+
+fn insert(settled: &mut Vec<Placed>, matching: Match, position: usize) -> Result<(), (usize, usize, String)> {
+    let earlier = |(_, other): &&Placed| *other < position;
+    let is_needless =
+        |(other, of): &Placed| *of < position && takes_all(other, &matching) || *other == matching && *of == position;
+    if settled.iter().any(is_needless) {
+        return Ok(());
+    }
+    let mut joined = Vec::new();
+    for (other, of) in settled.iter().filter(earlier) {
+        if are_apart(other, &matching) || specificity(other, &matching) != Ordering::Less {
+            continue;
+        }
+        let both = both(other, &matching).map_err(|why| (*of, position, why))?;
+        joined.push((both, *of));
+    }
+    for (both, of) in joined {
+        insert(settled, both, of)?;
+    }
+    if settled.len() >= MATCHES_MAX {
+        return Err((position, position, format!("there are more than {MATCHES_MAX} matches to compare")));
+    }
+    settled.push((matching, position));
+    Ok(())
+}
+
+/// Compares two matches that have requests in common: `Greater` if the plan prefers the first.
+fn specificity(one: &Match, other: &Match) -> Ordering {
+    match (covers(&one.path, &other.path), covers(&other.path, &one.path)) {
+        (true, false) => Ordering::Less,
+        (false, true) => Ordering::Greater,
+        _ => one.rank().cmp(&other.rank()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::matching;
+    use crate::schema::ROUTE_MATCH;
+    use crate::testing::encoded;
+    use crate::wire::resource;
+    use serde_json::{Value, json};
+
+    fn read(json: &Value) -> Match {
+        let bytes = encoded(&ROUTE_MATCH, json);
+        matching(&resource(&bytes, &ROUTE_MATCH).expect("a message")).expect("a match")
+    }
+
+    fn settled(all: &[Value]) -> Vec<(String, usize)> {
+        let settled = settle(all.iter().map(read).collect()).expect("an order");
+        let shown = |matching: &Match| {
+            let headers: String = matching.criteria.headers.iter().map(|(name, _)| format!(" {name}")).collect();
+            let regex = if matching.criteria.regex.is_some() { " regex" } else { "" };
+            let methods: String = matching.criteria.methods.iter().map(|method| format!(" {method}")).collect();
+            format!("{:?}{methods}{headers}{regex}", matching.path)
+        };
+        settled.iter().map(|(matching, position)| (shown(matching), *position)).collect()
+    }
+
+    fn has(name: &str) -> Value {
+        json!([{ "name": name, "present_match": true }])
+    }
+
+    #[test]
+    fn routes_from_the_most_specific_to_the_least_stay_as_they_are() {
+        let all = [
+            json!({ "path": "/api/x" }),
+            json!({ "prefix": "/api/", "headers": has("canary") }),
+            json!({ "prefix": "/api/" }),
+            json!({ "prefix": "/" }),
+        ];
+        assert_eq!(settled(&all).iter().map(|(_, position)| *position).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_route_whose_requests_an_earlier_one_takes_is_left_out() {
+        let all = [json!({ "prefix": "/" }), json!({ "prefix": "/api" }), json!({ "path": "/x", "headers": has("a") })];
+        assert_eq!(settled(&all), [("Any".to_owned(), 0)]);
+        let all = [json!({ "path_separated_prefix": "/api" }), json!({ "path": "/api/x" }), json!({ "path": "/apix" })];
+        assert_eq!(settled(&all).len(), 2);
+    }
+
+    #[test]
+    fn an_earlier_route_takes_its_requests_from_a_later_one_that_is_more_specific() {
+        let all = [
+            json!({ "prefix": "/", "headers": has("canary") }),
+            json!({ "prefix": "/api/" }),
+            json!({ "prefix": "/" }),
+        ];
+        let wanted = [("Any canary", 0), ("StartsWith(\"/api/\") canary", 0), ("StartsWith(\"/api/\")", 1), ("Any", 2)];
+        assert_eq!(settled(&all), wanted.map(|(text, position)| (text.to_owned(), position)));
+    }
+
+    #[test]
+    fn three_routes_that_meet_lead_where_the_first_one_does() {
+        let all = [
+            json!({ "prefix": "/", "headers": has("a") }),
+            json!({ "safe_regex": { "regex": "/.*x" } }),
+            json!({ "prefix": "/api/" }),
+        ];
+        let settled = settled(&all);
+        assert!(settled.contains(&("StartsWith(\"/api/\") a regex".to_owned(), 0)), "{settled:?}");
+    }
+
+    #[test]
+    fn an_order_that_no_match_can_keep_is_an_error() {
+        let regex = |text: &str, method: &str| json!({ "safe_regex": { "regex": text }, "headers": [{ "name": ":method", "exact_match": method }] });
+        let all = [json!({ "safe_regex": { "regex": "/a.*" } }), regex("/.*b", "GET")];
+        let refused = settle(all.iter().map(read).collect()).expect_err("two expressions");
+        assert_eq!((refused.0, refused.1), (0, 1));
+        // Other methods have no request in common.
+        let apart = [regex("/a.*", "POST"), regex("/.*b", "GET")];
+        assert!(settle(apart.iter().map(read).collect()).is_ok());
+    }
+
+    #[test]
+    fn routes_that_are_equally_specific_keep_their_positions() {
+        let all = [json!({ "prefix": "/x", "headers": has("a") }), json!({ "prefix": "/x", "headers": has("b") })];
+        assert_eq!(settled(&all).iter().map(|(_, position)| *position).collect::<Vec<_>>(), [0, 1]);
+    }
+}

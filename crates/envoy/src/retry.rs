@@ -1,0 +1,61 @@
+//! `retry_policy` of a route or a virtual host.
+
+use crate::node::Node;
+use evenkeel_config::plan::{GrpcStatus, Retry};
+use std::time::Duration;
+
+/// Most retries of a request that a plan can have.
+const ATTEMPTS_MAX: u64 = 10;
+
+/// Returns the retries of a policy; none without one, as in Envoy.
+///
+/// # Errors
+/// The condition that no retry of a plan can have.
+pub fn retry(policy: Option<&Node<'_>>, request: Option<Duration>) -> Result<Retry, String> {
+    let mut retry = Retry::default();
+    let Some(policy) = policy else {
+        retry.settings.attempts = 0;
+        return Ok(retry);
+    };
+    let settings = &mut retry.settings;
+    let attempts = policy.wrapped("num_retries").unwrap_or(1).min(ATTEMPTS_MAX);
+    settings.attempts = u32::try_from(attempts).unwrap_or_default();
+    // A try that may last longer than the request ends with it.
+    let try_timeout = policy.duration("per_try_timeout").filter(|time| !time.is_zero());
+    let try_timeout = try_timeout.filter(|time| request.is_none_or(|request| *time < request));
+    settings.try_timeout_ns = try_timeout.and_then(|time| u64::try_from(time.as_nanos()).ok());
+    if let Some(back_off) = policy.node("retry_back_off") {
+        let ns = |name| back_off.duration(name).and_then(|time| u64::try_from(time.as_nanos()).ok());
+        if let Some(base) = ns("base_interval").filter(|ns| *ns > 0) {
+            (settings.backoff_ns, settings.backoff_max_ns) = (base, ns("max_interval").unwrap_or(base * 10).max(base));
+        }
+    }
+    let statuses: Vec<u16> =
+        policy.numbers("retriable_status_codes").iter().filter_map(|n| u16::try_from(*n).ok()).collect();
+    let on = &mut settings.on;
+    (on.connect, on.reset, on.timeout, on.grpc) = (false, false, false, 0);
+    on.statuses.clear();
+    for word in policy.text("retry_on").unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word {
+            "connect-failure" | "refused-stream" => on.connect = true,
+            "reset" | "reset-before-request" => on.reset = true,
+            "5xx" => {
+                (on.connect, on.reset, on.timeout) = (true, true, settings.try_timeout_ns.is_some());
+                on.statuses.extend(500..=599);
+            }
+            "gateway-error" => {
+                on.timeout = settings.try_timeout_ns.is_some();
+                on.statuses.extend([502, 503, 504]);
+            }
+            "retriable-4xx" => on.statuses.push(409),
+            "retriable-status-codes" => on.statuses.extend(statuses.iter().filter(|code| (400..600).contains(*code))),
+            word => match GrpcStatus::NAMES.iter().position(|name| *name == word) {
+                Some(at) => on.grpc |= 1 << at,
+                None => return Err(format!("retry_policy.retry_on: {word:?} is not a condition of retries")),
+            },
+        }
+    }
+    on.statuses.sort_unstable();
+    on.statuses.dedup();
+    Ok(retry)
+}
