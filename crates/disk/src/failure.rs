@@ -13,17 +13,17 @@ impl Failure {
     pub fn of(what: &str, path: &Path, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                "remove the symbolic link, or name the folder that it leads to"
+                "remove the symbolic link, or set the folder that it points to"
             }
             ErrorKind::NotFound => "create the folder",
-            ErrorKind::PermissionDenied => "let the user of evenkeel write there",
-            ErrorKind::ReadOnlyFilesystem => "mount it for writing, or name another folder",
+            ErrorKind::PermissionDenied => "allow the user of evenkeel to write there",
+            ErrorKind::ReadOnlyFilesystem => "mount it writable, or set another folder",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free room there, or set a smaller size",
             ErrorKind::FileTooLarge => "raise the limit for the size of files (ulimit -f), or set a smaller size",
-            ErrorKind::NotADirectory => "name a folder",
-            _ => "see the log of the kernel for the disk",
+            ErrorKind::NotADirectory => "set a folder",
+            _ => "the kernel log may have the cause",
         };
-        Failure(format!("cannot {what} {}: {}: {remedy}", path.display(), reason(error)))
+        Failure(format!("cannot {what} {}: {}; {remedy}", path.display(), reason(error)))
     }
 }
 

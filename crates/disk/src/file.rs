@@ -78,7 +78,7 @@ impl Ring {
         let is_mine = ring.is_mine();
         if !is_mine || !ring.read_epochs() {
             if is_mine {
-                tracing::warn!("{}: a segment is broken: the cache on disk starts empty", ring.path.display());
+                tracing::warn!("{}: broken segment; the cache on disk starts empty", ring.path.display());
             }
             ring.renew()?;
         }
@@ -93,7 +93,7 @@ impl Ring {
         self.format().map_err(|error| {
             // What it has taken is needed by others.
             let _ = self.file.set_len(0);
-            Failure::of("take room for", &self.path, &error)
+            Failure::of("allocate space for", &self.path, &error)
         })
     }
 

@@ -127,7 +127,7 @@ impl Reads {
             let name = format!("cache-read-{thread}");
             match thread::Builder::new().name(name).spawn(move || reads.serve(thread)) {
                 Ok(_) => state.threads += 1,
-                Err(error) => tracing::error!("cannot start a thread that reads stored responses: {error}"),
+                Err(error) => tracing::error!("cannot start a thread for reads of the cache on disk: {error}"),
             }
         }
         state.threads > 0

@@ -355,7 +355,7 @@ fn run(tiers: &Tiers, options: &Options, now: impl Fn() -> Moment, share: fn(Vec
             return;
         }
         tier.reads.end();
-        tracing::info!("the cache uses its disk again: {}", options.path.display());
+        tracing::info!("the cache is on disk again: {}", options.path.display());
         tier = next;
     }
 }

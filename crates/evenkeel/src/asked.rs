@@ -24,7 +24,7 @@ pub type Asks = mpsc::UnboundedSender<Ask>;
 /// Asks, and waits for the answer.
 pub async fn ask<T>(asks: Asks, ask: impl FnOnce(Answer<T>) -> Ask) -> Result<T, Problem> {
     let (answer, answered) = oneshot::channel();
-    let ends = || Problem::refused("the process ends");
+    let ends = || Problem::refused("the process is shutting down");
     asks.send(ask(answer)).map_err(|_| ends())?;
     answered.await.map_err(|_| ends())?
 }

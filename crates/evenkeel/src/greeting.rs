@@ -59,15 +59,16 @@ fn block(greeting: &Greeting<'_>) -> String {
                 true => format!("localhost:{}", addr.port()),
                 false => addr.to_string(),
             };
-            row("try", &format!("curl -k https://{host}/ (no client knows its certificate: -k takes any)"));
+            row("try", &format!("curl -k https://{host}/ (clients do not trust its certificate: -k accepts it)"));
         }
     }
     for (index, pool) in plan.pools.iter().enumerate() {
         row("balancing", &format!("pool {} by {}: {}", pool.name, pool.balance.algorithm.name, endpoints(pool)));
         let silent: Vec<&Silent> = silent(tried).filter(|s| s.pool == index).collect();
         let nameless: Vec<&Unresolved> = unresolved.iter().filter(|u| u.pool == pool.name).collect();
-        let silences =
-            silent.iter().map(|s| format!("endpoint {} does not answer: {}", pool.endpoints[s.endpoint].name, s.why));
+        let silences = silent
+            .iter()
+            .map(|s| format!("endpoint {} does not accept connections: {}", pool.endpoints[s.endpoint].name, s.why));
         let warnings = nameless.iter().map(|u| format!("endpoint {}: {}", u.endpoint, u.why)).chain(silences);
         let all: Vec<String> = warnings.collect();
         all.iter().take(LISTED).for_each(|warning| row("warning", warning));
@@ -77,18 +78,18 @@ fn block(greeting: &Greeting<'_>) -> String {
         let addressed = pool.endpoints.iter().filter(|e| !matches!(e.addr, Address::Name { .. })).count();
         match (all.is_empty(), addressed - silent.len()) {
             (true, _) => {}
-            (_, 0) if silent.is_empty() => row("", "it serves nevertheless: until a name resolves, requests get a 503"),
-            (_, 0) => row("", "it serves nevertheless: until one answers, requests get a 502"),
-            _ => row("", "it serves nevertheless: requests go to the endpoints that can be reached"),
+            (_, 0) if silent.is_empty() => row("", "evenkeel serves anyway: until a name resolves, requests get a 503"),
+            (_, 0) => row("", "evenkeel serves anyway: until an endpoint responds, requests get a 502"),
+            _ => row("", "evenkeel serves anyway: requests go to the endpoints that can be reached"),
         }
     }
     if let Some(tried) = tried {
         let which = if tried.count == 1 { "the endpoint".to_string() } else { format!("{} endpoints", tried.count) };
-        row("tried", &format!("{which}, by one connection each; with a configuration file none is"));
+        row("tried", &format!("{which}, with one connection each; endpoints of a configuration file are not tried"));
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         let signing_in = match password {
-            Some(password) => format!("; to change things there: any name, password {password}"),
+            Some(password) => format!("; to make changes there: any name, password {password}"),
             None => String::new(),
         };
         row("dashboard", &format!("{}{signing_in}", url("http", bind, "/")));
@@ -106,7 +107,7 @@ fn block(greeting: &Greeting<'_>) -> String {
         row("access log", &to);
     }
     row("config", config);
-    row("end", &format!("Ctrl-C: finishes what runs for up to {:?}; again: at once", plan.runtime.drain_timeout));
+    row("end", &format!("Ctrl-C: finishes requests for up to {:?}; again: at once", plan.runtime.drain_timeout));
     out
 }
 
@@ -166,7 +167,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*u.pool,
             endpoint = &*u.endpoint,
             why = u.why,
-            "the name of an endpoint does not resolve"
+            "endpoint has no address: its name does not resolve"
         );
     }
     for s in silent(tried) {
@@ -175,7 +176,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*pool.name,
             endpoint = &*pool.endpoints[s.endpoint].name,
             why = s.why,
-            "does not answer"
+            "endpoint does not accept connections"
         );
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {

@@ -43,7 +43,7 @@ impl Predictions {
                 continue;
             }
             let shown = tokio::task::spawn_blocking(move || shown(&remembered)).await;
-            let shown = shown.map_err(|_| Problem::refused("the prediction could not be made"))?;
+            let shown = shown.map_err(|_| Problem::refused("the prediction failed; the log has the reason"))?;
             let good_for: Duration = now.elapsed() * AGE_OF_COST;
             // That there is too little to predict from costs nothing to find, and is over with the next requests.
             if shown.nothing.is_none() {

@@ -52,7 +52,7 @@ pub async fn try_each(plan: &Plan) -> Tried {
             let why = match tokio::time::timeout(PATIENCE, connect(&addr)).await {
                 Ok(Ok(())) => return None,
                 Ok(Err(error)) => reason(&error),
-                Err(_) => format!("no answer within {PATIENCE:?}"),
+                Err(_) => format!("no response within {PATIENCE:?}"),
             };
             Some(Silent { pool, endpoint, why })
         });

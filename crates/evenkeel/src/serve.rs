@@ -202,12 +202,12 @@ impl Serving {
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // Time at which to accept no more, once that is ordered.
         let mut leave_at: Option<Instant> = None;
-        loop {
+        let is_second = loop {
             tokio::select! {
                 asked = signals.next() => if self.told(asked, &mut leave_at).await.is_break() {
-                    break;
+                    break leave_at.is_some();
                 },
-                () = until(leave_at) => break,
+                () = until(leave_at) => break false,
                 Some(asked) = self.asked.recv() => self.answer(asked).await,
                 _ = second.tick() => self.tick().await,
                 offer = self.configured.providers.offered() => {
@@ -225,11 +225,11 @@ impl Serving {
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
             }
-        }
+        };
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
         let socket = self.socket.clone();
-        let ended = self.end(signals, Command::Drain).await;
+        let ended = self.end(signals, Command::Drain, is_second).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
@@ -272,7 +272,7 @@ impl Serving {
             }
             Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
             Ask::Upgrade { answer, .. } if self.upgrade.is_some() => {
-                let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
+                let _ = answer.send(Err(Problem::refused("an upgrade is already in progress")));
             }
             Ask::Upgrade { by, answer } => match self.upgrade(&by) {
                 Ok(()) => self.answer_upgrade = Some(answer),
@@ -329,7 +329,7 @@ impl Serving {
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
         let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
-            return Err(Problem::stale(format!("generation {running} runs now")));
+            return Err(Problem::stale(format!("the running configuration is generation {running} now")));
         }
         let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
@@ -408,7 +408,7 @@ impl Serving {
             }
             Err(error) => {
                 tracing::error!(%error, "{by}: cannot start the new process; this process continues");
-                Err(format!("it cannot be started: {error}"))
+                Err(format!("the new process cannot be started: {error}"))
             }
         }
     }
@@ -416,12 +416,12 @@ impl Serving {
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
         self.admin_sockets.clear();
-        self.end(signals, Command::Retire).await
+        self.end(signals, Command::Retire, false).await
     }
 
-    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
-    /// does not end: the process then ends without it.
-    async fn end(mut self, signals: Signals, how: Command) -> Result<(), Failure> {
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal; `is_second` if that
+    /// has come. Fails if a worker does not end: the process then ends without it.
+    async fn end(mut self, signals: Signals, how: Command, is_second: bool) -> Result<(), Failure> {
         let (limit, open) = (self.runtime.plan().runtime.drain_timeout, self.runtime.open());
         tracing::info!(
             open,
@@ -431,7 +431,7 @@ impl Serving {
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
         self.issuer.stop();
-        let told_again = async { while signals.next().await != Asked::End {} };
+        let told_again = async { while !is_second && signals.next().await != Asked::End {} };
         let mut told_again = std::pin::pin!(told_again);
         let is_hurried = tokio::select! {
             () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => {
@@ -451,7 +451,7 @@ impl Serving {
         let all_ended = ended(|| self.runtime.has_ended(), Duration::from_millis(10));
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
             let stuck: Vec<&str> = self.runtime.still_running().collect();
-            return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
+            return Err(Failure::running(format!("exiting, though {} did not stop", stuck.join(", "))));
         }
         self.runtime.join();
         if let Some(giving) = self.giving.take().filter(|_| !is_hurried) {
@@ -492,12 +492,12 @@ impl Serving {
     fn reopen_log(&self, why: &str) -> Result<String, Problem> {
         match self.runtime.reopen() {
             Ok(()) => {
-                tracing::info!("{why}: the access log was opened again");
-                Ok("the logs were opened again".to_owned())
+                tracing::info!("{why}: logs reopened");
+                Ok("logs reopened".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: cannot reopen the access log");
-                Err(Problem::refused(format!("{error}; the log stays where it was")))
+                tracing::error!(error, "{why}: cannot reopen a log; the previous file stays in use");
+                Err(Problem::refused(format!("{error}; the previous file stays in use")))
             }
         }
     }
@@ -534,7 +534,7 @@ async fn ended(all: impl Fn() -> bool, look_every: Duration) {
 fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
-        Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
+        Failure::running(format!("cannot read the orders of operators from {file}: {error}; repair or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);

@@ -39,7 +39,7 @@ impl Upgrade {
     pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], left: &Left<'_>) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
         // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
-        let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
+        let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is unknown"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -74,7 +74,7 @@ impl Upgrade {
         Err(match (heard, String::from_utf8_lossy(&self.said)) {
             (Err(_), _) => format!("it did not serve within {PATIENCE:?}"),
             (Ok(()), said) if said.is_empty() => {
-                format!("it ended before it served ({status}); its own log has the reason")
+                format!("it ended before it served ({status}); its log has the reason")
             }
             (Ok(()), said) => format!("it ended ({status}) without reporting that it serves; it wrote: {said}"),
         })

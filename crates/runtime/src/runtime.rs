@@ -221,8 +221,9 @@ impl Runtime {
         self.running.send_replace(next.clone());
         // Orders that were given since the generation was made went to the splits of the one before.
         for route in next.splits.refresh(self.control.orders()) {
-            let text =
-                format!("split of route \"{route}\": configured weights, as those ordered by operators are all 0 now");
+            let text = format!(
+                "split of route \"{route}\": using the configured weights, as all weights set by operators are 0 now"
+            );
             tracing::warn!(route = &*route, "{text}");
             self.control.events().tell(Kind::Config, (None, None), text, None);
         }

@@ -43,7 +43,8 @@ fn show<T: DeserializeOwned>(
     if *json {
         return print(&(answer + "\n"));
     }
-    let value = serde_json::from_str(&answer).map_err(|error| Failure::running(format!("not an answer: {error}")))?;
+    let value = serde_json::from_str(&answer)
+        .map_err(|error| Failure::running(format!("cannot read the response: {error}")))?;
     print(&text(&value))
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Reason that is given for an answer that makes no sense.
-const OTHER: &str = "the answer is not one of an evenkeel of this version";
+const OTHER: &str = "the response is not from an evenkeel of this version";
 
 /// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
 const TOKEN: &str = "EVENKEEL_TOKEN";
@@ -109,7 +109,7 @@ impl Client {
     /// The process has no descriptors left.
     pub fn at(at: At) -> Result<Client, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::running(format!("cannot make an event loop: {error}")))?;
+        let runtime = runtime.map_err(|error| Failure::running(format!("cannot create an event loop: {error}")))?;
         Ok(Client { at, token: RefCell::default(), may_prompt: false, runtime })
     }
 
@@ -157,7 +157,7 @@ impl Client {
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
         let sent = Sent::new(&Method::GET, path);
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
@@ -172,7 +172,7 @@ impl Client {
         }
         let sent = Sent::new(&Method::GET, "/readyz");
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map(|Readiness { reasons }| reasons).map_err(|_| self.failed(OTHER))
     }
 
@@ -233,7 +233,8 @@ impl Client {
     fn prompt(&self) -> Result<bool, Failure> {
         let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
         let typed = rpassword::prompt_password(format!("Token for {address}: "));
-        let typed = typed.map_err(|error| Failure::running(format!("cannot ask for a token: {}", reason(&error))))?;
+        let typed =
+            typed.map_err(|error| Failure::running(format!("cannot prompt for a token: {}", reason(&error))))?;
         let token = typed.trim();
         *self.token.borrow_mut() = (!token.is_empty()).then(|| token.to_owned());
         Ok(!token.is_empty())
@@ -310,7 +311,7 @@ impl Client {
             At::Socket(path) => path.display().to_string(),
             At::Address(address) => address.clone(),
         };
-        Failure::running(format!("cannot ask at {at}: {why}"))
+        Failure::running(format!("cannot query evenkeel at {at}: {why}"))
     }
 
     fn unanswered(&self, fault: &Fault) -> Failure {
@@ -321,10 +322,10 @@ impl Client {
         match (&self.at, error.kind()) {
             (At::Socket(_), ErrorKind::PermissionDenied) => failure.help(place::OTHER_USER),
             (At::Socket(_), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                failure.help("no evenkeel listens there: without --admin, the one that runs on this machine is asked")
+                failure.help("no evenkeel listens there; without --admin, the command queries the evenkeel on this machine")
             }
             (At::Address(_), ErrorKind::ConnectionRefused) => failure.help(
-                "nothing listens there: evenkeel run --admin :9900, or [admin] http = { bind = \"127.0.0.1:9900\" }, does",
+                "nothing listens there; start evenkeel with --admin :9900 or with [admin] http = { bind = \"127.0.0.1:9900\" }",
             ),
             _ => failure,
         }
@@ -337,13 +338,15 @@ impl Client {
                 Failure::config()
             }
             Ok(problem) => {
-                let failure = Failure::running(problem.detail.trim_end());
+                // The report of a failed change starts with its first error.
+                let detail = problem.detail.trim_end();
+                let failure = Failure::running(detail.strip_prefix("error: ").unwrap_or(detail));
                 match (status, self.token.borrow().is_some()) {
                     (StatusCode::UNAUTHORIZED, true) => failure.help(
-                        "the token is the content of the file that admin.http.write_token names; read_token, to read only",
+                        "use the token in the file that admin.http.write_token names, or read_token for read access",
                     ),
                     (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) if matches!(self.at, At::Address(_)) => {
-                        failure.help(format!("name a token: --token-file FILE, or {TOKEN} in the environment"))
+                        failure.help(format!("give a token: --token-file FILE, or {TOKEN} in the environment"))
                     }
                     _ => failure,
                 }

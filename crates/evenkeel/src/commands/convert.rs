@@ -20,7 +20,7 @@ pub fn convert(arguments: &Convert) -> Result<(), Failure> {
             "{name} is not recognised as a haproxy.cfg, an nginx.conf, a Caddyfile, or a file of Traefik or Envoy"
         );
         return Err(
-            Failure::usage_error(problem).help("--from haproxy, nginx, caddy, traefik or envoy names the program")
+            Failure::usage_error(problem).help("name the program: --from haproxy, nginx, caddy, traefik or envoy")
         );
     };
     if arguments.json {

@@ -79,7 +79,7 @@ fn source(asked: &str) -> Result<(String, String), Failure> {
             None => {
                 let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
                 eprintln!(
-                    "error: no scenario is named \"{asked}\"\nhelp: {}",
+                    "error: unknown scenario \"{asked}\"\nhelp: {}",
                     evenkeel_config::tables::suggest(asked, &names)
                 );
                 Err(Failure::usage())
@@ -115,7 +115,10 @@ fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failur
             plan.pool(name).ok_or_else(|| (format!("unknown pool \"{name}\""), tables::suggest(name, &names)))
         }
         None if plan.pools.len() == 1 => Ok(&plan.pools[0]),
-        None => Err(("the configuration has several pools".to_string(), format!("add --pool: {}", names.join(", ")))),
+        None => Err((
+            "the configuration has several pools".to_string(),
+            format!("choose one with --pool: {}", names.join(", ")),
+        )),
     };
     let pool = pool.map_err(|(error, help)| {
         eprintln!("error: {error}\nhelp: {help}");
@@ -123,7 +126,7 @@ fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failur
     })?;
     if pool.endpoints.is_empty() {
         eprintln!(
-            "error: pool \"{}\" has no endpoints in the configuration\nhelp: discovery is not simulated; list some",
+            "error: pool \"{}\" has no endpoints in the configuration\nhelp: discovery is not simulated; list endpoints in the file",
             pool.name
         );
         return Err(Failure::usage());

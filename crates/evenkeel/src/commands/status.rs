@@ -145,19 +145,19 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
             format!("provider {name}: {listeners}, {routes}, {}, changed {since} ago\n", count(pools, "pool"))
         }
         None => format!(
-            "provider {name}: no answer yet; after an upgrade, the plan of the process before is served until then\n"
+            "provider {name}: no response yet; after an upgrade, the plan of the previous process is served until then\n"
         ),
     };
     if let Some(fault) = fault {
-        let _ = writeln!(text, "  what it has now is not known: {fault}");
+        let _ = writeln!(text, "  current state unknown: {fault}");
     }
-    let refused = refused.iter().map(|refused| format!("left out: {refused}")).collect();
+    let refused = refused.iter().map(|refused| format!("skipped: {refused}")).collect();
     for lines in [refused, warnings.clone()] {
         for line in lines.iter().take(REFUSED_MAX) {
             let _ = writeln!(text, "  {line}");
         }
         if lines.len() > REFUSED_MAX {
-            let _ = writeln!(text, "  and {} more, which --json lists", lines.len() - REFUSED_MAX);
+            let _ = writeln!(text, "  and {} more; --json lists all", lines.len() - REFUSED_MAX);
         }
     }
     text

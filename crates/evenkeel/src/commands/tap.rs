@@ -18,7 +18,7 @@ pub fn tap(arguments: &Arguments) -> Result<(), Failure> {
             Ok(request) => line(&request),
             // How many came too fast.
             Err(_) => {
-                eprintln!("{data} requests came too fast to be shown: --sample shows a part of them");
+                eprintln!("{data} requests came too fast to be shown; use --sample to show a fraction");
                 return true;
             }
         };

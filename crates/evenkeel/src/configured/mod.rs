@@ -65,7 +65,8 @@ impl Configured {
     /// # Errors
     /// There is none.
     pub fn reload(&self, by: &str) -> Result<Offer, Problem> {
-        let none = || Problem::refused("the process was started without a file: there is nothing to read again");
+        let none =
+            || Problem::refused("evenkeel was started without a configuration file, so there is nothing to reload");
         self.providers.reload(by).ok_or_else(none)
     }
 
@@ -77,14 +78,13 @@ impl Configured {
         let kept = || self.revisions.all().iter().map(|one| one.generation.to_string()).collect::<Vec<_>>().join(", ");
         let found = match to {
             Some(generation) if generation == running => {
-                return Err(Problem::refused(format!("generation {generation} is the one that runs")));
+                return Err(Problem::refused(format!("generation {generation} is already running")));
             }
-            Some(generation) => self.revisions.get(generation).ok_or_else(|| {
-                Problem::not_found(format!("no generation {generation} is kept; there are: {}", kept()))
-            }),
-            None => {
-                self.revisions.before().ok_or_else(|| Problem::refused("there is no configuration before this one"))
-            }
+            Some(generation) => self
+                .revisions
+                .get(generation)
+                .ok_or_else(|| Problem::not_found(format!("unknown generation {generation}; generations: {}", kept()))),
+            None => self.revisions.before().ok_or_else(|| Problem::refused("there is no earlier configuration")),
         };
         found.map(|revision| revision.offer(by))
     }
@@ -115,10 +115,12 @@ impl Configured {
     /// The reason, as text for the operator.
     pub fn save(&self, generation: u64) -> Result<config::Outcome, Problem> {
         let texts = self.revisions.latest().wanted.provenance.texts;
-        let texts = texts.ok_or_else(|| Problem::refused("the plan that runs was made without a text"))?;
+        let texts =
+            texts.ok_or_else(|| Problem::refused("the running configuration has no text that could be saved"))?;
         self.providers.save(&texts).map_err(Problem::refused)?;
         self.revisions.saved();
-        let text = format!("{} says what runs\n", self.providers.file().unwrap_or_else(|| "it".into()).display());
+        let file = self.providers.file().unwrap_or_else(|| "the file".into());
+        let text = format!("running configuration written to {}\n", file.display());
         Ok(config::Outcome { result: "saved".into(), generation, text, ..Default::default() })
     }
 

@@ -108,16 +108,16 @@ impl Report {
         let (generation, text) = (self.generation, self.text.trim_end());
         match self.result {
             Result::Applied => {
-                tracing::info!(generation, why, "the configuration was changed: {text}");
+                tracing::info!(generation, why, "configuration changed: {text}");
                 self.changes.iter().for_each(|change| tracing::debug!("{change}"));
             }
-            _ => tracing::error!(generation, why, "the configuration stays as it was: {text}"),
+            _ => tracing::error!(generation, why, "keeping the previous configuration: {text}"),
         }
     }
 
     /// In one line, for the service manager.
     pub fn status(&self) -> String {
-        let kept = if self.result == Result::Applied { "" } else { "the configuration stays as it was: " };
+        let kept = if self.result == Result::Applied { "" } else { "keeping the previous configuration: " };
         format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
     }
 

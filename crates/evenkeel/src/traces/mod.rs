@@ -202,7 +202,7 @@ impl Thread {
         self.numbers.exported.fetch_add(spans::count(batch).saturating_sub(refused), Relaxed);
         self.numbers.refused.fetch_add(refused, Relaxed);
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!("traces: the collector takes spans again");
+            tracing::info!("traces: the collector accepts spans again");
         }
     }
 

@@ -72,11 +72,11 @@ impl Collector {
         let body = Bytes::from(self.source.request(batch).encode_to_vec());
         let answered = match tokio::time::timeout(PATIENCE, self.post(body)).await {
             Ok(answered) => answered,
-            Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
+            Err(_) => Err(format!("no response within {PATIENCE:?}").into()),
         };
         let at = &self.plan.endpoint;
         let (status, pause, answer) = answered.map_err(|error| {
-            let why = format!("the collector at {at} does not answer: {error}");
+            let why = format!("cannot send spans to the collector at {at}: {error}");
             Fault::Later { why, pause: None }
         })?;
         match status {
@@ -89,9 +89,9 @@ impl Collector {
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => {
-                Err(Fault::Later { why: format!("the collector at {at} answers {status}"), pause })
+                Err(Fault::Later { why: format!("the collector at {at} responded with {status}"), pause })
             }
-            status => Err(Fault::Never(format!("the collector at {at} refuses spans: {status}"))),
+            status => Err(Fault::Never(format!("the collector at {at} refused spans: {status}"))),
         }
     }
 

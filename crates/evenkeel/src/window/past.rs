@@ -66,7 +66,7 @@ fn parse(file: File) -> Result<Past, String> {
     let wrong = |error: serde_json::Error| format!("it cannot be read: {error}");
     let Version { version } = serde_json::from_slice(&bytes).map_err(wrong)?;
     if version != VERSION {
-        return Err(format!("it is of version {version}, and this build reads version {VERSION}"));
+        return Err(format!("it has version {version}, and this build reads version {VERSION}"));
     }
     serde_json::from_slice(&bytes).map_err(wrong)
 }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(past.events[0].text, "it serves");
         for (text, why) in [
             ("", "cannot be read"),
-            ("{\"version\":1,\"spans\":[]}", "of version 1"),
+            ("{\"version\":1,\"spans\":[]}", "has version 1"),
             ("{\"version\":3,\"timeline\":7}", "cannot be read"),
             ("{}", "cannot be read"),
         ] {

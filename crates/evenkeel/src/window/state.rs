@@ -56,12 +56,9 @@ fn set_aside(file: &Path, why: &io::Error) -> String {
     bad.push(".bad");
     let kept = match std::fs::rename(file, &bad) {
         Ok(()) => format!("it is kept as {}", Path::new(&bad).display()),
-        Err(error) => format!("it cannot be set aside: {error}"),
+        Err(error) => format!("it cannot be renamed: {error}"),
     };
-    format!(
-        "orders of operators are lost, such as drained endpoints: {} cannot be used ({why}); {kept}",
-        file.display()
-    )
+    format!("orders of operators, such as drains, are lost: {} cannot be used ({why}); {kept}", file.display())
 }
 
 fn parse(text: &[u8]) -> io::Result<Given> {
@@ -108,7 +105,7 @@ impl Left<'_> {
         if let Some(revision) = self.revision {
             let text = serde_json::to_string(revision)?;
             if text.len() > VARIABLE_MAX {
-                let why = "the configuration that runs is in no file, and too large to be handed over: save it, or reload, before";
+                let why = "the running configuration is not saved, and too large to be handed over: run `evenkeel config save` or `evenkeel reload` first";
                 return Err(io::Error::other(why));
             }
             command.env(CONFIGURATION, text);
@@ -117,7 +114,7 @@ impl Left<'_> {
             let text = serde_json::to_string(self.orders)?;
             if text.len() > VARIABLE_MAX {
                 tracing::warn!(
-                    "too many orders of operators for the process that takes over; only runtime.state keeps them"
+                    "cannot hand over the orders of operators, as they are too many; only runtime.state keeps them"
                 );
             } else {
                 command.env(VARIABLE, text);

@@ -150,7 +150,7 @@ fn connect(
     let send = move || {
         let (link, context) = writer;
         if send(&link, &context, &mut written).is_err() {
-            tracing::warn!("the new process does not read stored responses");
+            tracing::warn!("handover of stored responses is incomplete: the other process stopped reading");
         }
         end(&link, &written);
         // If the other process does not serve, this one continues.

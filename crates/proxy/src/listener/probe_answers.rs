@@ -47,7 +47,7 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
     let socket = match Source::new(socket) {
         Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!(%error, %addr, "cannot poll a socket for load probes; they are not answered there");
+            tracing::warn!(%error, %addr, "cannot poll the socket for load probes; probes to this address get no response");
             return None;
         }
     };

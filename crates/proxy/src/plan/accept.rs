@@ -39,7 +39,7 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
     let watched = match Source::new(socket.clone()) {
         Ok(watched) => watched,
         Err(error) => {
-            tracing::error!(%error, %addr, "cannot poll a listening socket");
+            tracing::error!(%error, %addr, "cannot poll a listening socket; this worker accepts no connections there");
             return None;
         }
     };

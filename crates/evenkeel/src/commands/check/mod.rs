@@ -86,7 +86,7 @@ pub fn default_file() -> Option<PathBuf> {
 /// Failure of a command that found no file to take by itself.
 pub fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
-    Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
+    Failure::usage_error(format!("no configuration file: none is given, and neither ./{here} nor {installed} exists"))
 }
 
 /// A file with its environment.

@@ -72,7 +72,7 @@ fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> 
         "evenkeel demo: {requests} requests from {CLIENTS} clients for each algorithm, ten endpoints, all on this machine"
     );
     if !left_out.is_empty() {
-        eprintln!("left out, as the endpoints here answer no probes: {}", left_out.join(", "));
+        eprintln!("skipped, as the endpoints here do not respond to probes: {}", left_out.join(", "));
     }
     let mut trials = Vec::new();
     for algorithm in runnable() {
@@ -91,7 +91,7 @@ fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     let text = trial::config(endpoints, algorithms::default(), listen, Some(admin));
     let plan = trial::plan(&format!("{text}{SHOWN}"))?;
     log::start(plan.runtime.log);
-    eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
+    eprintln!("\nStill serving. To balance your own endpoints: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, Origin::Demo, None, Default::default(), |serving: &Serving| {
         let plan = serving.runtime().plan();
         let addresses = plan

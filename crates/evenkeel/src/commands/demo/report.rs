@@ -72,7 +72,7 @@ pub fn table(trials: &[Trial]) -> String {
     }
     let capped = trials.iter().any(|t| t.seen.capped);
     if capped {
-        out.push_str("* stopped early: its time was over\n");
+        out.push_str("* stopped early: time limit reached\n");
     }
     out.push_str(&reading(trials));
     out

@@ -50,7 +50,7 @@ pub fn run(
 
 /// The failure of a load that could not begin.
 pub fn no_loop(error: io::Error) -> Failure {
-    Failure::running(format!("demo: cannot make an event loop: {error}"))
+    Failure::running(format!("demo: cannot create an event loop: {error}"))
 }
 
 /// Starts a proxy in front of the endpoints; `more` are further keys of its pool.

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Runs `evenkeel top`.
 pub fn top(arguments: &Top) -> Result<(), Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::running("top needs a terminal; evenkeel status prints the same once"));
+        return Err(Failure::running("top needs a terminal; evenkeel status prints the state once"));
     }
     let client = Client::new(&arguments.place)?;
     let (tell, told) = channel();
