@@ -54,7 +54,7 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
             () = until(due) => false,
         };
         if gone {
-            never("its cluster is not followed any more".into(), out).await;
+            never("evenkeel no longer follows its cluster".into(), out).await;
         }
     }
 }

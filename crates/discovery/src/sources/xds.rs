@@ -30,7 +30,7 @@ pub(super) async fn run(xds: Xds, context: Context, mut out: Out) -> ! {
             out.put(Answer::Failed(why));
         }
         if !subscription.changed().await {
-            never("its control plane is not followed any more".into(), out).await;
+            never("evenkeel no longer follows its control plane".into(), out).await;
         }
     }
 }
