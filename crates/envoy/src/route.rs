@@ -70,7 +70,7 @@ impl RouteConfiguration {
                 ));
             }
             if !names.insert(read.name.clone()) {
-                return Err(format!("{place}: the name is there twice"));
+                return Err(format!("{place}: duplicate name"));
             }
             let all = read.domains.iter().map(|domain| Some(domain.clone())).chain(read.is_for_all.then_some(None));
             for domain in all {

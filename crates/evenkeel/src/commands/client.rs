@@ -6,19 +6,15 @@ use crate::failure::{Failure, reason};
 use crate::output;
 use bytes::Bytes;
 use evenkeel_admin::api::problem::{Problem, WRONG_CONFIG};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::handshake;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, IF_MATCH};
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use evenkeel_fetch::{Fault, Lines, Server, Unreachable};
+use http_body_util::Full;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
+use hyper::{Method, Request, StatusCode};
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 /// Reason that is given for an answer that makes no sense.
@@ -221,10 +217,10 @@ impl Client {
     }
 
     async fn exchange_text(&self, sent: &Sent<'_>) -> Result<(StatusCode, String), Failure> {
-        let response = self.send(sent, "application/json").await?;
-        let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        let request = self.request(sent, "application/json")?;
+        let answered = self.fetch()?.whole(request, usize::MAX).await;
+        let (head, body) = answered.map_err(|fault| self.unanswered(&fault))?.into_parts();
+        Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
     }
 
     /// True if the other side wants a token, and has got none.
@@ -256,42 +252,49 @@ impl Client {
             true => self.runtime.block_on(self.stream(&sent, &mut take))?,
             false => (status, held),
         };
-        if status.is_success() { Ok(()) } else { Err(self.problem(status, &String::from_utf8_lossy(&held), None)) }
+        if status.is_success() { Ok(()) } else { Err(self.problem(status, &held, None)) }
     }
 
-    /// Returns the status, and all that was not taken.
+    /// Returns the status, and the text of a response that is a problem.
     async fn stream(
         &self,
         sent: &Sent<'_>,
         take: &mut impl FnMut(&str) -> bool,
-    ) -> Result<(StatusCode, Vec<u8>), Failure> {
-        let response = self.send(sent, "text/event-stream").await?;
-        let status = response.status();
-        let mut body = response.into_body();
-        let mut held = Vec::new();
+    ) -> Result<(StatusCode, String), Failure> {
+        let request = self.request(sent, "text/event-stream")?;
+        let answered = self.fetch()?.streamed(request).await;
+        let (head, body) = answered.map_err(|fault| self.unanswered(&fault))?.into_parts();
+        let (mut lines, mut problem) = (Lines::of(body, usize::MAX), String::new());
         loop {
-            // Events may never arrive.
-            let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
-                if output::has_reader() {
-                    continue;
-                }
-                return Ok((status, held));
+            let line = match tokio::time::timeout(READER_EVERY, lines.next()).await {
+                // Events may never arrive.
+                Err(_) if output::has_reader() => continue,
+                Err(_) | Ok(Ok(None)) => return Ok((head.status, problem)),
+                Ok(Ok(Some(line))) => line,
+                Ok(Err(fault)) => return Err(self.unanswered(&fault)),
             };
-            let Some(frame) = frame else { return Ok((status, held)) };
-            let Ok(data) = frame.map_err(|error| self.failed(&error.to_string()))?.into_data() else { continue };
-            held.extend_from_slice(&data);
-            while let Some(end) = held.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success()) {
-                let line: Vec<u8> = held.drain(..=end).collect();
-                if let Some(data) = line.strip_prefix(b"data:")
-                    && !take(String::from_utf8_lossy(data).trim())
-                {
-                    return Ok((status, held));
-                }
+            let line = String::from_utf8_lossy(&line);
+            if !head.status.is_success() {
+                problem += &line;
+            } else if let Some(data) = line.strip_prefix("data:")
+                && !take(data.trim())
+            {
+                return Ok((head.status, problem));
             }
         }
     }
 
-    async fn send(&self, sent: &Sent<'_>, accept: &str) -> Result<Response<Incoming>, Failure> {
+    fn fetch(&self) -> Result<evenkeel_fetch::Client, Failure> {
+        let server = match &self.at {
+            At::Socket(path) => Server::unix(path.clone()),
+            At::Address(address) => {
+                Server::at(&format!("http://{address}")).map_err(|fault| self.failed(&fault.to_string()))?
+            }
+        };
+        Ok(evenkeel_fetch::Client::new(server))
+    }
+
+    fn request(&self, sent: &Sent<'_>, accept: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request = Request::builder().method(sent.method).uri(sent.path).header(ACCEPT, accept);
         if let Some(fields) = request.headers_mut() {
             fields.extend(sent.fields.clone());
@@ -299,29 +302,8 @@ impl Client {
         if let Some(token) = &*self.token.borrow() {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let host = match &self.at {
-            At::Socket(_) => "localhost",
-            At::Address(address) => address,
-        };
-        let request = request.header(HOST, host).body(Full::new(Bytes::from(sent.body.clone())));
-        let request = request.map_err(|error| self.failed(&error.to_string()))?;
-        let cannot = |error: io::Error| self.cannot_connect(&error);
-        match &self.at {
-            At::Socket(path) => self.exchange(UnixStream::connect(path).await.map_err(cannot)?, request).await,
-            At::Address(address) => self.exchange(TcpStream::connect(address).await.map_err(cannot)?, request).await,
-        }
-    }
-
-    async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-        &self,
-        stream: S,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Failure> {
-        let failed = |error: hyper::Error| self.failed(&error.to_string());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // It ends with the connection. An error there shows in the response, too.
-        drop(tokio::spawn(connection));
-        sender.send_request(request).await.map_err(failed)
+        let request = request.body(Full::new(Bytes::from(sent.body.clone())));
+        request.map_err(|error| self.failed(&error.to_string()))
     }
 
     fn failed(&self, why: &str) -> Failure {
@@ -332,7 +314,10 @@ impl Client {
         Failure::running(format!("cannot query evenkeel at {at}: {why}"))
     }
 
-    fn cannot_connect(&self, error: &io::Error) -> Failure {
+    fn unanswered(&self, fault: &Fault) -> Failure {
+        let Some(error) = fault.downcast_ref().and_then(Unreachable::io) else {
+            return self.failed(&evenkeel_fetch::reason(&**fault));
+        };
         let failure = self.failed(&reason(error));
         match (&self.at, error.kind()) {
             (At::Socket(_), ErrorKind::PermissionDenied) => failure.help(place::OTHER_USER),

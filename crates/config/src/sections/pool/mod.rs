@@ -4,7 +4,7 @@
 // Order: discover, health, dialogue, http2, limits, load_reports, locality, endpoint, outlier, panic, queue, shadow,
 // slow_start, sticky, subset, tls, tolerate
 mod dialogue;
-mod discover;
+pub(crate) mod discover;
 mod endpoint;
 mod health;
 mod http2;
@@ -21,13 +21,6 @@ mod subset;
 mod tls;
 mod tolerate;
 
-pub(crate) use discover::{
-    CONSUL_SERVER, DOCKER_SERVER, ETCD_SERVER, KUBERNETES_SERVER, NOMAD_SERVER, XDS_SERVER, check_etcd, check_server,
-};
-pub use discover::{
-    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
-    KubernetesServer, Nomad, NomadServer, Records, Scope, ServicePort, Source, Xds, XdsServer,
-};
 pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};
 pub use http2::{EndpointHttp2, EndpointProtocol};
@@ -56,7 +49,7 @@ use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
 use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
-use discover::DISCOVER;
+use discover::{DISCOVER, Discover};
 use endpoint::ENTRY;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
@@ -439,7 +432,7 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resol
     let whole = ["timeouts", "retry"].into_iter().fold(section.clone(), inherit);
     let mut pool = Pool { name: name.as_str().into(), ..Pool::of(&whole) };
     if let Some(discover) = &mut pool.discover {
-        discover.start_from(resolver, servers, section);
+        discover.start_from(resolver, &servers.servers, section);
     }
     pool
 }

@@ -240,7 +240,7 @@ impl<T: PartialEq> Store<T> {
             match self.one(bytes, now, message, &read) {
                 Ok((name, accepted)) => {
                     if new.insert(name.clone(), accepted).is_some() {
-                        wrong.push(format!("{name}: the name is there twice"));
+                        wrong.push(format!("{name}: duplicate name"));
                     }
                 }
                 Err((name, why)) if name.is_empty() => wrong.push(format!("resource {n}: {why}")),
@@ -496,7 +496,7 @@ mod tests {
         for part in [
             "bad: lb_policy: number 6",
             "unread: not supported here: lb_subset_config",
-            "new: the name is there twice",
+            "new: duplicate name",
             "resource 4: it has no name",
         ] {
             assert!(why.contains(part), "{part}: {why}");

@@ -93,7 +93,7 @@ impl Consumer for Resources {
 }
 
 /// Serves until it is aborted.
-pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsServer, Ads>, contribution: Contribution) {
+pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared, contribution: Contribution) {
     let ads = planes.get(&server, || Ads::follow(server.clone()));
     let resources = Arc::new(Resources {
         catalog: Mutex::new(Catalog::new(server)),
