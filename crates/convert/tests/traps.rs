@@ -332,6 +332,61 @@ fn listeners_of_sessions_that_are_refused_by_address_are_left_out() {
     has(&tcp(" default_backend a"), "bind = [\"[::]:5432\"]");
 }
 
+/// A file of Envoy around lines of JSON of a virtual host and of a route, with clusters a, b and c.
+fn envoy(host: &str, route: &str) -> Converted {
+    let cluster = |name: &str| {
+        format!(
+            r#"{{"name": "{name}", "load_assignment": {{"endpoints": [{{"lb_endpoints": [{{"endpoint": {{"address":
+            {{"socket_address": {{"address": "10.0.0.1", "port_value": 80}}}}}}}}]}}]}}}}"#
+        )
+    };
+    let manager = format!(
+        r#"{{"@type": "t/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", "route_config":
+        {{"virtual_hosts": [{{"name": "all", "domains": ["*"] {host}, "routes": [{route}]}}]}}}}"#
+    );
+    converted(&format!(
+        r#"{{"static_resources": {{
+        "listeners": [{{"name": "web", "address": {{"socket_address": {{"address": "0.0.0.0", "port_value": 80}}}},
+        "filter_chains": [{{"filters": [{{"name": "http", "typed_config": {manager}}}]}}]}}],
+        "clusters": [{}, {}, {}]}}}}"#,
+        cluster("a"),
+        cluster("b"),
+        cluster("c"),
+    ))
+}
+
+/// A file of Envoy with a route whose action has these keys.
+fn envoy_to(action: &str) -> Converted {
+    envoy("", &format!(r#"{{"match": {{"prefix": "/"}}, "route": {{{action}}}}}"#))
+}
+
+#[test]
+fn a_field_that_envoy_adds_only_if_it_is_absent_is_not_added_to_others() {
+    let add = |action: &str| {
+        envoy(
+            &format!(
+                r#", "request_headers_to_add": [{{"header": {{"key": "X-Tier", "value": "free"}}, "append_action": "{action}"}}]"#
+            ),
+            r#"{"match": {"prefix": "/"}, "route": {"cluster": "a"}}"#,
+        )
+    };
+    let absent = add("ADD_IF_ABSENT");
+    assert!(!absent.toml.contains("X-Tier"), "{}", absent.toml);
+    changes(&absent.report, "append_action ADD_IF_ABSENT has no counterpart");
+    has(&add("APPEND_IF_EXISTS_OR_ADD"), "request_headers = { add = { X-Tier = \"free\" } }");
+    has(&add("OVERWRITE_IF_EXISTS_OR_ADD"), "request_headers = { set = { X-Tier = \"free\" } }");
+    has(&add("OVERWRITE_IF_EXISTS"), "request_headers = { remove = [\"X-Tier\"] }");
+}
+
+#[test]
+fn weights_of_envoy_keep_their_shares() {
+    let split = envoy_to(
+        r#""weighted_clusters": {"clusters": [{"name": "a", "weight": 4000000}, {"name": "b", "weight": 1000000}]}"#,
+    );
+    has(&split, "weights = { a = 1000000, b = 250000 }");
+    changes(&split.report, "made smaller, all by one factor");
+}
+
 #[test]
 fn weights_of_traefik_and_caddy_keep_their_shares() {
     let traefik = converted(
@@ -350,4 +405,81 @@ fn weights_of_traefik_and_caddy_keep_their_shares() {
     );
     has(&caddy, "weight = 32768");
     changes(&caddy.report, "weights above 65535 are made smaller");
+}
+
+#[test]
+fn what_routes_of_a_control_plane_keep_is_kept_of_files() {
+    let policy = envoy_to(
+        r#""cluster": "a", "retry_policy": {"retry_on": "retriable-status-codes,unavailable", "retriable_status_codes": [429],
+        "retry_back_off": {"base_interval": "0.2s", "max_interval": "3s"}}"#,
+    );
+    for key in ["429", "\"grpc:unavailable\"", "backoff = \"200ms..3s\""] {
+        has(&policy, key);
+    }
+    let of_match = |matching: &str| envoy("", &format!(r#"{{"match": {{{matching}}}, "route": {{"cluster": "a"}}}}"#));
+    has(&of_match(r#""path": "/Login", "case_sensitive": false"#), "regex = \"(?i)");
+    let cookie = of_match(r#""prefix": "/", "cookies": [{"name": "beta", "string_match": {"exact": "1"}}]"#);
+    has(&cookie, "cookie = { beta = [\"1\"] }");
+    let grpc = of_match(r#""prefix": "/", "grpc": {}"#);
+    has(&grpc, "content-type = { regex = ");
+    let mirrors = envoy_to(
+        r#""cluster": "a", "request_mirror_policies": [{"cluster": "b"}, {"cluster": "c", "runtime_fraction":
+        {"default_value": {"numerator": 5, "denominator": "HUNDRED"}}}]"#,
+    );
+    has(&mirrors, "{ pool = \"c\", share = 0.05 }");
+    has(&mirrors, "pool = \"b\"");
+    let body = |length: usize| {
+        let text = "x".repeat(length);
+        envoy(
+            "",
+            &format!(
+                r#"{{"match": {{"prefix": "/"}}, "direct_response": {{"status": 200, "body": {{"inline_string": "{text}"}}}}}}"#
+            ),
+        )
+    };
+    has(&body(4096), &"x".repeat(4096));
+    changes(&body(4097).report, "the body is longer than 4096 bytes");
+    let key = envoy_to(r#""cluster": "a", "hash_policy": [{"header": {"header_name": "X-User"}}]"#);
+    assert!(key.report.changes.is_empty(), "{}", key.report.to_text());
+}
+
+#[test]
+fn a_route_of_envoy_with_a_condition_that_has_no_counterpart_is_left_out() {
+    for matching in [
+        r#""prefix": "/", "headers": [{"name": "x", "range_match": {"start": 1, "end": 2}}]"#,
+        r#""prefix": "/", "dynamic_metadata": [{"filter": "x"}]"#,
+        r#""prefix": "/", "filter_state": [{"key": "x"}]"#,
+        r#""prefix": "/", "a_newer_condition": {}"#,
+        r#""prefix": 7, "headers": {"name": ["x"]}"#,
+    ] {
+        let other = envoy("", &format!(r#"{{"match": {{{matching}}}, "route": {{"cluster": "a"}}}}"#));
+        assert!(!other.toml.contains("pool = \"a\""), "{}", other.toml);
+        assert!(!other.report.changes.is_empty(), "{}", other.report.to_text());
+    }
+}
+
+#[test]
+fn listeners_of_envoy_never_serve_in_clear_or_to_strangers_what_they_served_to_known_clients() {
+    let listener = |chain: &str| {
+        converted(&format!(
+            r#"{{"static_resources": {{
+            "listeners": [{{"name": "web", "address": {{"socket_address": {{"address": "0.0.0.0", "port_value": 443}}}},
+            "filter_chains": [{{{chain}, "filters": [{{"name": "tcp", "typed_config":
+            {{"@type": "t/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy", "cluster": "a"}}}}]}}]}}]}}}}"#
+        ))
+    };
+    let tls = |more: &str| {
+        let context = "t/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+        listener(&format!(
+            r#""transport_socket": {{"name": "tls", "typed_config": {{"@type": "{context}", "common_tls_context": {{
+            "tls_certificate_sds_secret_configs": [{{"name": "x"}}]}} {more}}}}}"#
+        ))
+    };
+    has(&tls(""), "tls = { self_signed = true }");
+    changes(&tls("").report, "a self-signed one is used");
+    assert!(!tls(r#", "require_client_certificate": true"#).toml.contains("[listener."));
+    assert!(!listener(r#""transport_socket": {"name": "x"}"#).toml.contains("[listener."));
+    let by_source = listener(r#""filter_chain_match": {"source_prefix_ranges": [{"address_prefix": "10.0.0.0"}]}"#);
+    assert!(!by_source.toml.contains("[listener."), "{}", by_source.toml);
+    changes(&by_source.report, "source_prefix_ranges");
 }

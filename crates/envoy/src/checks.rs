@@ -16,9 +16,14 @@ const EJECT_MAX: Duration = Duration::from_secs(300);
 /// The field that no check of a pool can have.
 pub fn health(cluster: &Node<'_>) -> Result<Option<HealthCheck>, String> {
     let mut all = cluster.nodes("health_checks");
-    let (Some(node), None) = (all.next(), all.next()) else {
-        return if cluster.has("health_checks") { Err("health_checks: a pool has one".to_owned()) } else { Ok(None) };
-    };
+    let Some(node) = all.next() else { return Ok(None) };
+    for more in all {
+        more.part(Err::<(), _>("health_checks: a pool has one".to_owned()))?;
+    }
+    node.part(one(node))
+}
+
+fn one(node: &Node<'_>) -> Result<HealthCheck, String> {
     let positive = |name| node.duration(name).filter(|time| !time.is_zero());
     let interval = positive("interval").ok_or("health_checks: it has no interval")?.max(Duration::from_millis(10));
     let timeout = positive("timeout").ok_or("health_checks: it has no timeout")?;
@@ -31,7 +36,7 @@ pub fn health(cluster: &Node<'_>) -> Result<Option<HealthCheck>, String> {
     health.machine.rise = times("healthy_threshold").unwrap_or(health.machine.rise);
     health.port = node.wrapped("alt_port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     node.text("name");
-    Ok(Some(health))
+    Ok(health)
 }
 
 fn check(node: &Node<'_>) -> Result<Check, String> {

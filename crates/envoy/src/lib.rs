@@ -1,9 +1,9 @@
 //! Configurations of Envoy as pieces of a plan: one translation for resources of a control plane and for files. Modules in
 //! the order of the way of a resource:
 //!
-//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads one from protobuf; readers of files make their own.
-//!    What is not read of a resource is refused; what is not read of a file is reported.
-//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: `matching`, `action`, `headers`, `retry`,
+//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads a tree from protobuf; readers of files make their
+//!    own. Fields of a resource that are not read are refused; those of a file are reported.
+//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], `action`, `headers`, `retry`,
 //!    `checks`, [`assignment`], `spelling` and `tls` their parts, `order` the order of routes, `names` their names.
 //! 3. [`plan`]: those in use, as listeners, routes and pools.
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ mod checks;
 pub mod cluster;
 mod headers;
 pub mod listener;
-mod matching;
+pub mod matching;
 mod names;
 pub mod node;
 mod order;

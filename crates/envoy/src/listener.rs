@@ -1,6 +1,6 @@
 //! Listeners: addresses, filter chains, and what stands in their HTTP connection managers. See [`ListenerResource`].
 
-use crate::action::FOREVER;
+use crate::action::{FOREVER, scaled, upgrades};
 use crate::cluster::from_here;
 use crate::matching::host;
 use crate::names;
@@ -59,7 +59,8 @@ impl ListenerResource {
         let bind = std::iter::once(first).chain(more).map(bind).collect::<Result<Vec<_>, _>>()?;
         let mut listener = Listener { name: names::of(&name).into(), bind, ..Listener::default() };
         for filter in node.nodes("listener_filters") {
-            listener_filter(filter, &mut listener).map_err(|why| format!("listener_filters: {why}"))?;
+            let read = listener_filter(filter, &mut listener);
+            filter.part(read).map_err(|why| format!("listener_filters: {why}"))?;
         }
         let defaults = node.node("default_filter_chain");
         let all: Vec<_> = node.nodes("filter_chains").map(|chain| (chain, false)).collect();
@@ -67,9 +68,14 @@ impl ListenerResource {
         let (mut chains, mut whole) = (Vec::new(), None::<Listener>);
         for (position, (chain, is_default)) in all.enumerate() {
             let place = |why: String| format!("filter_chains[{position}]: {why}");
-            let (chain, made) = read(chain, listener.clone(), is_default).map_err(place)?;
-            whole = Some(whole.map_or(Ok(made.clone()), |before| joined(before, made)).map_err(place)?);
-            chains.push(chain);
+            let read = read(chain, listener.clone(), is_default).and_then(|(read, made)| {
+                let joined = whole.as_ref().map_or(Ok(made.clone()), |before| joined(before, made))?;
+                Ok((read, joined))
+            });
+            if let Some((read, joined)) = chain.part(read).map_err(place)? {
+                whole = Some(joined);
+                chains.push(read);
+            }
         }
         let mut listener = whole.ok_or("it has no filter_chains")?;
         // Several addresses of the same port and family would be one.
@@ -116,13 +122,8 @@ fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Ch
     node.text("name");
     let mut hosts = Vec::new();
     if let Some(matching) = node.node("filter_chain_match") {
-        for name in matching.texts("server_names") {
-            hosts.extend(host(name).map_err(|why| format!("filter_chain_match.server_names: {why}"))?);
-        }
-        match (matching.text("transport_protocol"), node.has("transport_socket")) {
-            (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => {}
-            (Some(other), _) => return Err(format!("filter_chain_match.transport_protocol: {other:?} is not kept")),
-        }
+        let read = server_names(matching, node.has("transport_socket"));
+        hosts = matching.whole(read).map_err(|why| format!("filter_chain_match.{why}"))?;
         if is_default && !hosts.is_empty() {
             return Err("filter_chain_match: the default chain has none".to_owned());
         }
@@ -144,27 +145,42 @@ fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Ch
             }
             _ => Err("it has no counterpart".to_owned()),
         };
-        to = Some(read.map_err(place)?);
+        to = filter.part(read).map_err(place)?.or(to);
     }
     Ok((Chain { hosts, to: to.ok_or("it has no filters")? }, listener))
 }
 
+/// Server names of the clients of a filter chain.
+fn server_names(matching: &Node<'_>, has_tls: bool) -> Result<Vec<HostPattern>, String> {
+    let mut hosts = Vec::new();
+    for name in matching.texts("server_names") {
+        hosts.extend(host(name).map_err(|why| format!("server_names: {why}"))?);
+    }
+    // Clients agree on one of the protocols that are offered.
+    matching.mark("application_protocols");
+    match (matching.text("transport_protocol"), has_tls) {
+        (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => Ok(hosts),
+        (Some(other), _) => Err(format!("transport_protocol: {other:?} is not kept")),
+    }
+}
+
 /// The listener of two filter chains.
-fn joined(mut before: Listener, made: Listener) -> Result<Listener, String> {
+fn joined(before: &Listener, made: Listener) -> Result<Listener, String> {
     let certificates =
         |listener: &Listener| listener.tls.as_ref().map(|tls| tls.certificates.clone()).unwrap_or_default();
-    let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(&before).contains(one)).collect();
+    let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(before).contains(one)).collect();
     let bare = |listener: &Listener| {
         let tls = listener.tls.clone().map(|tls| ListenerTls { certificates: Vec::new(), ..tls });
         Listener { tls, ..listener.clone() }
     };
-    if bare(&before) != bare(&made) {
+    if bare(before) != bare(&made) {
         return Err("it differs from another chain in more than server names, certificates and routes".to_owned());
     }
-    if let Some(tls) = &mut before.tls {
+    let mut all = before.clone();
+    if let Some(tls) = &mut all.tls {
         tls.certificates.extend(new);
     }
-    Ok(before)
+    Ok(all)
 }
 
 fn transport(socket: &Node<'_>) -> Result<Option<ListenerTls>, String> {
@@ -191,23 +207,21 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
         ("xff_num_trusted_hops", "proxies in front are trusted by their address"),
     ] {
         if node.number(name) > 0 {
-            return Err(format!("{name}: {why}"));
+            node.refuse(name, why)?;
         }
     }
     spelling::of_requests(node)?;
     for filter in node.nodes("http_filters") {
-        http_filter(filter).map_err(|why| format!("http_filters: {why}"))?;
+        filter.part(http_filter(filter)).map_err(|why| format!("http_filters: {why}"))?;
     }
-    for upgrade in node.nodes("upgrade_configs") {
-        let kind = upgrade.text("upgrade_type").unwrap_or_default();
-        if upgrade.wrapped("enabled") != Some(0) && !kind.eq_ignore_ascii_case("websocket") {
-            return Err(format!("upgrade_configs: {kind:?} is not forwarded"));
-        }
-    }
+    upgrades(node)?;
     limits(node, listener);
     let idle = node.duration("stream_idle_timeout").map(|idle| if idle.is_zero() { FOREVER } else { idle });
     match (node.node("rds"), node.node("route_config")) {
         (Some(rds), _) => {
+            if node.is_of_file() {
+                return Err("rds: routes that a control plane has are not in the file".to_owned());
+            }
             from_here(rds.node("config_source")).map_err(|why| format!("rds: {why}"))?;
             let name = rds.text("route_config_name").filter(|name| !name.is_empty());
             Ok(ChainTo::NamedRoutes(name.ok_or("rds: it has no route_config_name")?.to_owned(), idle))
@@ -261,14 +275,13 @@ fn proxy(node: &Node<'_>) -> Result<ChainTo, String> {
         return Ok(ChainTo::Clusters(vec![(cluster.to_owned(), 1)], idle));
     }
     let weighted = node.node("weighted_clusters").ok_or("it has no cluster that can be kept")?;
-    let mut all: Vec<(String, u32)> = Vec::new();
+    let mut all = Vec::new();
     for part in weighted.nodes("clusters") {
-        let weight = u32::try_from(part.number("weight").clamp(1, 1_000_000)).unwrap_or(1);
-        all.push((part.text("name").unwrap_or_default().to_owned(), weight));
+        all.push((part.text("name").unwrap_or_default().to_owned(), part.number("weight").max(1)));
     }
     match all.is_empty() {
         true => Err("weighted_clusters: it has none".to_owned()),
-        false => Ok(ChainTo::Clusters(all, idle)),
+        false => Ok(ChainTo::Clusters(scaled(all, weighted), idle)),
     }
 }
 
@@ -354,6 +367,16 @@ mod tests {
         assert_eq!((limits.headers, limits.header_count, http2.streams, h2c), (96 << 10, 50, 7, true));
         assert_eq!(accept_proxy_protocol.len(), 2);
         assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == FOREVER));
+    }
+
+    #[test]
+    fn sessions_are_split_by_the_shares_of_weights_that_are_too_large() {
+        let parts = json!([{ "name": "a", "weight": 4_000_000 }, { "name": "b", "weight": 1_000_000 }]);
+        let config = json!({ "@type": "TcpProxy", "weighted_clusters": { "clusters": parts } });
+        let proxy = json!({ "name": "tcp", "typed_config": config });
+        let read = read(&listener(json!([{ "filters": [proxy] }]))).expect("it can be kept");
+        let wanted = vec![("a".to_owned(), 1_000_000), ("b".to_owned(), 250_000)];
+        assert_eq!(read.chains[0].to, ChainTo::Clusters(wanted, None));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Resources and files as trees of fields. A tree knows which of its fields were read, so that what the translation does not
-//! read is refused or reported by its path instead of being lost. See [`Node`].
+//! Resources and files as trees of fields. A tree knows which of its fields were read, so that others are refused or reported
+//! by their paths instead of being lost. See [`Node`].
 
 use crate::schema::{Kind, Message};
 use std::cell::{Cell, RefCell};
@@ -10,14 +10,14 @@ use std::time::Duration;
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Name of fields that Envoy 1.40 does not have.
-pub(crate) const UNKNOWN: &str = "(a field that is newer than Envoy 1.40)";
+pub const UNKNOWN: &str = "(a field that is newer than Envoy 1.40)";
 
 /// Origin of a message, which decides about parts that no plan can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A control plane, which can be told: the resource is used as a whole or refused.
+    /// A control plane. The resource is used as a whole or refused.
     Resource,
-    /// A file, whose reader gets a report: such parts are left out and noted, see [`Node::part`].
+    /// A file. Such parts are left out and noted, see [`Node::part`].
     File,
 }
 
@@ -40,7 +40,7 @@ pub enum Note {
     /// A field that is left out, or without a name the whole message. Only of files.
     Lost(Option<&'static str>, String),
     /// A difference to the original. Only of files.
-    Differs(&'static str),
+    Differs(String),
 }
 
 #[derive(Debug)]
@@ -171,8 +171,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The result of reading this message. What fails in a file is noted, and leaves the message out; what fails in a
-    /// resource is an error.
+    /// Returns the result of reading this message. A failure in a file is noted, and the message is left out; a failure in
+    /// a resource is an error.
     ///
     /// # Errors
     /// The one of `read`, in a resource.
@@ -180,7 +180,7 @@ impl<'a> Node<'a> {
         self.kept(None, read)
     }
 
-    /// As [`part`](Self::part), for the result of reading one field.
+    /// Returns the result of reading one field, as [`part`](Self::part) does for the message.
     ///
     /// # Errors
     /// The one of `read`, in a resource.
@@ -199,6 +199,19 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the result of reading a message that means something else without one of its fields, such as a condition.
+    ///
+    /// # Errors
+    /// The one of `read`, or the fields of a file that were not read; those of a resource are refused later.
+    pub fn whole<T>(&self, read: Result<T, String>) -> Result<T, String> {
+        let read = read?;
+        let mut unread = Vec::new();
+        if self.is_of_file() {
+            self.unread("", &mut unread);
+        }
+        if unread.is_empty() { Ok(read) } else { Err(format!("{} has no counterpart", unread.join(", "))) }
+    }
+
     /// Leaves a field out, with the reason.
     ///
     /// # Errors
@@ -208,10 +221,22 @@ impl<'a> Node<'a> {
     }
 
     /// Notes a difference to the original, for the report about a file.
-    pub fn differs(&self, how: &'static str) {
+    pub fn differs(&self, how: impl Into<String>) {
         if self.is_of_file() {
-            self.notes.borrow_mut().push(Note::Differs(how));
+            self.notes.borrow_mut().push(Note::Differs(how.into()));
         }
+    }
+
+    /// Leaves out one of several values, with the reason.
+    ///
+    /// # Errors
+    /// The reason, in a resource.
+    pub fn without(&self, why: String) -> Result<(), String> {
+        if !self.is_of_file() {
+            return Err(why);
+        }
+        self.differs(why);
+        Ok(())
     }
 
     /// Notes that a field protects, and is not kept with the value that was read.

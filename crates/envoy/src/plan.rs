@@ -25,6 +25,8 @@ pub struct Pieces {
     pub pools: Vec<Piece<Arc<Pool>>>,
     /// Parts that are kept differently, in words, each with the cluster that it concerns.
     pub notes: Vec<(String, String)>,
+    /// Clusters for which a route names the key of their hash.
+    pub keyed: BTreeSet<String>,
 }
 
 /// A listener, route or pool.
@@ -73,6 +75,19 @@ pub fn pieces(in_use: &InUse) -> Pieces {
         making.sessions(name, listener);
     }
     making.finish()
+}
+
+/// Clusters that a listener leads to without a route configuration of a name.
+pub fn clusters_of(listener: &ListenerResource) -> impl Iterator<Item = &str> {
+    listener.chains.iter().flat_map(|chain| clusters_of_chain(&chain.to))
+}
+
+fn clusters_of_chain(to: &ChainTo) -> Vec<&str> {
+    match to {
+        ChainTo::Routes(routes, _) => routes.clusters().collect(),
+        ChainTo::Clusters(all, _) => all.iter().map(|(name, _)| name.as_str()).collect(),
+        ChainTo::NamedRoutes(..) => Vec::new(),
+    }
 }
 
 /// Route configurations of all listeners. One that several listeners use alike is there once.
@@ -239,7 +254,8 @@ impl<'a> Making<'a> {
             .map(|(name, pool)| Piece { of: format!("Cluster {name}").into(), value: Arc::new(pool) });
         self.notes.sort();
         self.notes.dedup();
-        Pieces { listeners: listeners.collect(), routes: self.routes, pools: pools.collect(), notes: self.notes }
+        let keyed = self.keys.keys().map(ToString::to_string).collect();
+        Pieces { listeners: listeners.collect(), routes: self.routes, pools: pools.collect(), notes: self.notes, keyed }
     }
 }
 

@@ -51,7 +51,9 @@ pub fn retry(policy: Option<&Node<'_>>, request: Option<Duration>) -> Result<Ret
             "retriable-status-codes" => on.statuses.extend(statuses.iter().filter(|code| (400..600).contains(*code))),
             word => match GrpcStatus::NAMES.iter().position(|name| *name == word) {
                 Some(at) => on.grpc |= 1 << at,
-                None => return Err(format!("retry_policy.retry_on: {word:?} is not a condition of retries")),
+                None => {
+                    policy.without(format!("retry_policy.retry_on: {word:?} is not a condition of retries"))?;
+                }
             },
         }
     }

@@ -7,6 +7,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
         "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
         "durations", "compression", "protection", "model", "ledger", "report",
     ]),
+    ("convert/envoy", &["auth", "compression", "settled", "read"]),
     ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
     ("discovery", &[
         "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
