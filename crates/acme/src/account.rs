@@ -21,7 +21,7 @@ struct Kept {
     credentials: AccountCredentials,
 }
 
-/// Returns the account that was kept, or creates one. `retry_after` is updated by every response to it.
+/// Returns the kept account, or creates an account. `retry_after` is updated by every response to it.
 ///
 /// # Errors
 /// The authority refuses the account, or it cannot be kept.
@@ -52,7 +52,7 @@ pub async fn account(acme: &Acme, folder: &Folder, retry_after: &RetryAfter) -> 
     Ok(account)
 }
 
-/// Removes the account that the authority no longer knows, so that the next order creates one.
+/// Removes the account that the authority no longer knows, so that the next order creates another.
 pub fn forget(folder: &Folder) {
     folder.remove(FILE);
 }
@@ -69,7 +69,8 @@ fn builder(acme: &Acme, retry_after: &RetryAfter) -> Result<AccountBuilder, Fail
     Ok(Account::builder_with_http(Box::new(Sender::new(config, retry_after.clone()))))
 }
 
-/// Key that binds the account to one outside of ACME (RFC 8555 section 7.3.4); `None` if the configuration has none.
+/// Key that binds the account to an account outside of ACME (RFC 8555 section 7.3.4); `None` if the configuration has
+/// none.
 fn external(acme: &Acme) -> Result<Option<ExternalAccountKey>, Failed> {
     let Some(external) = &acme.external_account else { return Ok(None) };
     let path = external.key_file.display();

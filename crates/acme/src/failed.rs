@@ -40,7 +40,7 @@ macro_rules! causes {
 causes! {
     /// The authority cannot be reached, or does not answer in time.
     Unreachable "unreachable";
-    /// The account is unknown or not allowed, or has to be bound to one outside of ACME.
+    /// The account is unknown or not allowed, or has to be bound to an account outside of ACME.
     Account "account";
     /// Too many orders, or too many failures.
     RateLimited "rate_limited";

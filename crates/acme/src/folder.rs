@@ -1,5 +1,5 @@
-//! The folder of an authority: the account, and each certificate with its key in one file, so that both change at once.
-//! Only the user of the process can read it, and only one process at a time uses it.
+//! The folder of an authority: the account, and each certificate with its key in a single file, so that both change at
+//! once. Only the user of the process can read it, and only a single process at a time uses it.
 
 use crate::failed::{Cause, Failed};
 use evenkeel_config::Disk;
@@ -55,7 +55,7 @@ impl Folder {
     /// Replaces a file atomically: readers see the old content or the new, even after a crash.
     ///
     /// # Errors
-    /// The file cannot be written. The old one is still there then.
+    /// The file cannot be written. The old file is still there then.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failed> {
         let path = self.path.join(name);
         Disk::replace(&path, bytes, 0o600, None).map_err(|error| failed(&path, &error))

@@ -1,4 +1,4 @@
-//! The task that orders all certificates of a plan, one after the other: those that are missing, and those that are due
+//! The task that orders all certificates of a plan, in sequence: missing certificates, and certificates that are due
 //! for renewal. Failures are retried later; meanwhile the old certificate stays in use.
 
 use crate::account::{self, account};
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// Serves one set of wanted certificates after the other, until the sender is dropped.
+/// Serves sets of wanted certificates in sequence, until the sender is dropped.
 async fn run(mut wanted: watch::Receiver<Wanted>, again: Arc<Notify>, challenges: Arc<Challenges>, shown: Arc<Shown>) {
     loop {
         let now = wanted.borrow_and_update().clone();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Seconds after a failure during which a reload does not retry, however often it happens.
 const RETRY_MIN: i64 = 600;
 
-/// State of one certificate; all times are in seconds since 1970.
+/// State of a certificate; all times are in seconds since 1970.
 #[derive(Debug)]
 pub struct Known {
     /// Start and end of validity; `None` if there is no certificate with exactly these names.

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const ASK_FIRST: Duration = Duration::from_millis(250);
 const ASK_LAST: Duration = Duration::from_secs(10);
 
-/// Longest pause of the authority that is waited for, in seconds. If it wants a longer one, the order is continued
+/// Longest pause of the authority that is waited for, in seconds. If it wants a longer pause, the order is continued
 /// later, and other certificates get their turn.
 const WAIT_MAX: i64 = 60;
 

@@ -1,7 +1,7 @@
 //! Times of renewals and retries. All times are in seconds since 1970. `jitter`, between 0 and 1, spreads the requests
 //! of many balancers.
 
-/// First pause after a failure in seconds, and after one that is unrelated to the order.
+/// First pause after a failure in seconds, and after a failure that is unrelated to the order.
 pub const FIRST_PAUSE: i64 = 60;
 pub const SHORT_PAUSE: i64 = 1;
 
@@ -22,7 +22,7 @@ pub fn suggested((start, end): (i64, i64), (from, until): (i64, i64), jitter: f6
 }
 
 /// Time of the first question for the renewal window of a new certificate. Not at once: an authority that suggests a
-/// window in the past would be asked for one certificate after the other.
+/// window in the past would be asked for certificates in sequence.
 pub fn first_ask((from, until): (i64, i64), at_most: i64) -> i64 {
     from.saturating_add((until.saturating_sub(from).max(0) / 4).min(at_most))
 }

@@ -16,9 +16,9 @@ struct Weights {
     identity: Option<u16>,
 }
 
-/// Coding for a response to a request with these values of `Accept-Encoding`: the one with the highest weight, of equal
-/// ones the first in `order`. `None` if the client names none of them or prefers none, and also if it accepts nothing at
-/// all: it then gets the response as it is, rather than an error.
+/// Coding for a response to a request with these values of `Accept-Encoding`: the coding with the highest weight, among
+/// equals the first in `order`. `None` if the client names none of them or prefers none, and also if it accepts nothing
+/// at all: it then gets the response as it is, rather than an error.
 pub fn preferred<'v>(values: impl Iterator<Item = &'v [u8]>, order: &[Coding]) -> Option<Coding> {
     let weights = Weights::read(values);
     let mut best: Option<(Coding, u16)> = None;

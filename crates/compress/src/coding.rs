@@ -35,7 +35,7 @@ impl Coding {
         Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
     }
 
-    /// Lowest and highest level. At higher ones than these, the pieces of a body keep a worker busy for several
+    /// Lowest and highest level. At higher levels than these, the pieces of a body keep a worker busy for several
     /// milliseconds each, and a compressor needs tens of megabytes.
     pub fn levels(self) -> RangeInclusive<u8> {
         match self {
@@ -45,8 +45,8 @@ impl Coding {
         }
     }
 
-    /// Level for the least time, for the default, or for the fewest bytes. The default of gzip needs about as much time as
-    /// level 1 of zlib, for responses nearly as small as those of its level 6.
+    /// Level for the least time, for the default, or for the fewest bytes. The default of gzip needs about as much time
+    /// as level 1 of zlib, for responses nearly as small as the results of its level 6.
     pub fn level(self, effort: Effort) -> u8 {
         let [fast, usual, best] = match self {
             Coding::Zstd => [1, 3, 6],
@@ -61,8 +61,8 @@ impl Coding {
     }
 
     /// Level of a body that is compressed once for many clients. It takes the time of two to ten streams at the default
-    /// level, for 1 to 9 % fewer bytes, and about a millisecond at most for 16 KiB. The next levels take several times as
-    /// long, which a response that is stored for seconds would not be worth.
+    /// level, for 1 to 9 % fewer bytes, and about a millisecond at most for 16 KiB. The next levels take several times
+    /// as long, which a response that is stored for seconds would not be worth.
     pub fn level_of_whole(self) -> u8 {
         match self {
             Coding::Zstd => 9,

@@ -24,8 +24,8 @@ impl Types {
         types
     }
 
-    /// True if the set has the type of this value of `Content-Type`. gRPC is in no set: its messages have a compression
-    /// of their own.
+    /// True if the set has the type of this value of `Content-Type`. gRPC is in no set: it compresses
+    /// its messages itself.
     pub fn has(&self, value: &[u8]) -> bool {
         let essence = essence(value);
         if starts_with(essence, b"application/grpc") {

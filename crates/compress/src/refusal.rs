@@ -5,7 +5,7 @@ use std::fmt;
 /// Reason why a response is not compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Status whose responses have no body, or one that is a part of another response.
+    /// Status whose responses have no body, or a body that is a part of another response.
     Status(u16),
     /// Answer to a request to switch to another protocol.
     Switch,
@@ -13,7 +13,7 @@ pub enum Refusal {
     Coded,
     /// Response with `Cache-Control: no-transform`.
     NoTransform,
-    /// Type that is not among those of the route, or no type.
+    /// Type that is not among the types of the route, or no type.
     Type,
     /// Body that is shorter than the route's minimum, or empty.
     Short,

@@ -1,4 +1,4 @@
-//! Decision about a response by its head, and the changes to the fields of a compressed one.
+//! Decision about a response by its head, and the changes to the fields of a compressed response.
 
 use crate::coding::Coding;
 use crate::media::{Types, is_of_events};
@@ -6,13 +6,13 @@ use crate::refusal::Refusal;
 use crate::{encoder::Room, tags};
 use evenkeel_wire::head::Fields;
 
-/// Fields that are wrong once the body is another one. All of these count the content coding in, or are of the bytes as
+/// Fields that are wrong once the body is another. All of these count the content coding in, or are of the bytes as
 /// sent: `Content-Digest` and `Repr-Digest` (RFC 9530), `Digest` (RFC 3230), `Content-MD5` (RFC 1864). Ranges of a
 /// compressed response are not served.
 const DROPPED: [&str; 7] =
     ["content-length", "content-md5", "digest", "content-digest", "repr-digest", "accept-ranges", "etag"];
 
-/// Trailer fields that are wrong once the body is another one.
+/// Trailer fields that are wrong once the body is another.
 pub const DROPPED_TRAILERS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
 
 /// Responses that are compressed.
@@ -29,7 +29,7 @@ pub struct Rules {
 pub struct Response {
     /// HTTP status, 100 to 599.
     pub status: u16,
-    /// True if no body follows, although the method has one.
+    /// True if no body follows, although the method has it.
     pub is_empty: bool,
     /// Length of the body, if it is known otherwise than by `Content-Length`.
     pub length: Option<u64>,
@@ -38,8 +38,8 @@ pub struct Response {
 }
 
 impl Rules {
-    /// Checks that a response can be compressed, for a client that accepts it. `added`: lines of fields that were added to
-    /// those received. Returns the memory for its compressor.
+    /// Checks that a response can be compressed, for a client that accepts it. `added`: lines of fields that were added
+    /// to those received. Returns the memory for its compressor.
     ///
     /// # Errors
     /// The reason why it is not.
@@ -86,7 +86,7 @@ pub fn code(fields: &mut Fields<'_, '_>, added: &mut Vec<u8>, coding: Coding) {
     push(added, "Content-Encoding", coding.name().as_bytes());
 }
 
-/// Changes the tag of a 304 to that of the compressed response, if the client has that.
+/// Changes the tag of a 304 to the tag of the compressed response, if the client has that.
 pub fn retag(fields: &mut Fields<'_, '_>, added: &mut Vec<u8>, coding: Coding, asked: &[u8]) {
     let tag = values(fields, added, "etag").last().and_then(|tag| tags::not_modified(tag, coding, asked));
     if let Some(tag) = tag {
@@ -95,7 +95,7 @@ pub fn retag(fields: &mut Fields<'_, '_>, added: &mut Vec<u8>, coding: Coding, a
     }
 }
 
-/// States that the response depends on `Accept-Encoding`: in one field with what it depends on otherwise.
+/// States that the response depends on `Accept-Encoding`: in a single field with its other dependencies.
 pub fn vary(fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
     const NAME: &[u8] = b"accept-encoding";
     let mut all: Vec<u8> = Vec::new();

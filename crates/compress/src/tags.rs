@@ -1,33 +1,34 @@
 //! Entity tags of compressed responses (RFC 9110 section 8.8.3).
 //!
-//! Each coding of a response needs a tag of its own, or a cache could take one for another, and a download be continued
+//! Each coding of a response needs a separate tag, or a cache could confuse them, and a download be continued
 //! with bytes of another. A compressed response gets the tag of the endpoint with the name of the coding at its end:
 //! `"abc"` becomes `"abc-gzip"`. Requests with such a tag name the endpoint's tag in addition, so that the endpoint
-//! recognises it; a tag that the endpoint itself has made so is still there, too. A 304 gets the tag that the client has.
+//! recognises it; a tag that the endpoint itself has made so is still there, too. A 304 gets the tag that the client
+//! has.
 //!
-//! The alternative, to make the tag weak, breaks `If-Match`, which compares strongly: a client could no longer change what
-//! it has read.
+//! The alternative, to make the tag weak, breaks `If-Match`, which compares strongly: a client could no longer change
+//! what it has read.
 
 use crate::coding::Coding;
 
-/// Tag of a compressed response, from that of the endpoint. `None` if that is malformed, so that it cannot be told apart.
+/// Tag of a compressed response, from the endpoint's tag. `None` if that is malformed, so that it cannot be told apart.
 pub fn coded(tag: &[u8], coding: Coding) -> Option<Vec<u8>> {
     let front = opaque(tag).and(tag.strip_suffix(b"\""))?;
     Some([front, b"-", coding.name().as_bytes(), b"\""].concat())
 }
 
-/// Tag of the endpoint, from that of a compressed response; `None` if the tag is not one of that coding.
+/// Tag of the endpoint, from the tag of a compressed response; `None` if the tag is not of that coding.
 pub fn plain(tag: &[u8], coding: Coding) -> Option<Vec<u8>> {
     opaque(tag)?;
     let front = tag.strip_suffix(b"\"")?.strip_suffix(coding.name().as_bytes())?.strip_suffix(b"-")?;
     Some([front, b"\""].concat())
 }
 
-/// Value of `If-None-Match` or `If-Match` for the endpoint: with the endpoint's tag before each one of these codings.
+/// Value of `If-None-Match` or `If-Match` for the endpoint: with the endpoint's tag before each of these codings.
 /// `None` if the value names none, so that it stays as it is.
 ///
-/// For `If-None-Match`, only the coding that a response would get now counts: the client may have another one that it does
-/// not accept any more, or may be a cache that asks for someone else.
+/// For `If-None-Match`, only the coding that a response would get now counts: the client may have another coding that
+/// it does not accept any more, or may be a cache that asks for someone else.
 pub fn for_endpoint(value: &[u8], codings: &[Coding]) -> Option<Vec<u8>> {
     let (mut sent, mut is_changed) = (Vec::with_capacity(2 * value.len()), false);
     for tag in members(value) {
@@ -40,8 +41,8 @@ pub fn for_endpoint(value: &[u8], codings: &[Coding]) -> Option<Vec<u8>> {
     is_changed.then_some(sent)
 }
 
-/// Tag of a 304 for the client: the tag of the compressed response if the client has that, and not also the plain one
-/// alone. `asked`: values of `If-None-Match` as the client sent them. `None` if the endpoint's tag stays.
+/// Tag of a 304 for the client: the tag of the compressed response if the client has that, and not also the plain
+/// response alone. `asked`: values of `If-None-Match` as the client sent them. `None` if the endpoint's tag stays.
 pub fn not_modified(tag: &[u8], coding: Coding, asked: &[u8]) -> Option<Vec<u8>> {
     let coded = coded(tag, coding)?;
     members(asked).any(|named| opaque(named) == opaque(&coded)).then_some(coded)

@@ -143,7 +143,7 @@ impl Builder {
     }
 
     /// Checks the plan, and whether `machine` has everything that it names, as [`check`](crate::check) does for a file.
-    pub fn check(self, name: &str, machine: &dyn Machine) -> Outcome {
+    pub fn check(self, name: &str, machine: &Machine) -> Outcome {
         self.read(name, Some(machine))
     }
 
@@ -152,7 +152,7 @@ impl Builder {
         Plan { routes: self.routes.into(), ..self.plan }
     }
 
-    fn read(self, name: &str, machine: Option<&dyn Machine>) -> Outcome {
+    fn read(self, name: &str, machine: Option<&Machine>) -> Outcome {
         let (text, written) = self.unchecked().to_toml_by_subject();
         parse_values(name, (&text, written), machine)
     }

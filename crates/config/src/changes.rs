@@ -57,7 +57,7 @@ fn list<'v>(value: Option<&'v Value<'v>>) -> &'v [Value<'v>] {
     value.and_then(|value| value.get_ref().as_array()).map_or(&[], |values| values)
 }
 
-/// Keys of both tables: those of `old` in order, then the new keys.
+/// Keys of both tables: first the keys of `old` in order, then the new keys.
 fn keys(old: &DeTable<'_>, new: &DeTable<'_>) -> Vec<String> {
     let mut keys: Vec<String> = old.keys().map(|key| key.get_ref().to_string()).collect();
     keys.extend(new.keys().map(|key| key.get_ref().to_string()).filter(|key| !old.contains_key(&**key)));

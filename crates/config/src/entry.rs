@@ -9,7 +9,7 @@ const NAME_MAX: usize = 128;
 /// Bytes of an entry that stand in for its name, if it cannot be read.
 const QUOTED: usize = 60;
 
-/// Beginning of an entry, on one line.
+/// Beginning of an entry, on a single line.
 pub fn quoted(text: &str) -> String {
     let mut line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(QUOTED).collect();
     if text.chars().nth(QUOTED).is_some() {
@@ -53,7 +53,8 @@ pub fn zone(zone: &str) -> Result<Option<Arc<str>>, String> {
     }
 }
 
-/// True if an address is that of no machine, or of several: 0.0.0.0 leads to this one, and others cannot be connected to.
+/// True if an address belongs to no machine, or to several: 0.0.0.0 leads to this machine, and others cannot be
+/// connected to.
 pub fn is_no_machine(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }

@@ -14,14 +14,14 @@
 //! 6. `diagnostic`, `code`, [`render_text`]: errors and their output; `masked` removes secrets. `nearest` and `foreign`
 //!    suggest the intended word.
 //! 7. `list`: files that list endpoints. [`entry`]: values of endpoints that others name.
-//! 8. [`tables`]: other files, read with tables of their own.
+//! 8. [`tables`]: other files, read with separate tables.
 //! 9. [`changes()`]: differences between two plans.
 //! 10. [`planes`]: the parts of algorithms and settings that planes keep.
 //! 11. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
-//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints =
-//! ['127.0.0.1:8081']"; let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
+//! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
+//! let outcome = evenkeel_config::parse_str("evenkeel.toml", text, &|_| None);
 //! assert!(outcome.plan.is_none());
 //! let shown = evenkeel_config::render_text(&outcome.diagnostics, false);
 //! assert!(shown.starts_with("error[EK0102]: unknown algorithm \"rondom\"\n  --> evenkeel.toml:4:11\n"), "{shown}");
@@ -29,7 +29,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-// Order: builder, changes, list, load, render, tables, pages, reference, schema, root, checks, planes, machine, plan,
+// Order: builder, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
 // sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
 // wildcard, entry
 mod builder;
@@ -44,7 +44,6 @@ mod list;
 mod load;
 mod machine;
 mod nearest;
-mod pages;
 pub mod plan;
 pub mod planes;
 pub mod printable;
@@ -72,11 +71,10 @@ pub use load::env::Env;
 pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
-pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, ThisMachine, TlsFile};
+pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, TlsFile, is_own};
 pub use nearest::nearest;
-pub use pages::reference_pages;
 pub use plan::Plan;
-pub use reference::{algorithm_reference, algorithms_reference, reference};
+pub use reference::{algorithm_reference, algorithms_reference, reference, reference_pages};
 pub use render::{render_text, to_json};
 pub use schema::schema;
 pub use source::Position;

@@ -2,74 +2,37 @@
 //! listener address is bound.
 
 use crate::plan::{Pem, Plan, Plane};
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Inspections that a check needs.
-pub trait Machine {
+/// Inspections that a check needs. Each is a function, so that the crates that know TLS, tokens and the kernel add theirs.
+#[expect(clippy::type_complexity, reason = "the types are the signatures of the functions")]
+pub struct Machine {
     /// Looks up the kind of a path, following links.
-    ///
-    /// # Errors
-    /// If there is nothing, or it cannot be inspected.
-    fn look(&self, path: &Path) -> io::Result<Found>;
-
-    /// Reads a whole file.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-
-    /// Tests whether the current user may append to an existing file.
-    ///
-    /// # Errors
-    /// If the user may not.
-    fn append(&self, path: &Path) -> io::Result<()>;
-
-    /// Tests whether a socket can be bound to an address, on any port.
-    ///
-    /// # Errors
-    /// The reason why it cannot.
-    fn has(&self, ip: IpAddr) -> io::Result<()>;
-
+    pub look: Box<dyn Fn(&Path) -> io::Result<Found> + Send + Sync>,
+    /// Reads a file; its errors are those of the system.
+    pub read: Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>,
+    /// Fails if the current user may not append to an existing file.
+    pub append: Box<dyn Fn(&Path) -> io::Result<()> + Send + Sync>,
+    /// Fails if no socket can be bound to an address, on any port.
+    pub has: Box<dyn Fn(IpAddr) -> io::Result<()> + Send + Sync>,
     /// True if packets to an address stay on this machine.
-    fn is_own(&self, ip: IpAddr) -> bool;
-
-    /// Inspects a certificate and its key. Empty unless the machine supports TLS.
-    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
-        let _ = (cert, key);
-        Certified::default()
-    }
-
-    /// Reasons for which the OCSP response in a file cannot be stapled to this certificate. Empty if either
-    /// cannot be read, which is reported elsewhere.
-    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
-        let _ = (file, cert);
-        Vec::new()
-    }
-
-    /// Checks a JWK set. Every set is good unless the machine supports tokens.
-    ///
-    /// # Errors
-    /// The reason for which it cannot be used.
-    fn keys(&self, set: &[u8]) -> Result<(), String> {
-        let _ = set;
-        Ok(())
-    }
-
-    /// Reasons for which the kernel does not forward for listeners of a plan. Empty unless the machine supports planes.
-    fn planes(&self, plan: &Plan) -> Vec<NoPlane> {
-        let _ = plan;
-        Vec::new()
-    }
-
+    pub is_own: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// Inspects a certificate and its key.
+    pub certificate: Box<dyn Fn(&Pem, &Pem) -> Certified + Send + Sync>,
+    /// Reasons for which the OCSP response in a file cannot be stapled to a certificate. Empty if either cannot be read, which
+    /// is reported elsewhere.
+    pub ocsp: Box<dyn Fn(&Path, &Pem) -> Vec<CertificateFault> + Send + Sync>,
     /// Inspects another TLS file.
-    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
-        let _ = (kind, file);
-        Vec::new()
-    }
+    pub tls_file: Box<dyn Fn(TlsFile, &Pem) -> Vec<CertificateFault> + Send + Sync>,
+    /// Checks a JWK set. Fails with the reason for which it cannot be used.
+    pub keys: Box<dyn Fn(&[u8]) -> Result<(), String> + Send + Sync>,
+    /// Reasons for which the kernel does not forward for listeners of a plan.
+    pub planes: Box<dyn Fn(&Plan) -> Vec<NoPlane> + Send + Sync>,
 }
 
 /// Plane that the machine does not provide, with advice.
@@ -132,45 +95,52 @@ pub enum Found {
     Other,
 }
 
-/// The machine that this process runs on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThisMachine;
-
-impl Machine for ThisMachine {
-    fn look(&self, path: &Path) -> io::Result<Found> {
-        let kind = fs::metadata(path)?.file_type();
-        Ok(match kind {
-            _ if kind.is_dir() => Found::Folder,
-            _ if kind.is_file() => Found::File,
-            _ if kind.is_socket() => Found::Socket,
-            _ => Found::Other,
-        })
+impl Machine {
+    /// Returns the machine that this process runs on. TLS files, tokens and planes are not inspected until others add that.
+    pub fn this() -> Machine {
+        Machine {
+            look: Box::new(look),
+            read: Box::new(|path| fs::read(path)),
+            append: Box::new(|path| OpenOptions::new().append(true).open(path).map(drop)),
+            // Port 0: a listener on the real port is not disturbed.
+            has: Box::new(|ip| UdpSocket::bind((ip, 0)).map(drop)),
+            is_own: Box::new(is_own),
+            certificate: Box::new(|_, _| Certified::default()),
+            ocsp: Box::new(|_, _| Vec::new()),
+            tls_file: Box::new(|_, _| Vec::new()),
+            keys: Box::new(|_| Ok(())),
+            planes: Box::new(|_| Vec::new()),
+        }
     }
+}
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine").finish_non_exhaustive()
     }
+}
 
-    fn append(&self, path: &Path) -> io::Result<()> {
-        OpenOptions::new().append(true).open(path).map(drop)
-    }
+fn look(path: &Path) -> io::Result<Found> {
+    let kind = fs::metadata(path)?.file_type();
+    Ok(match kind {
+        _ if kind.is_dir() => Found::Folder,
+        _ if kind.is_file() => Found::File,
+        _ if kind.is_socket() => Found::Socket,
+        _ => Found::Other,
+    })
+}
 
-    fn has(&self, ip: IpAddr) -> io::Result<()> {
-        // Port 0: a listener on the real port is not disturbed.
-        UdpSocket::bind((ip, 0)).map(drop)
-    }
-
-    fn is_own(&self, ip: IpAddr) -> bool {
-        let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        // Connecting a UDP socket sends nothing, but selects a source address, which equals the target if
-        // that is our own.
-        let from = || {
-            let socket = UdpSocket::bind((any, 0))?;
-            socket.connect((ip, 9))?;
-            socket.local_addr()
-        };
-        ip.is_loopback() || from().is_ok_and(|from| from.ip() == ip)
-    }
+/// True if packets to an address stay on this machine.
+pub fn is_own(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    // Connecting a UDP socket sends nothing, but selects a source address, which equals the target if
+    // that is our own.
+    let from = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || from().is_ok_and(|from| from.ip() == ip)
 }
 
 #[cfg(test)]
@@ -180,17 +150,17 @@ mod tests {
     #[test]
     fn loopback_is_here_and_documentation_networks_are_not() {
         let [near, far] = [Ipv4Addr::new(127, 9, 9, 9), Ipv4Addr::new(192, 0, 2, 1)].map(IpAddr::from);
-        assert!(ThisMachine.has(near).is_ok() && ThisMachine.is_own(near));
-        assert!(!ThisMachine.is_own(far));
+        assert!((Machine::this().has)(near).is_ok() && is_own(near));
+        assert!(!is_own(far));
     }
 
     #[test]
     fn what_is_at_a_path_is_told_apart() {
         let folder = std::env::temp_dir();
-        assert_eq!(ThisMachine.look(&folder).ok(), Some(Found::Folder));
+        assert_eq!(look(&folder).ok(), Some(Found::Folder));
         let file = std::env::current_exe().expect("this test is a file");
-        assert_eq!(ThisMachine.look(&file).ok(), Some(Found::File));
-        let missing = ThisMachine.look(&folder.join("evenkeel-nothing-here")).map_err(|error| error.kind());
+        assert_eq!(look(&file).ok(), Some(Found::File));
+        let missing = look(&folder.join("evenkeel-nothing-here")).map_err(|error| error.kind());
         assert_eq!(missing, Err(io::ErrorKind::NotFound));
     }
 }

@@ -27,14 +27,15 @@ pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::{
     Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
     EndpointProtocol, Etcd, EtcdServer, HealthCheck, HttpList, Kubernetes, KubernetesServer, LoadReports, Nomad,
-    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, SameSite, Scope, Secret, ServicePort, Source,
-    SpeakAs, Sticky, Subset, Xds, XdsServer,
+    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, Scope, Secret, ServicePort, Source, SpeakAs,
+    Sticky, Subset, Xds, XdsServer,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
 pub use crate::sections::retry::Retry;
 pub use crate::sections::route::Route;
 pub use crate::sections::runtime::{IdleConnections, Level, Log, LogFormat, Runtime, Workers};
+pub use crate::sections::same_site::SameSite;
 pub use crate::sections::telemetry::{Explain, Journal, LogTarget, Metrics, Telemetry};
 pub use crate::sections::timeouts::{ListenerTimeouts, PoolTimeouts, RouteTimeouts};
 pub use crate::sections::tls_version::TlsVersion;
@@ -154,7 +155,7 @@ impl Plan {
         all.into_iter()
     }
 
-    /// Routes of a listener, routes that name it first: if two have the same host and path, the first one is
+    /// Routes of a listener. Routes that name it come first: if two have the same host and path, the first one is
     /// the more specific.
     pub fn routes_on<'a>(&'a self, listener: &'a str) -> impl Iterator<Item = &'a Route> {
         let naming = self.routes.iter().filter(move |r| r.listeners.iter().any(|l| &**l == listener));

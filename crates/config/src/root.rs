@@ -133,7 +133,7 @@ pub(crate) static INCLUDE: Table = Table {
 
 /// Builds the plan, which is valid only if `findings` holds no error afterwards. With a `machine`, files,
 /// folders and addresses are also checked against the machine that the plan is for.
-pub(crate) fn build(root: &Section, machine: Option<&dyn Machine>, findings: &mut Findings) -> Plan {
+pub(crate) fn build(root: &Section, machine: Option<&Machine>, findings: &mut Findings) -> Plan {
     let defaults = root.section("defaults");
     check_defaults(&defaults, findings);
     let (runtime, admin) = (Runtime::of(&root.section("runtime")), admin(root));

@@ -1,65 +1,45 @@
 //! Faults of TLS files, and the places they are reported at, with a fake machine that knows certificates.
 
-use evenkeel_config::plan::Pem;
 use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile, check, render_text};
-use std::io;
-use std::net::IpAddr;
-use std::path::Path;
-
-struct Knowing;
 
 fn fault(of_key: bool, is_error: bool, what: &str) -> CertificateFault {
     CertificateFault { of_key, is_error, what: what.to_string(), help: "mend it".to_string() }
 }
 
-impl Machine for Knowing {
-    fn look(&self, _: &Path) -> io::Result<Found> {
-        Ok(Found::File)
-    }
-
-    fn read(&self, _: &Path) -> io::Result<Vec<u8>> {
-        Ok(Vec::new())
-    }
-
-    fn append(&self, _: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn has(&self, _: IpAddr) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn is_own(&self, _: IpAddr) -> bool {
-        false
-    }
-
-    /// Reads the faults from the name of the file.
-    fn certificate(&self, cert: &Pem, _: &Pem) -> Certified {
-        let text = cert.to_string();
-        let mut certified = Certified { self_signed: text.contains("self"), ..Certified::default() };
-        if text.contains("bad-key") {
-            certified.faults.push(fault(true, true, "the key is wrong"));
-        }
-        certified.names = Some(vec!["a.example".to_string(), "*.b.example".to_string()]);
-        certified
-    }
-
-    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
-        assert!(cert.to_string().ends_with(".pem"));
-        let expired = file.to_str().is_some_and(|file| file.contains("expired"));
-        expired.then(|| fault(false, false, "it has expired")).into_iter().collect()
-    }
-
-    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
-        let wrong = file.to_string().contains("bad");
-        wrong.then(|| fault(false, kind != TlsFile::Revoked, &format!("{kind:?} is wrong"))).into_iter().collect()
+/// A machine that has every file, and reads the faults of TLS files from their names.
+fn knowing() -> Machine {
+    Machine {
+        look: Box::new(|_| Ok(Found::File)),
+        read: Box::new(|_| Ok(Vec::new())),
+        append: Box::new(|_| Ok(())),
+        has: Box::new(|_| Ok(())),
+        is_own: Box::new(|_| false),
+        certificate: Box::new(|cert, _| {
+            let text = cert.to_string();
+            let mut certified = Certified { self_signed: text.contains("self"), ..Certified::default() };
+            if text.contains("bad-key") {
+                certified.faults.push(fault(true, true, "the key is wrong"));
+            }
+            certified.names = Some(vec!["a.example".to_string(), "*.b.example".to_string()]);
+            certified
+        }),
+        ocsp: Box::new(|file, cert| {
+            assert!(cert.to_string().ends_with(".pem"));
+            let expired = file.to_str().is_some_and(|file| file.contains("expired"));
+            expired.then(|| fault(false, false, "it has expired")).into_iter().collect()
+        }),
+        tls_file: Box::new(|kind, file| {
+            let wrong = file.to_string().contains("bad");
+            wrong.then(|| fault(false, kind != TlsFile::Revoked, &format!("{kind:?} is wrong"))).into_iter().collect()
+        }),
+        ..Machine::this()
     }
 }
 
 fn said(name: &str, text: &str) -> String {
     let path = std::env::temp_dir().join(format!("evenkeel-certificates-{}-{name}.toml", std::process::id()));
     std::fs::write(&path, text).expect("the temporary folder can be written");
-    let said = render_text(&check(&path, &|_| None, &Knowing).diagnostics, false);
+    let said = render_text(&check(&path, &|_| None, &knowing()).diagnostics, false);
     std::fs::remove_file(&path).expect("it is there");
     said
 }

@@ -1,6 +1,6 @@
 //! `check` finds what would make a start fail, on a fake machine.
 
-use evenkeel_config::{Found, Machine, Outcome, ThisMachine, check, render_text};
+use evenkeel_config::{Found, Machine, Outcome, check, render_text};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,35 +15,35 @@ struct Fake {
     no_ipv6: bool,
 }
 
-impl Machine for Fake {
-    fn look(&self, path: &Path) -> io::Result<Found> {
-        let path = path.to_str().expect("UTF-8");
-        match self.secrets.contains_key(path) {
-            true => Ok(Found::File),
-            false => self.paths.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into()),
+impl Fake {
+    fn machine(self) -> Machine {
+        let Fake { paths, secrets, not_writable, no_ipv6 } = self;
+        let files = secrets.clone();
+        let own = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
+        Machine {
+            look: Box::new(move |path| {
+                let path = path.to_str().expect("UTF-8");
+                match files.contains_key(path) {
+                    true => Ok(Found::File),
+                    false => paths.get(path).copied().ok_or_else(|| ErrorKind::NotFound.into()),
+                }
+            }),
+            read: Box::new(move |path| {
+                let key = secrets.get(path.to_str().expect("UTF-8")).copied().unwrap_or(Err(ErrorKind::NotFound));
+                key.map(|key| key.as_bytes().to_vec()).map_err(io::Error::from)
+            }),
+            append: Box::new(move |path| {
+                let may = !not_writable.iter().any(|p| Path::new(p) == path);
+                if may { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
+            }),
+            has: Box::new(move |ip| match ip {
+                IpAddr::V6(_) if no_ipv6 => Err(io::Error::from_raw_os_error(97)),
+                ip if ip.is_loopback() || ip.is_unspecified() || ip == own => Ok(()),
+                _ => Err(ErrorKind::AddrNotAvailable.into()),
+            }),
+            is_own: Box::new(move |ip| ip == own),
+            ..Machine::this()
         }
-    }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let key = self.secrets.get(path.to_str().expect("UTF-8")).copied().unwrap_or(Err(ErrorKind::NotFound));
-        key.map(|key| key.as_bytes().to_vec()).map_err(io::Error::from)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<()> {
-        let may = !self.not_writable.iter().any(|p| Path::new(p) == path);
-        if may { Ok(()) } else { Err(ErrorKind::PermissionDenied.into()) }
-    }
-
-    fn has(&self, ip: IpAddr) -> io::Result<()> {
-        match ip {
-            IpAddr::V6(_) if self.no_ipv6 => Err(io::Error::from_raw_os_error(97)),
-            ip if ip.is_loopback() || ip.is_unspecified() || self.is_own(ip) => Ok(()),
-            _ => Err(ErrorKind::AddrNotAvailable.into()),
-        }
-    }
-
-    fn is_own(&self, ip: IpAddr) -> bool {
-        ip == IpAddr::from(Ipv4Addr::new(10, 0, 0, 5))
     }
 }
 
@@ -64,7 +64,7 @@ impl Drop for File {
     }
 }
 
-fn with(name: &str, keys: &str, machine: &dyn Machine) -> Outcome {
+fn with(name: &str, keys: &str, machine: &Machine) -> Outcome {
     let text = format!("{keys}\n[pool.p]\nendpoints = ['10.0.0.1:80', '10.0.0.5:8080']\n");
     check(&File::new(name, &text).0, &|_| None, machine)
 }
@@ -73,7 +73,7 @@ const WEB: &str = "[listener.web]\nbind = ['127.0.0.1:8080']\n";
 
 /// Asserts that the findings for a file with these keys contain all `parts`.
 #[track_caller]
-fn says(name: &str, keys: &str, machine: &dyn Machine, parts: &[&str]) {
+fn says(name: &str, keys: &str, machine: &Machine, parts: &[&str]) {
     let outcome = with(name, keys, machine);
     let said = render_text(&outcome.diagnostics, false);
     for part in parts {
@@ -92,7 +92,7 @@ fn folders_and_files_of_logs_are_looked_at() {
         ("/var/log/dir", Found::Folder),
         (".", Found::Folder),
     ]);
-    let machine = Fake { paths, not_writable: vec!["/var/log/a.log"], ..Fake::default() };
+    let machine = Fake { paths, not_writable: vec!["/var/log/a.log"], ..Fake::default() }.machine();
     let log = |path: &str| format!("{WEB}[telemetry]\naccess_log = {{ path = '{path}' }}");
     for path in ["/var/log/new.log", "new.log", "-", "stdout"] {
         says("log-good", &log(path), &machine, &[]);
@@ -108,7 +108,7 @@ fn folders_and_files_of_logs_are_looked_at() {
 #[test]
 fn the_folder_of_the_admins_socket_is_looked_at() {
     let paths = BTreeMap::from([("/run", Found::Folder), ("/run/s", Found::Socket), ("/run/f", Found::File)]);
-    let machine = Fake { paths, ..Fake::default() };
+    let machine = Fake { paths, ..Fake::default() }.machine();
     let socket = |path: &str| format!("{WEB}[admin]\nbind = 'unix:{path}'");
     says("socket-new", &socket("/run/new"), &machine, &[]);
     says("socket-old", &socket("/run/s"), &machine, &[]);
@@ -128,7 +128,7 @@ fn a_secret_is_read_and_measured() {
         ("/k/short", Ok("0123456789abcde\n")),
         ("/k/theirs", Err(ErrorKind::PermissionDenied)),
     ]);
-    let machine = Fake { secrets, ..Fake::default() };
+    let machine = Fake { secrets, ..Fake::default() }.machine();
     let sticky = |path: &str| {
         format!(
             "{WEB}pool = 'q'\n[pool.q]\nendpoints = ['10.0.0.1:80']\nsticky = {{ secret_file = '{path}' }}\n[[route]]\npool = 'p'\nmatch = {{ path = '/p' }}"
@@ -158,7 +158,7 @@ fn an_address_that_only_passes_through_is_not_looked_for() {
         ("ipvs", "balance = 'leastconn'\nsource = 'client'\nendpoints = ['10.0.0.1:80']", true),
     ] {
         let file = File::new(&format!("vip-{plane}"), &format!("{}{keys}\n", listener(plane)));
-        let outcome = check(&file.0, &|_| None, &Fake::default());
+        let outcome = check(&file.0, &|_| None, &Fake::default().machine());
         let said = render_text(&outcome.diagnostics, false);
         assert_eq!(said.contains("does not have the address 192.0.2.10"), found, "{plane}: {said}");
         assert_eq!(outcome.plan.is_none(), found, "{plane}: {said}");
@@ -168,7 +168,7 @@ fn an_address_that_only_passes_through_is_not_looked_for() {
 #[test]
 fn what_a_collector_needs_is_read() {
     let secrets = BTreeMap::from([("/t/good", Ok("Token: x")), ("/t/theirs", Err(ErrorKind::PermissionDenied))]);
-    let machine = Fake { secrets, ..Fake::default() };
+    let machine = Fake { secrets, ..Fake::default() }.machine();
     let traces = |key: &str, path: &str| {
         format!("{WEB}[telemetry.traces]\nendpoint = 'https://collector.test'\n{key} = '{path}'")
     };
@@ -185,7 +185,7 @@ fn what_a_collector_needs_is_read() {
 #[test]
 fn what_registries_ask_for_is_read() {
     let secrets = BTreeMap::from([("/t/good", Ok("token"))]);
-    let machine = Fake { secrets, ..Fake::default() };
+    let machine = Fake { secrets, ..Fake::default() }.machine();
     let server = |kind: &str, path: &str| {
         format!("{WEB}[discovery.{kind}]\nurl = 'https://{kind}.test'\nca = '{path}'\ntoken_file = '/t/good'\n")
     };
@@ -215,7 +215,7 @@ fn error_pages_are_read_and_measured() {
         ("/p/large", Ok(large)),
         ("/p/theirs", Err(ErrorKind::PermissionDenied)),
     ]);
-    let machine = Fake { secrets, ..Fake::default() };
+    let machine = Fake { secrets, ..Fake::default() }.machine();
     for owner in ["", "[[route]]\npool = 'p'\n"] {
         let page = |path: &str| format!("{WEB}{owner}error_pages = [{{ status = [503], file = '{path}' }}]");
         says("page-most", &page("/p/most"), &machine, &[]);
@@ -233,7 +233,7 @@ fn lists_of_networks_are_read_and_their_lines_checked() {
         ("/n/theirs", Err(ErrorKind::PermissionDenied)),
     ]);
     let paths = BTreeMap::from([("/n", Found::Folder), ("/n/pipe", Found::Other)]);
-    let machine = Fake { secrets, paths, ..Fake::default() };
+    let machine = Fake { secrets, paths, ..Fake::default() }.machine();
     for key in ["allow_files", "deny_files"] {
         let list = |path: &str| format!("{WEB}[[route]]\npool = 'p'\naccess = {{ {key} = ['/n/good', '{path}'] }}");
         says("networks-good", &list("/n/good"), &machine, &[]);
@@ -251,7 +251,7 @@ fn files_of_users_are_read_and_their_lines_checked() {
         ("/u/bad", Ok("# staff\nann:$apr1$abc$def\n")),
         ("/u/theirs", Err(ErrorKind::PermissionDenied)),
     ]);
-    let machine = Fake { secrets, paths: BTreeMap::from([("/u/pipe", Found::Other)]), ..Fake::default() };
+    let machine = Fake { secrets, paths: BTreeMap::from([("/u/pipe", Found::Other)]), ..Fake::default() }.machine();
     let file = |path: &str| format!("{WEB}[[route]]\npool = 'p'\nbasic_auth = {{ file = '{path}' }}");
     says("users-good", &file("/u/good"), &machine, &[]);
     says("users-bad", &file("/u/bad"), &machine, &["EK0212", "/u/bad:2: MD5 is", "htpasswd -B"]);
@@ -265,19 +265,20 @@ fn files_of_users_are_read_and_their_lines_checked() {
 #[test]
 fn addresses_that_the_machine_does_not_have_are_named() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
-    let says_there = |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default(), parts);
+    let says_there =
+        |name: &str, bind: &str, parts: &[&str]| says(name, &listener(bind), &Fake::default().machine(), parts);
     says_there("bind-own", "10.0.0.5:80", &[]);
     says_there("bind-other", "10.9.9.9:80", &["EK0212", "does not have the address 10.9.9.9", "\"0.0.0.0:80\""]);
-    let old = Fake { no_ipv6: true, ..Fake::default() };
+    let old = Fake { no_ipv6: true, ..Fake::default() }.machine();
     says("bind-v6", &listener("[::]:80"), &old, &["error[EK0212]: the kernel has no IPv6", "\"0.0.0.0:80\""]);
     let admin = format!("{WEB}[admin]\nhttp = {{ bind = '10.9.9.9:9900' }}");
-    says("bind-admin", &admin, &Fake::default(), &["EK0212", "10.9.9.9"]);
+    says("bind-admin", &admin, &Fake::default().machine(), &["EK0212", "10.9.9.9"]);
 }
 
 #[test]
 fn an_address_of_the_machine_is_evenkeel_where_it_listens_on_all() {
     let listener = |bind: &str| format!("[listener.web]\nbind = ['{bind}']");
-    let machine = Fake::default();
+    let machine = Fake::default().machine();
     for bind in ["0.0.0.0:8080", "[::]:8080"] {
         says("own", &listener(bind), &machine, &["error[EK0213]: endpoint 10.0.0.5:8080 is listener \"web\" itself"]);
     }
@@ -291,7 +292,7 @@ fn this_machine_is_asked_without_disturbing_it() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let bind = taken.local_addr().expect("an address");
     let text = format!("[listener.web]\nbind = ['{bind}']");
-    says("this", &text, &ThisMachine, &[]);
+    says("this", &text, &Machine::this(), &[]);
     let log = format!("{text}\n[telemetry]\naccess_log = {{ path = '/nowhere/of/evenkeel/a.log' }}");
-    says("this-log", &log, &ThisMachine, &["no such folder: /nowhere/of/evenkeel"]);
+    says("this-log", &log, &Machine::this(), &["no such folder: /nowhere/of/evenkeel"]);
 }

@@ -16,6 +16,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+// Order: nginx, haproxy, traefik, caddy, envoy, rewriting, recognise, reconcile, template, expression, limits, tree,
+// durations, compression, protection, model, ledger, report
 mod caddy;
 mod compression;
 mod durations;

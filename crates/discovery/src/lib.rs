@@ -15,6 +15,8 @@
 //! 9. [`metrics`]: counters of the sources.
 #![forbid(unsafe_code)]
 
+// Order: metrics, providers, following, sources, ask, context, engine, cluster, etcd, xds, grpc, blocking, registry,
+// backoff, entries, guard, message, polling, out, kept, shared, slices, lock, system
 mod ask;
 mod backoff;
 mod blocking;

@@ -52,7 +52,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// Interval around the line: x, and the lower and upper end. Empty if there is none.
     pub band: Vec<(f64, f64, f64)>,
-    /// True for a reference rather than one of the alternatives.
+    /// True for a reference rather than an alternative.
     pub is_dashed: bool,
 }
 
@@ -205,7 +205,7 @@ impl Chart {
     }
 }
 
-/// A value in three digits; nothing for one that is not known.
+/// A value in three digits; nothing for an unknown value.
 fn compact(value: f64) -> String {
     if value.is_nan() {
         return "-".into();

@@ -20,9 +20,9 @@ pub struct Node {
     pub name: String,
     /// Further text, below the name.
     pub text: String,
-    /// Address of its page, if it has one.
+    /// Address of its page, if any.
     pub link: Option<String>,
-    /// Class of the box, for what is wrong with it; empty if nothing is.
+    /// Class of the box, for its fault; empty if it has none.
     pub tone: &'static str,
 }
 
@@ -112,7 +112,8 @@ pub fn flow(label: &str, columns: &[Column], bands: &[Vec<Band>]) -> String {
     out
 }
 
-/// Returns the grade of a share of errors, 0 to 1, as the classes of bands have it: `fine`, `warn` from 0.1 %, `bad` from 5 %.
+/// Returns the grade of a share of errors, 0 to 1, as the classes of bands have it: `fine`, `warn` from 0.1 %, `bad`
+/// from 5 %.
 pub fn grade(errors: f64) -> &'static str {
     match errors {
         e if e >= 0.05 => "bad",
@@ -121,7 +122,7 @@ pub fn grade(errors: f64) -> &'static str {
     }
 }
 
-/// Returns the rate through each box of a column: the larger of what arrives and what leaves.
+/// Returns the rate through each box of a column: the larger of the rates in and out.
 fn rates(columns: &[Column], bands: &[Vec<Band>], at: usize) -> Vec<f64> {
     let sum = |bands: Option<&Vec<Band>>, of: &dyn Fn(&Band) -> usize, node: usize| {
         bands.into_iter().flatten().filter(|band| of(band) == node).map(|band| band.rate).sum::<f64>()

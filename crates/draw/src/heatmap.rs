@@ -12,7 +12,7 @@ const RIGHT: f64 = 888.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 234.0;
 
-/// Durations within one span of time.
+/// Durations within a span of time.
 pub struct Column {
     /// Start of the span, seconds since 1970.
     pub from: f64,
@@ -33,7 +33,7 @@ pub fn heatmap(title: &str, columns: &[Column]) -> String {
     let mut out = format!(
         "<figure><figcaption>{title}</figcaption>\n<svg class=\"heat\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n"
     );
-    // The darkness is relative to the column, so that a quiet minute shows its spread as a busy one does.
+    // The darkness is relative to the column, so that a quiet minute shows its spread as a busy minute does.
     for column in columns {
         let all: u32 = column.cells.iter().map(|(_, _, count)| count).sum();
         for (low, high, count) in &column.cells {

@@ -1,4 +1,4 @@
-//! Values with their intervals: a line each on one axis, or a strip for a table cell.
+//! Values with their intervals: a line each on a common axis, or a strip for a table cell.
 
 use crate::axis::{Axis, Scale};
 use crate::number::digits;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 const LINE: f64 = 22.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 600.0;
-/// Widest room for names: longer ones would leave too little for the scale.
+/// Widest room for names: longer names would leave too little for the scale.
 const NAMES_MAX: f64 = 330.0;
 /// Room for a character of a name, in the size that phones get.
 const CHARACTER: f64 = 8.6;
@@ -29,8 +29,8 @@ pub struct Row {
     pub colour: usize,
 }
 
-/// Draws all of them on one scale, which begins at 0 or at the lowest end if that is below. `label`: for readers who do not see it.
-/// `unit`: the name of the axis.
+/// Draws all of them on a common scale, which begins at 0 or at the lowest end if that is below. `label`: for readers
+/// who do not see it. `unit`: the name of the axis.
 pub fn intervals(rows: &[Row], label: &str, unit: &str) -> String {
     let ends = |row: &Row| [Some(row.median), row.interval.map(|of| of.0), row.interval.map(|of| of.1), row.expected];
     let values: Vec<f64> = rows.iter().flat_map(ends).flatten().collect();
@@ -84,8 +84,8 @@ pub fn intervals(rows: &[Row], label: &str, unit: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Draws the interval of a value and its median over the band that is wanted, with both ends of the scale. A bound that is infinite is
-/// none. `class`: of the verdict.
+/// Draws the interval of a value and its median over the band that is wanted, with both ends of the scale. A bound that
+/// is infinite is none. `class`: of the verdict.
 pub fn strip(median: f64, (low, high): (f64, f64), (from, to): (f64, f64), class: &str) -> String {
     const WIDTH: f64 = 150.0;
     let finite = |x: &f64| x.is_finite();
@@ -96,7 +96,7 @@ pub fn strip(median: f64, (low, high): (f64, f64), (from, to): (f64, f64), class
     let place = |x: f64| ((x - first + margin) / (last - first + 2.0 * margin)).clamp(0.0, 1.0) * WIDTH;
     let (wanted, wide) = (place(from), (place(to) - place(from)).max(1.0));
     let (begin, long) = (place(low), (place(high) - place(low)).max(1.5));
-    // One value has no scale.
+    // A single value has no scale.
     let ends = if last > first {
         let tick = |x: f64| format!("<line class=\"grid\" x1=\"{:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"18\"/>", place(x));
         format!(

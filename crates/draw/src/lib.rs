@@ -2,7 +2,7 @@
 //! and SVG, without scripts or external resources.
 //!
 //! 1. [`page`]: the surrounding page, and its colours in light and dark mode.
-//! 2. [`axis`]: values on axes; [`chart`]: lines over two axes; [`intervals`]: values on one axis; [`panels`]: a
+//! 2. [`axis`]: values on axes; [`chart`]: lines over two axes; [`intervals`]: values on an axis; [`panels`]: a
 //!    run, second by second.
 //! 3. [`spark`], [`share`], [`phases`], [`heatmap`], [`flow`]: small drawings for a dashboard.
 //! 4. [`number`]: numbers as text.

@@ -1,4 +1,4 @@
-//! Pages in one file, for light and dark screens, on phones and desktops.
+//! Pages in a single file, for light and dark screens, on phones and desktops.
 
 /// Returns a page of these parts, which are HTML. `style` is CSS in addition to [`STYLE`].
 pub fn page(title: &str, style: &str, parts: &[String]) -> String {
@@ -18,7 +18,7 @@ pub fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
-/// Box with the results, one sentence each.
+/// Box with the results, a sentence each.
 pub fn verdicts(sentences: &[String]) -> String {
     format!("<div class=\"verdict\">\n{}</div>\n", paragraphs(sentences))
 }
@@ -72,7 +72,7 @@ pub fn plots<'p>(plots: impl IntoIterator<Item = (&'p str, &'p str)>) -> String 
     format!("<div class=\"plots\">\n{}</div>\n", plots.into_iter().map(plot).collect::<String>())
 }
 
-/// A picture as a file of its own, with the colours and styles that it has in a page.
+/// A picture as a separate file, with the colours and styles that it has in a page.
 pub fn standalone(svg: &str) -> String {
     let style = format!(
         "<style>{COLOURS}{STYLE}svg {{ background: var(--back); font-family: system-ui, sans-serif; }}</style>"

@@ -1,5 +1,5 @@
-//! Panels of a run, second by second, above each other on one time axis, shaded where something was broken: counts as
-//! bars, a number as a line, and shares of a whole.
+//! Panels of a run, second by second, above each other on a common time axis, shaded where something was broken: counts
+//! as bars, a number as a line, and shares of a whole.
 
 use crate::page::escape;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub struct Shade {
 pub struct Series {
     /// Name of the series in the legend.
     pub name: String,
-    /// Values, one per second.
+    /// Values, for each second.
     pub values: Vec<f64>,
 }
 
@@ -35,11 +35,11 @@ pub enum Panel {
         /// Upper end of the axis; the lower is 0.
         most: f64,
     },
-    /// A number over a logarithmic axis. Seconds without one leave a gap.
+    /// A number over a logarithmic axis. Seconds without a number leave a gap.
     Line {
         /// Title of the panel, shown above it.
         title: String,
-        /// Values, one per second.
+        /// Values, for each second.
         values: Vec<Option<f64>>,
         /// Lower and upper end of its axis; above 0.
         ends: (f64, f64),
@@ -82,7 +82,7 @@ pub fn panels(label: &str, panels: &[Panel], shades: &[Shade]) -> String {
                 ),
             );
         }
-        // Names of short periods are close to each other, so every second one is lower.
+        // Names of short periods are close to each other, so every second name is lower.
         let y = if at % 2 == 0 { 14 } else { 28 };
         put(&mut svg, format_args!("<text x=\"{x:.1}\" y=\"{y}\">{}</text>\n", escape(&shade.name)));
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn bars_stand_on_each_other_and_steps_of_a_line_are_factors() {
         let svg = drawn(&[Some(50.0), Some(500.0), Some(5000.0)]);
-        // Three quarters of 100 from the bottom at 154, then one quarter above.
+        // Three quarters of 100 from the bottom at 154, then a quarter above.
         assert!(svg.contains("y=\"79.0\" width=\"344.0\" height=\"75.0\""), "{svg}");
         assert!(svg.contains("y=\"54.0\" width=\"344.0\" height=\"25.0\""), "{svg}");
         let line = svg.lines().find(|line| line.contains("line figure")).expect("there is a line");

@@ -1,9 +1,9 @@
-//! Phases of one request: a bar of them, and below it one for each try, on one time scale.
+//! Phases of a request: a bar of them, and below it a bar for each try, on a common time scale.
 
 use crate::page::escape;
 use std::fmt::Write;
 
-/// Height of the bar of phases, and of that of a try.
+/// Height of the bar of phases, and of the bar of a try.
 const HEIGHTS: (usize, usize) = (8, 5);
 
 /// A phase or a try of a request.
@@ -17,7 +17,7 @@ pub struct Phase<'n> {
     pub colour: usize,
 }
 
-/// Draws a request: `phases` one after the other, and `tries` one below the other. The full length stands for `whole`,
+/// Draws a request: `phases` from left to right, and `tries` from top to bottom. The full length stands for `whole`,
 /// in the unit of the spans. `label` is the text for screen readers.
 pub fn phases(phases: &[Phase<'_>], tries: &[Phase<'_>], whole: f64, label: &str) -> String {
     let height = HEIGHTS.0 + tries.len() * (HEIGHTS.1 + 1);

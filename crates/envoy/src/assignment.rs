@@ -25,7 +25,7 @@ pub struct Assigned {
     pub ignored: Vec<String>,
 }
 
-/// Endpoint of an assignment: what becomes of it.
+/// Result of reading an endpoint of an assignment.
 enum Read {
     Used(Box<Endpoint>, u64),
     /// An endpoint that its control plane has found unfit.
@@ -162,10 +162,12 @@ fn addr(socket: &Node<'_>, hosts: Hosts) -> Result<Address, String> {
     if let Some(name) = socket.text("named_port") {
         return Err(format!("{host}: {name:?} is not a number of a port"));
     }
-    if hosts != Hosts::Addresses && host.parse::<IpAddr>().is_err() && is_host(host) {
-        if let Some(port) = u16::try_from(port).ok().filter(|port| *port > 0) {
-            return Ok(Address::Name { host: host.trim_end_matches('.').to_ascii_lowercase(), port });
-        }
+    if hosts != Hosts::Addresses
+        && host.parse::<IpAddr>().is_err()
+        && is_host(host)
+        && let Some(port) = u16::try_from(port).ok().filter(|port| *port > 0)
+    {
+        return Ok(Address::Name { host: host.trim_end_matches('.').to_ascii_lowercase(), port });
     }
     address(host, port).map(Address::Ip).map_err(|why| format!("{host}:{port}: {why}"))
 }

@@ -1,8 +1,8 @@
 //! Configurations of Envoy as pieces of a plan: one translation for resources of a control plane and for files. Modules in
 //! the order of the way of a resource:
 //!
-//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads a tree from protobuf; readers of files make their
-//!    own. Fields of a resource that are not read are refused; those of a file are reported.
+//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads one from protobuf; readers of files make their own.
+//!    Unread fields of a resource are refused; unread fields of a file are reported.
 //! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], `action`, `headers`, `retry`,
 //!    `checks`, [`assignment`], `spelling` and `tls` their parts, `order` the order of routes, `names` their names.
 //! 3. [`plan`]: those in use, as listeners, routes and pools.

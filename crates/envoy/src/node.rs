@@ -1,12 +1,12 @@
-//! Resources and files as trees of fields. A tree knows which of its fields were read, so that others are refused or reported
-//! by their paths instead of being lost. See [`Node`].
+//! Resources and files as trees of fields. A tree knows which of its fields were read, so that the others are refused
+//! or reported by their paths instead of being lost. See [`Node`].
 
 use crate::schema::{Kind, Message};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Longest time that is told from none: 30 days, as the configuration allows.
+/// Longest time limit, 30 days, as in the configuration. A longer time counts as no limit.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Name of fields that Envoy 1.40 does not have.
@@ -57,7 +57,7 @@ pub enum Value<'a> {
     Noted,
 }
 
-/// Message of a type of its own.
+/// Message whose type is named beside it.
 #[derive(Debug)]
 pub struct Extension<'a> {
     /// Name of its type, without what stands in front of the slash.
@@ -171,8 +171,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the result of reading this message. A failure in a file is noted, and the message is left out; a failure in
-    /// a resource is an error.
+    /// Returns the result of reading this message. An error in a file is noted, and leaves the message out. In a
+    /// resource it is returned.
     ///
     /// # Errors
     /// The one of `read`, in a resource.
@@ -180,7 +180,7 @@ impl<'a> Node<'a> {
         self.kept(None, read)
     }
 
-    /// Returns the result of reading one field, as [`part`](Self::part) does for the message.
+    /// Variant of [`part`](Self::part) for the result of reading one field.
     ///
     /// # Errors
     /// The one of `read`, in a resource.

@@ -1,6 +1,8 @@
 //! evenkeel: a load balancer that measures its own balance. The command line; each subcommand has a file in `commands`.
 #![forbid(unsafe_code)]
 
+// Order: commands & greeting, arguments, output, reach, serve, asked_at, signals, watchdog, notify, offered,
+// upgrade, window, predictions, planes, registry, asked, configured, in_use, traces, failure & log
 mod arguments;
 mod asked;
 mod asked_at;

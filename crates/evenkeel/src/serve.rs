@@ -92,14 +92,7 @@ impl Serving {
         let (orders, lost) = orders(plan.runtime.state.as_deref())?;
         let window =
             Arc::new(Window::new(shown.clone(), (configured.revisions.clone(), configured.providers.parts()), asks));
-        let (for_metrics, for_native, for_ready) = (shown.clone(), shown.clone(), shown.clone());
-        let pages = Pages {
-            metrics_path: plan.telemetry.metrics.path.clone(),
-            metrics: Arc::new(move |to: &mut dyn std::fmt::Write| for_metrics.metrics(to)),
-            native: Arc::new(move || for_native.native()),
-            scrapes: Scrapes::default(),
-            ready: Arc::new(move || for_ready.ready()),
-        };
+        let pages = pages(plan.telemetry.metrics.path.clone(), &shown);
         let (of_admin, claim) = (Numbers::default(), Claim::of(plan.runtime.share_ports));
         let mut past = inherited.take_left().and_then(past::read);
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
@@ -244,7 +237,7 @@ impl Serving {
         ended
     }
 
-    /// Does what a signal asks for. Breaks if the process is to accept no more now; `leave_at` is set if it is to do so later.
+    /// Carries out the order of a signal. Breaks if the process must accept no more now; sets `leave_at` if it must later.
     async fn told(&mut self, asked: Asked, leave_at: &mut Option<Instant>) -> ControlFlow<()> {
         match asked {
             Asked::Hangup if self.configured.providers.file().is_some() => {
@@ -261,14 +254,17 @@ impl Serving {
                 }
                 *leave_at = Some(Instant::now() + delay);
                 self.shown.draining.store(true, Relaxed);
-                self.notify.stopping("not ready any more");
-                tracing::info!(?delay, "not ready any more, serving until the delay is over; a second signal ends it");
+                self.notify.stopping("no longer ready");
+                tracing::info!(
+                    ?delay,
+                    "no longer ready, serving until the delay is over; a second signal ends the process"
+                );
             }
         }
         ControlFlow::Continue(())
     }
 
-    /// Does what a client of the admin asks for.
+    /// Carries out an order of a client of the admin.
     async fn answer(&mut self, asked: Ask) {
         match asked {
             Ask::Configure { wish, unless, by, answer } => {
@@ -318,7 +314,7 @@ impl Serving {
             }
             Err(why) => {
                 self.giving = None;
-                tracing::error!(why, "the new process did not take over; this one continues");
+                tracing::error!(why, "the new process did not take over; this process continues");
                 let why = format!("the new process did not take over: {why}");
                 (ControlFlow::Continue(()), Err(Problem::refused(why)))
             }
@@ -388,7 +384,7 @@ impl Serving {
 
     /// Starts the process that is to take over. `Err` with the reason if that fails. `by`: the origin of the order.
     fn upgrade(&mut self, by: &str) -> Result<(), String> {
-        tracing::info!("{by}: starting the process that takes over");
+        tracing::info!("{by}: starting the new process");
         let mine = self.runtime.sockets();
         let mine = mine.iter().map(|(name, socket)| (name.clone(), socket.as_fd()));
         let admin = self.admin_sockets.iter().map(|socket| ("admin".to_string(), socket.as_fd()));
@@ -411,7 +407,7 @@ impl Serving {
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "{by}: cannot start it; this one continues");
+                tracing::error!(%error, "{by}: cannot start the new process; this process continues");
                 Err(format!("it cannot be started: {error}"))
             }
         }
@@ -504,6 +500,18 @@ impl Serving {
                 Err(Problem::refused(format!("{error}; the log stays where it was")))
             }
         }
+    }
+}
+
+/// Pages of the admin for every client.
+fn pages(metrics_path: String, shown: &Arc<Shown>) -> Pages {
+    let (metrics, native, ready) = (shown.clone(), shown.clone(), shown.clone());
+    Pages {
+        metrics_path,
+        metrics: Arc::new(move |to: &mut dyn std::fmt::Write| metrics.metrics(to)),
+        native: Arc::new(move || native.native()),
+        scrapes: Scrapes::default(),
+        ready: Arc::new(move || ready.ready()),
     }
 }
 

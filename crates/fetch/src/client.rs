@@ -1,4 +1,4 @@
-//! Requests over one connection after the other. See [`Client`].
+//! Requests over connections in sequence. See [`Client`].
 
 use crate::fault::{Fault, reason};
 use crate::server::Server;
@@ -13,14 +13,14 @@ use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::task::AbortHandle;
 
-/// Client of one server. A connection is kept until the server closes it.
+/// Client of a server. A connection is kept until the server closes it.
 #[derive(Debug)]
 pub struct Client {
     server: Server,
     kept: Option<Connection>,
 }
 
-/// Connection, which ends when this is dropped, so that no server holds one for longer.
+/// Connection, which ends when this is dropped, so that no server holds a connection for longer.
 #[derive(Debug)]
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -38,9 +38,9 @@ impl Client {
         Client { server, kept: None }
     }
 
-    /// Sends a request, and returns its response with a body of at most `max` bytes. Redirects are not followed. The path of
-    /// the request begins below that of the server. A request that is dropped before its response closes the connection:
-    /// put a time limit around it.
+    /// Sends a request, and returns its response with a body of at most `max` bytes. Redirects are not followed. The
+    /// path of the request begins below the path of the server. A request that is dropped before its response closes
+    /// the connection: put a time limit around it.
     ///
     /// # Errors
     /// The server cannot be reached, breaks off, or sends more.

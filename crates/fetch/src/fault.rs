@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind};
 /// Error in words for operators.
 pub type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// Error with its causes, which those of hyper leave out. A cause that the text before it has already is not repeated. A
-/// connection that the server has closed is called that, whatever was being read or written.
+/// Error with its causes, which errors of hyper leave out. A cause that the text before it has already is not repeated.
+/// A connection that the server has closed is called that, whatever was being read or written.
 pub fn reason(error: &(dyn Error + 'static)) -> String {
     if is_close(error) {
         return "the server closed the connection".to_owned();

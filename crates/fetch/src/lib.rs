@@ -1,10 +1,10 @@
-//! Requests of the process itself to servers such as registries: HTTP/1.1 and HTTP/2 over TCP, TLS or a Unix socket. Not for
-//! requests of clients, which never wait for these. Read the files in this order:
+//! Requests of the process itself to servers such as registries: HTTP/1.1 and HTTP/2 over TCP, TLS or a Unix socket.
+//! Not for requests of clients, which never wait for these. Read the files in this order:
 //!
-//! 1. [`server`]: an address, and what proves who is there and who asks.
-//! 2. [`client`]: requests, one after the other, over a connection that is kept.
+//! 1. [`server`]: an address, and the proofs of both sides.
+//! 2. [`client`]: requests, in sequence, over a connection that is kept.
 //! 3. [`lines`]: bodies that come line by line, for as long as the server wants.
-//! 4. [`streams`]: requests side by side over one connection, as gRPC has them.
+//! 4. [`streams`]: requests side by side over a single connection, as gRPC has them.
 #![forbid(unsafe_code)]
 
 // Order: lines, client, streams, socket, server, fault

@@ -1,4 +1,4 @@
-//! Servers: addresses, and files with what proves who is there and who asks. See [`Server`].
+//! Servers: addresses, and files with the proofs of both sides. See [`Server`].
 
 use crate::fault::Fault;
 use hyper::header::HeaderValue;
@@ -14,7 +14,7 @@ pub struct Server {
     pub(crate) place: Place,
     /// `Host` of requests.
     pub(crate) authority: String,
-    /// Path before that of each request, without a slash at its end.
+    /// Path before the path of each request, without a slash at its end.
     pub(crate) base: String,
     pub(crate) ca: Option<PathBuf>,
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
@@ -60,7 +60,7 @@ impl Server {
         Ok(Server { place, authority, base, ca: None, identity: None })
     }
 
-    /// Trusts the authorities of a PEM file instead of those of the system.
+    /// Trusts the authorities of a PEM file instead of the system's.
     #[must_use]
     pub fn trusting(self, ca: Option<PathBuf>) -> Server {
         Server { ca, ..self }
@@ -76,7 +76,7 @@ impl Server {
 /// Reads a secret from a file, without the white space around it, as the value of a field after `before`.
 ///
 /// # Errors
-/// The file cannot be read, is empty, larger than 16 KiB, or holds what no field can.
+/// The file cannot be read, is empty, larger than 16 KiB, or holds bytes that no field can.
 pub fn secret(file: &Path, before: &str) -> Result<HeaderValue, Fault> {
     let name = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {name}: {error}"))?;
@@ -84,7 +84,7 @@ pub fn secret(file: &Path, before: &str) -> Result<HeaderValue, Fault> {
     if text.is_empty() || text.len() > SECRET_MAX {
         return Err(format!("{name} holds no token: it is empty, or larger than 16 KiB").into());
     }
-    // What stands there is secret: the error does not quote it.
+    // The value is secret: the error does not quote it.
     let value = HeaderValue::try_from(format!("{before}{text}"));
     let mut value = value.map_err(|_| format!("{name} holds more than a token: it has several lines"))?;
     value.set_sensitive(true);

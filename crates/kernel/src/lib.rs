@@ -4,11 +4,12 @@
 //! 1. [`service`]: the wishes of a listener for the kernel; [`driver`]: interface to a mechanism of the kernel.
 //! 2. [`plane`]: the plane of the runtime; `worker`: the thread that follows the pools and has drivers change the
 //!    kernel; `blueprint`: from listeners and sets to services; `ids`: numbers of endpoints.
-//! 3. [`numbers`]: counts of endpoints and drivers; `shown`: the planes as operators see them; [`explain`]: state of the
-//!    kernel for a listener.
-//! 4. [`prerequisites`]: what the machine lacks, for starts and `check`; [`cleanup`]: removal of what a process has left;
-//!    `claim`: a name has one process.
-//! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages to the kernel.
+//! 3. [`numbers`]: counts of endpoints and drivers; `shown`: the planes as operators see them; [`explain`]: state of
+//!    the kernel for a listener.
+//! 4. [`prerequisites`]: lacks of the machine, for starts and `check`; [`cleanup`]: removal of the objects of a stopped
+//!    process; `claim`: a name has a single process.
+//! 5. [`nftables`]: a driver, with `conntrack`; [`ebpf`], with `sockets`, and [`ipvs`]: others; [`netlink`]: messages
+//!    to the kernel.
 
 // Order: plane, shown, explain & worker, prerequisites, cleanup, claim, numbers, blueprint, ids, drivers, ebpf, ipvs,
 // nftables, conntrack, sockets, driver, service, netlink
@@ -33,4 +34,4 @@ mod sockets;
 mod worker;
 
 pub use plane::Kernel;
-pub use prerequisites::WithPlanes;
+pub use prerequisites::with_planes;

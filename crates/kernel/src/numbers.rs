@@ -1,4 +1,4 @@
-//! Counts of endpoints and drivers: what the kernel's readings become, and their metrics.
+//! Counts of endpoints and drivers: the kernel's readings, converted, and their metrics.
 
 use crate::blueprint::Blueprint;
 use crate::driver::Reading;

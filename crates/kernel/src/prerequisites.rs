@@ -3,13 +3,10 @@
 use crate::blueprint::Blueprint;
 use crate::driver::{Driver, Lack};
 use crate::drivers;
-use evenkeel_config::plan::{self, Pem, Plane as Mechanism};
-use evenkeel_config::{CertificateFault, Certified, Found, Machine, NoPlane, Plan, TlsFile};
+use evenkeel_config::plan::{self, Plane as Mechanism};
+use evenkeel_config::{Machine, NoPlane, Plan};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::collections::BTreeSet;
-use std::io;
-use std::net::IpAddr;
-use std::path::Path;
 
 /// Mechanisms that a plan needs.
 pub struct Prerequisites {
@@ -55,79 +52,45 @@ fn not_built(mechanism: Mechanism) -> Lack {
     )
 }
 
-/// A machine that is also asked for the planes of the kernel.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WithPlanes<M>(pub M);
+/// Adds questions to the kernel about planes to a machine.
+pub fn with_planes(machine: Machine) -> Machine {
+    Machine { planes: Box::new(planes), ..machine }
+}
 
-impl<M: Machine> Machine for WithPlanes<M> {
-    fn look(&self, path: &Path) -> io::Result<Found> {
-        self.0.look(path)
+/// Reasons for which the kernel does not forward for listeners of a plan.
+fn planes(plan: &Plan) -> Vec<NoPlane> {
+    let blueprints = Blueprint::all(plan);
+    // Without the capability every question to the kernel has the same answer.
+    let may_ask = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+    let lack = |(plane, lack): (Mechanism, Lack)| NoPlane {
+        plane,
+        is_error: !lack.is_warning,
+        problem: lack.problem,
+        help: lack.help,
+    };
+    if may_ask || blueprints.is_empty() {
+        return Prerequisites::of(&blueprints, &plan.kernel).lacks.into_iter().map(lack).collect();
     }
-
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.0.read(path)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<()> {
-        self.0.append(path)
-    }
-
-    fn has(&self, ip: IpAddr) -> io::Result<()> {
-        self.0.has(ip)
-    }
-
-    fn is_own(&self, ip: IpAddr) -> bool {
-        self.0.is_own(ip)
-    }
-
-    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
-        self.0.certificate(cert, key)
-    }
-
-    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
-        self.0.ocsp(file, cert)
-    }
-
-    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
-        self.0.tls_file(kind, file)
-    }
-
-    fn keys(&self, set: &[u8]) -> Result<(), String> {
-        self.0.keys(set)
-    }
-
-    fn planes(&self, plan: &Plan) -> Vec<NoPlane> {
-        let blueprints = Blueprint::all(plan);
-        // Without the capability every question to the kernel has the same answer.
-        let may_ask = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
-        let lack = |(plane, lack): (Mechanism, Lack)| NoPlane {
+    let mechanisms: BTreeSet<Mechanism> = blueprints.iter().map(|blueprint| blueprint.plane).collect();
+    let one = |plane: Mechanism| match drivers::of(plane, &plan.kernel) {
+        None => lack((plane, not_built(plane))),
+        Some(_) => NoPlane {
             plane,
-            is_error: !lack.is_warning,
-            problem: lack.problem,
-            help: lack.help,
-        };
-        if may_ask || blueprints.is_empty() {
-            return Prerequisites::of(&blueprints, &plan.kernel).lacks.into_iter().map(lack).collect();
-        }
-        let mechanisms: BTreeSet<Mechanism> = blueprints.iter().map(|blueprint| blueprint.plane).collect();
-        let one = |plane: Mechanism| match drivers::of(plane, &plan.kernel) {
-            None => lack((plane, not_built(plane))),
-            Some(_) => NoPlane {
-                plane,
-                is_error: false,
-                problem: format!("this user may not ask the kernel for plane \"{}\"", plane.name()),
-                help: format!("run check as the user that runs evenkeel, who needs {}", capabilities_of(plane)),
-            },
-        };
-        mechanisms.into_iter().map(one).collect()
-    }
+            is_error: false,
+            problem: format!("this user may not ask the kernel for plane \"{}\"", plane.name()),
+            help: format!("run check as the user that runs evenkeel, who needs {}", capabilities_of(plane)),
+        },
+    };
+    mechanisms.into_iter().map(one).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_config::{ThisMachine, check_from, parse_str};
+    use evenkeel_config::{check_from, parse_str};
     use std::collections::BTreeMap;
+    use std::io;
+    use std::path::Path;
 
     fn text(plane: &str) -> String {
         format!(
@@ -140,7 +103,7 @@ mod tests {
     fn a_mechanism_without_a_driver_is_a_lack() {
         for plane in [Mechanism::Nftables, Mechanism::Ebpf, Mechanism::Ipvs] {
             let plan = parse_str("test.toml", &text(plane.name()), &|_| None).plan.expect("a plan");
-            let found = WithPlanes(ThisMachine).planes(&plan);
+            let found = planes(&plan);
             let says = |lack: &NoPlane| lack.is_error && lack.problem.contains("not available in this build");
             assert_eq!(found.iter().any(says), !drivers::BUILT.contains(&plane), "{}: {found:?}", plane.name());
         }
@@ -159,32 +122,14 @@ mod tests {
     }
 
     /// A machine that lacks a plane, or whose user may not ask.
-    struct Lacking(bool);
-
-    impl Machine for Lacking {
-        fn look(&self, path: &Path) -> io::Result<Found> {
-            ThisMachine.look(path)
-        }
-
-        fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-            ThisMachine.read(path)
-        }
-
-        fn append(&self, path: &Path) -> io::Result<()> {
-            ThisMachine.append(path)
-        }
-
-        fn has(&self, _: IpAddr) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn is_own(&self, _: IpAddr) -> bool {
-            false
-        }
-
-        fn planes(&self, _: &Plan) -> Vec<NoPlane> {
-            let (problem, help) = ("no plane".to_owned(), "another one".to_owned());
-            vec![NoPlane { plane: Mechanism::Nftables, is_error: self.0, problem, help }]
+    fn lacking(is_error: bool) -> Machine {
+        let (problem, help) = ("no plane".to_owned(), "another one".to_owned());
+        let lack = NoPlane { plane: Mechanism::Nftables, is_error, problem, help };
+        Machine {
+            has: Box::new(|_| Ok(())),
+            is_own: Box::new(|_| false),
+            planes: Box::new(move |_| vec![lack.clone()]),
+            ..Machine::this()
         }
     }
 
@@ -192,7 +137,7 @@ mod tests {
     fn a_lack_is_reported_at_the_plane_of_its_listener() {
         let codes = BTreeMap::from([(true, "EK0216"), (false, "EK0315")]);
         for (is_error, code) in codes {
-            let outcome = check_from(&Only(text("nftables")), Path::new("t.toml"), &|_| None, &Lacking(is_error));
+            let outcome = check_from(&Only(text("nftables")), Path::new("t.toml"), &|_| None, &lacking(is_error));
             let [one] = &outcome.diagnostics[..] else { panic!("{:?}", outcome.diagnostics) };
             assert_eq!(
                 (one.code.as_str(), &*one.message, one.help.as_deref()),

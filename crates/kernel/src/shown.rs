@@ -19,7 +19,7 @@ use tokio::sync::watch;
 pub struct Shown {
     numbers: watch::Receiver<Arc<Numbers>>,
     explainer: Explainer,
-    /// True once each mechanism had what its pools ask for. Those of a later plan do not make the process unready.
+    /// True once each mechanism matched its pools. Pools of a later plan do not make the process unready.
     forwards: AtomicBool,
 }
 

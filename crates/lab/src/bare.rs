@@ -1,6 +1,6 @@
 //! Lower bound of the cost of relaying a session: a relay for comparison only, without timeouts, limits, checks or
 //! counts, which alternates between two endpoints. It makes only the system calls that a session needs, so its cost is
-//! that of the kernel, and no proxy here can cost much less.
+//! the kernel's, and no proxy here can cost much less.
 
 use crate::error::{Error, Result, While};
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -28,7 +28,7 @@ const SPLICE_MIN: usize = 16 * 1024;
 /// Key of the listener's events. The key of a session's events is twice its index plus the side.
 const LISTENER: u64 = u64::MAX;
 
-/// Adds the argument: a file with three loopback ports, its own and those of two endpoints.
+/// Adds the argument: a file with three loopback ports, of itself and of two endpoints.
 pub fn arguments(command: Command) -> Command {
     command.arg(Arg::new("ports").required(true).value_parser(value_parser!(PathBuf)))
 }
@@ -161,7 +161,7 @@ impl Session {
         Ok(!self.ways.iter().all(|way| way.is_over))
     }
 
-    /// Relays what `side` has sent.
+    /// Relays the bytes that `side` has sent.
     fn pump(&mut self, side: usize, buffer: &mut [u8], pipes: &mut Vec<Pipe>) -> Asked<()> {
         let (from, to) = (&self.sockets[side], &self.sockets[1 - side]);
         let is_last = self.ways[1 - side].is_over;
@@ -189,7 +189,7 @@ impl Session {
                     read => read?.0,
                 };
                 way.is_bulk = n == READ;
-                // The FIN is sent with the last bytes, in one packet.
+                // The FIN is sent with the last bytes, in a single packet.
                 let ends = n > 0 && !way.is_bulk && way.is_closing;
                 let flags = if ends { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
                 let sent = if n > 0 { send(to, &buffer[..n], flags)? } else { 0 };

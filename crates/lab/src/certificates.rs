@@ -1,5 +1,5 @@
-//! Certificates that the proxies serve: one per kind of key, created by openssl at the start, as separate files and as
-//! one file, as different proxies need.
+//! Certificates that the proxies serve: for each kind of key, created by openssl at the start, as separate files and as
+//! a single file, as different proxies need.
 
 use crate::child;
 use crate::error::{Error, Result, While};
@@ -23,7 +23,7 @@ pub struct Certificates {
     _folder: Scratch,
 }
 
-/// Files of one certificate, in PEM.
+/// Files of a certificate, in PEM.
 #[derive(Clone, Debug)]
 pub struct Files {
     /// File with the certificate alone.

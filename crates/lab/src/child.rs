@@ -66,7 +66,7 @@ pub fn this() -> Result<String> {
     env::current_exe().map(|lab| lab.display().to_string()).or_say(|| "cannot find this program".into())
 }
 
-/// Path of the evenkeel to run: the `given` one, or the one beside this program.
+/// Path of the evenkeel to run: the `given` path, or the program next to this.
 ///
 /// # Errors
 /// If it is not there.

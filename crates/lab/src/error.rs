@@ -53,7 +53,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Adds to a system error what was being done.
+/// Adds the failed operation to a system error.
 pub trait While<T> {
     /// Converts the error; `doing` is called on failure only.
     fn or_say(self, doing: impl FnOnce() -> String) -> Result<T>;

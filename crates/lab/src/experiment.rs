@@ -6,9 +6,9 @@ use clap::{ArgMatches, Command};
 /// Row of the registry of experiments.
 pub struct Experiment {
     pub name: &'static str,
-    /// Summary in one sentence, for lists.
+    /// Summary in a sentence, for lists.
     pub summary: &'static str,
-    /// Long help: what is measured, how, and the limits of the result.
+    /// Long help: subject and method of the measurement, and the limits of the result.
     pub docs: &'static str,
     /// Adds its arguments to its subcommand.
     pub args: fn(Command) -> Command,

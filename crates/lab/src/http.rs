@@ -1,4 +1,4 @@
-//! Minimal HTTP/1 client that sends one request at a time: enough to check an answer
+//! Minimal HTTP/1 client that sends a single request at a time: enough to check an answer
 //! byte by byte, and to keep a connection open.
 
 use crate::error::{Error, Result, While};
@@ -121,7 +121,7 @@ impl Head {
         fields.into_iter().find_map(|(field, value)| field.eq_ignore_ascii_case(name).then(|| value.trim()))
     }
 
-    /// Content-Length, if there is one.
+    /// Value of `Content-Length`, if any.
     pub fn length(&self) -> Option<usize> {
         self.field("content-length")?.parse().ok()
     }

@@ -9,7 +9,7 @@ use rustix::thread::CpuSet;
 use std::fs;
 use std::time::Duration;
 
-/// Assignment of cores. The proxy has one to itself; load generators and endpoints share the others.
+/// Assignment of cores. The proxy has a core to itself; load generators and endpoints share the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cores {
     pub proxy: usize,
@@ -22,7 +22,7 @@ impl Cores {
     /// core.
     ///
     /// # Errors
-    /// If there is only one, since the load would then be measured with the proxy's caches.
+    /// If there is only 1, since the load would then be measured with the proxy's caches.
     pub fn divide() -> Result<Cores> {
         let allowed = rustix::thread::sched_getaffinity(None).or_say(|| "cannot ask for the allowed cores".into())?;
         let mut load: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();

@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true);
     for experiment in experiments::ALL {
-        // Shared options set an about text of their own, so set the experiment's last.
+        // Shared options set an about text, so set the experiment's last.
         let sub = (experiment.args)(Command::new(experiment.name));
         command = command.subcommand(sub.about(experiment.summary).long_about(experiment.docs));
     }

@@ -1,4 +1,4 @@
-//! Endpoints behind the proxies: one NGINX at two ports, which serves a few files from the page cache and counts
+//! Endpoints behind the proxies: a single NGINX at two ports, which serves a few files from the page cache and counts
 //! connections and requests, to check that a proxy reuses connections as intended.
 
 use crate::child::{self, Child};
@@ -97,7 +97,7 @@ pub fn content(size: usize) -> Vec<u8> {
 /// Requests each file below a prefix over HTTP/1.0 and HTTP/1.1, and compares the content.
 ///
 /// # Errors
-/// If an answer is not byte for byte what it should be.
+/// If an answer is not byte for byte as expected.
 pub fn verify(port: u16, prefix: &str) -> Result<()> {
     for (path, size) in FILES {
         let path = [prefix, path].concat();
@@ -120,7 +120,10 @@ pub fn free_ports() -> Result<[u16; 2]> {
 }
 
 /// Finds free ports. All are held until all are known, or they might be equal.
-fn held_ports<const N: usize>() -> Result<[u16; N]> {
+///
+/// # Errors
+/// If the system has too few.
+pub fn held_ports<const N: usize>() -> Result<[u16; N]> {
     let held: Vec<_> = (0..N).map(|_| listen_anywhere(Ipv4Addr::LOCALHOST)).collect::<Result<_>>()?;
     Ok(std::array::from_fn(|number| held[number].1.port()))
 }

@@ -20,7 +20,7 @@ impl Cpu {
     /// Reads the CPU time of these processes, over all threads.
     ///
     /// # Errors
-    /// If one has ended.
+    /// If any has ended.
     pub fn of(pids: &[u32]) -> Result<Cpu> {
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let mut sum = Cpu::default();
@@ -62,7 +62,7 @@ pub fn ended_children() -> Result<Duration> {
 pub fn all_processes() -> Duration {
     let Ok(all) = fs::read_dir("/proc") else { return Duration::ZERO };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // One that ends leaves its time to its parent.
+    // A process that ends leaves its time to its parent.
     let ticks: u64 =
         pids.filter_map(|pid| parse_stat(&read(pid, "stat").ok()?)).map(|stat| stat.ticks + stat.ended_ticks).sum();
     Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)))
@@ -141,8 +141,8 @@ struct Stat {
     ended_ticks: u64,
 }
 
-/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15, those of ended children 16 and 17. The
-/// name may contain spaces and brackets, so fields are counted from the last bracket.
+/// proc(5): `pid (name) state ppid ...`, utime and stime being fields 14 and 15, the times of ended children 16 and 17.
+/// The name may contain spaces and brackets, so fields are counted from the last bracket.
 fn parse_stat(text: &str) -> Option<Stat> {
     let after_name: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
     let field = |number: usize| after_name.get(number - 3).copied();

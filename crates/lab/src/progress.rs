@@ -1,4 +1,4 @@
-//! Progress of an experiment: one line on the terminal, overwritten in place; nothing without a terminal.
+//! Progress of an experiment: a line on the terminal, overwritten in place; nothing without a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;

@@ -23,7 +23,7 @@ impl Spread {
     }
 
     /// Spread of the ratios of `runs` to `base` by round: interleaved runs share the state of the machine, so ratios
-    /// vary less than either. `None` unless there is one of each per round.
+    /// vary less than either. `None` unless there is a value of each per round.
     pub fn of_ratios(runs: &[f64], base: &[f64]) -> Option<Spread> {
         if runs.len() != base.len() || base.contains(&0.0) {
             return None;
@@ -77,7 +77,7 @@ impl Interval {
     }
 }
 
-/// Runs without failed ones (NaN).
+/// Runs without failed runs (NaN).
 fn measured(runs: &[f64]) -> Vec<f64> {
     runs.iter().copied().filter(|run| !run.is_nan()).collect()
 }

@@ -57,7 +57,7 @@ pub trait Plane: Send + Sync {
     /// Returns the metrics, to be registered once and without a prefix; they follow later plans.
     fn collector(&self) -> Box<dyn Collector>;
 
-    /// Returns the plane as operators see it, on threads of their own. The view follows later plans.
+    /// Returns the plane as operators see it, for use by other threads. The view follows later plans.
     fn view(&self) -> Arc<dyn View>;
 
     /// Looks after files and memory, once a second; `now` is on the workers' clock. Returns work that may take longer than a
@@ -83,7 +83,7 @@ pub trait Plane: Send + Sync {
     fn join(self: Box<Self>);
 }
 
-/// Plane as operators see it: its counts and, where a plane has more, its part of what the API returns.
+/// Plane as operators see it: its counts, and its part of the responses of the API.
 pub trait View: PlaneCounts {
     /// Returns the reason for which the process is not ready for new requests, if the plane has one.
     fn not_ready(&self) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! Planes show themselves and look after what they have, with no part of the runtime that knows one of them.
+//! Planes show themselves and look after their files; the runtime knows none of them by name.
 
 use crate::plane::lock;
 use crate::setup::{NAMES, Setup, plan, wait_until};

@@ -22,12 +22,12 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
 }
 
-/// Combination of the values that vary: one scenario.
+/// Combination of the values that vary: a scenario.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Values that vary, as a label; empty if nothing varies.
     pub label: String,
-    /// Value of the key that varies, if there is only one and it is a number or a duration (in seconds).
+    /// Value of the key that varies, if there is only 1 and it is a number or a duration (in seconds).
     pub x: Option<f64>,
     pub scenario: Scenario,
     /// Groups of equal servers of the first service, by name.

@@ -46,7 +46,7 @@ fn within(t: f64, freedom: usize) -> f64 {
     let odd = freedom % 2 == 1;
     let (mut term, mut sum) = if odd { (cosine, cosine) } else { (1.0, 1.0) };
     let mut k = if odd { 2.0 } else { 1.0 };
-    // Terms of the series, each computed from the one before.
+    // Terms of the series, each computed from the term before.
     while k + 1.0 < freedom as f64 {
         term *= cosine * cosine * k / (k + 1.0);
         sum += term;

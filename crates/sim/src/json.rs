@@ -1,4 +1,4 @@
-//! Results as one JSON value, also by seed. Identical for the same file, seeds and program version.
+//! Results as a JSON value, also by seed. Identical for the same file, seeds and program version.
 
 use crate::experiment::{Experiment, Point};
 use crate::metric;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// Quantiles to report, over the latencies of all seeds.
 const PERCENTILES: [f64; 8] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999];
 
-/// All results. Times are in seconds, shares from 0 to 1; figures that need a steady state are null without one.
+/// All results. Times are in seconds, shares from 0 to 1; figures that need a steady state are null without it.
 pub fn json(experiment: &Experiment, results: &Results) -> Value {
     let points = experiment.points.iter().zip(&results.points).map(|(point, rows)| one(experiment, point, rows));
     let published = experiment.published.iter().map(|published| {

@@ -35,7 +35,7 @@ macro_rules! metrics {
         /// Names of all metrics, in the order of [`ALL`].
         pub const NAMES: &[&str] = &[$($name),*];
 
-        /// Names of all metrics, and `share`, that of a group of servers.
+        /// Names of all metrics, and `share`, for a group of servers.
         pub const NAMES_AND_SHARE: &[&str] = &[$($name,)* "share"];
     };
 }
@@ -87,8 +87,8 @@ fn peaks(run: &Run) -> impl Iterator<Item = u32> {
     run.services.iter().flat_map(|s| &s.servers).map(|s| s.in_flight_max)
 }
 
-/// Fairness index of requests over capacity (Jain, Chiu and Hawe 1984): 1 if each server gets its due, 1 / n if one
-/// gets all.
+/// Fairness index of requests over capacity (Jain, Chiu and Hawe 1984): 1 if each server gets its due, 1 / n if a
+/// single server gets all.
 fn jain(service: &ServiceRun) -> f64 {
     let unlimited = service.servers.iter().any(|s| s.capacity <= 0.0);
     let due = |s: &crate::run::ServerRun| s.requests as f64 / if unlimited { 1.0 } else { s.capacity };

@@ -1,10 +1,10 @@
 //! Planes that balance, with the measured processor time of each, and the policies that a plane refuses.
 //!
 //! Figures are from `docs/measurements/2026-11-27-kernel-planes.md`, which a test reads: the table of requests on a
-//! connection each, whose responses have 4 kB, and the times of the programs. A kernel forwards in soft interrupts, which
-//! count for the process that they interrupt; so its planes cost the difference of all processes to a path with as many
-//! endpoints and no hop. Of a proxy the time of its own process counts: it also changes how long the others take, by what
-//! it keeps open, and that would be subtracted.
+//! connection each, whose responses have 4 kB, and the times of the programs. A kernel forwards in soft interrupts,
+//! which count for the process that they interrupt; so its planes cost the difference of all processes to a path with
+//! as many endpoints and no hop. Of a proxy the time of its process counts: it also changes how long the others take,
+//! by what it keeps open, and that would be subtracted.
 
 use evenkeel_balance::params::Params;
 use evenkeel_balance::picker::Algorithm;
@@ -162,7 +162,8 @@ mod tests {
     fn costs_are_those_of_the_measurement() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measurements/2026-11-27-kernel-planes.md");
         let page = std::fs::read_to_string(page).expect("the page is there");
-        // The first row of a name: of a connection for each request. Columns: name, rate, client, balancer, endpoints, all.
+        // The first row of a name: of a connection for each request. Columns: name, rate, client, balancer, endpoints,
+        // all.
         let cell = |name: &str, column: usize| -> f64 {
             let row = page.lines().find(|line| line.starts_with(&format!("| {name} |"))).expect(name);
             let cell = row.split('|').nth(column).expect("it has this column").trim().trim_start_matches('*');

@@ -26,7 +26,7 @@ pub struct Results {
     pub points: Vec<Vec<Row>>,
 }
 
-/// Results of one policy at one point.
+/// Results of a policy at a point.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Values by metric, then by seed.

@@ -1,8 +1,8 @@
-//! Results of a run with one seed.
+//! Results of a run with a seed.
 
 use hdrhistogram::Histogram;
 
-/// Results of one run, in nanoseconds of virtual time. Latencies and failures exclude the warm-up.
+/// Results of a run, in nanoseconds of virtual time. Latencies and failures exclude the warm-up.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Latencies of successful client requests, in nanoseconds.
@@ -48,7 +48,7 @@ pub struct ServiceRun {
     pub servers: Vec<ServerRun>,
     /// Requests sent to it; each attempt counts.
     pub requests: u64,
-    /// Probes sent to it, including lost ones.
+    /// Probes sent to it, including lost probes.
     pub probes: u64,
     pub retries: u64,
     pub series: Series,
@@ -72,7 +72,7 @@ pub struct Series {
     pub step_ns: u64,
     /// Requests sent to a server, by server and interval.
     pub requests: Vec<Vec<u32>>,
-    /// Requests in flight at a server at the end of an interval (the mean of merged ones), by server and interval.
+    /// Requests in flight at a server at the end of an interval (the mean of merged intervals), by server and interval.
     pub in_flight: Vec<Vec<f32>>,
 }
 

@@ -13,11 +13,11 @@ use std::sync::Arc;
 pub struct Scenario {
     /// Services. Clients call the first; its steps may call others.
     pub services: Vec<Service>,
-    /// Cores of each machine that servers share; empty when each server has a machine of its own.
+    /// Cores of each machine that servers share; empty when each server has a separate machine.
     pub machines: Vec<f64>,
     /// Arrivals of client requests.
     pub load: Load,
-    /// Delay of one way between any two machines, in nanoseconds.
+    /// Delay of a single way between any two machines, in nanoseconds.
     pub link_ns: u64,
     /// Number of client requests; `u64::MAX` if only `until_ns` ends the run.
     pub requests: u64,
@@ -30,7 +30,7 @@ pub struct Scenario {
 /// Arrivals of client requests.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// Closed loop of users, each with one request at a time.
+    /// Closed loop of users, each with a single request at a time.
     Closed {
         users: u32,
         /// Think time from an answer to the next request.
@@ -53,12 +53,12 @@ pub enum Load {
     },
 }
 
-/// Servers that answer one kind of request, and the balancing in front of them.
+/// Servers that answer a kind of request, and the balancing in front of them.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub name: String,
     pub servers: Vec<Server>,
-    /// Steps of one execution, in order; a request is in flight until the last is done.
+    /// Steps of an execution, in order; a request is in flight until the last is done.
     pub steps: Vec<Step>,
     /// Duration of [`Step::Work`], unless the server has its own.
     pub work: Work,
@@ -89,15 +89,15 @@ pub struct Server {
     /// Index of a machine whose cores it shares with other servers of any service. If they want more cores than it has,
     /// each gets proportionally less.
     pub machine: Option<usize>,
-    /// Work of a request here; `None` for that of the service.
+    /// Work of a request here; `None` for the service's work.
     pub work: Option<Work>,
     /// Maximum requests in progress, working or waiting for calls; 0 for any number.
     pub threads: u32,
-    /// Maximum requests that wait for one of the `threads`; more are refused.
+    /// Maximum requests that wait for a thread; more are refused.
     pub backlog: u32,
     /// Processes that change its capacity; their factors multiply.
     pub capacity: Vec<Capacity>,
-    /// Bytes per second at which answers leave, one after another; 0 for unlimited.
+    /// Bytes per second at which answers leave, in sequence; 0 for unlimited.
     pub bandwidth: f64,
     /// Faults, each with its time span.
     pub faults: Vec<Fault>,
@@ -112,9 +112,9 @@ pub struct Server {
 pub enum Serving {
     /// No sharing: each request runs as if alone.
     Unlimited,
-    /// At most one request per core; the others wait in order of arrival.
+    /// At most a single request per core; the others wait in order of arrival.
     Fifo { cores: u32 },
-    /// Processor sharing: each request gets an equal share of the cores, at most one.
+    /// Processor sharing: each request gets an equal share of the cores, at most 1.
     Sharing {
         /// Number of cores; may be fractional.
         cores: f64,
@@ -174,19 +174,20 @@ pub struct Cold {
 /// Balancing in front of a service.
 #[derive(Clone, Debug)]
 pub struct Balancing {
-    /// Policy used instead of the one under test.
+    /// Policy used instead of the policy under test.
     pub policy: Option<Policy>,
     /// Placement of the balancers.
     pub deployment: Deployment,
-    /// Plane that has to keep the policy; `None` for balancers that keep every one.
+    /// Plane that has to keep the policy; `None` for balancers that keep every policy.
     pub plane: Option<&'static PlaneCost>,
     /// Machines of central balancers; `None` if requests pass none, and a pick costs nothing.
     pub hop: Option<Hop>,
-    /// Workers of each balancer, which share a pool; each request goes to one of them at random.
+    /// Workers of each balancer, which share a pool; each request goes to a random worker.
     pub workers: u32,
     /// Sources of load information.
     pub information: Information,
-    /// Maximum delay from a membership change to a balancer's knowledge of it; each balancer draws its own, uniform from 0.
+    /// Maximum delay from a membership change to a balancer's knowledge of it; each balancer draws its own, uniform
+    /// from 0.
     pub lag_ns: u64,
     /// Health checks, ejection, slow start and the rest of the production control.
     pub control: control::Settings,
@@ -201,11 +202,11 @@ pub struct Balancing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deployment {
-    /// Independent balancers that share nothing; each request goes to one of them at random.
+    /// Independent balancers that share nothing; each request goes to a random balancer.
     Central { balancers: u32 },
-    /// Sidecar: a balancer beside each calling server, or one for all clients.
+    /// Sidecar: a balancer beside each calling server, or a single balancer for all clients.
     Sidecar,
-    /// Kernel: a balancer for all calling servers of a machine, or one for all clients.
+    /// Kernel: a balancer for all calling servers of a machine, or a single balancer for all clients.
     Kernel,
 }
 
@@ -219,7 +220,7 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Hop whose `cores` work on one attempt each, in order of arrival: the workers of an event loop.
+    /// Hop whose `cores` work on an attempt each, in order of arrival: the workers of an event loop.
     pub fn new(work_ns: u64, cores: u32) -> Hop {
         let serving = Serving::Fifo { cores };
         Hop { work_ns, processors: Server { serving, ..Server::new("balancer") } }
@@ -235,8 +236,8 @@ pub struct Information {
     pub probe_loss: f64,
     /// Work of a server per probe, in nanoseconds.
     pub probe_work_ns: u64,
-    /// Work of a balancer beside its caller per attempt, in nanoseconds, done by the calling server. Other balancers have
-    /// a [`Hop`], or processors that never run out.
+    /// Work of a balancer beside its caller per attempt, in nanoseconds, done by the calling server. Other balancers
+    /// have a [`Hop`], or processors that never run out.
     pub balancer_work_ns: u64,
     /// Work of a sidecar per probe, in nanoseconds.
     pub balancer_probe_work_ns: u64,
@@ -262,12 +263,12 @@ pub enum Chooser {
     Reference(Reference),
 }
 
-/// Yardsticks. They see the true load of all servers without delay, or the board if there is one.
+/// Yardsticks. They see the true load of all servers without delay, or the board if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// Joins the shortest queue (fewest in flight), ties at random.
     ShortestQueue,
-    /// Draws this many distinct servers and takes the one with the fewest in flight, ties at random.
+    /// Draws this many distinct servers and takes the server with the fewest in flight, ties at random.
     Draws(u32),
     /// Draws with replacement, as some proxies do: with two draws, the worst of n servers still gets 1 / n^2.
     DrawsWithReplacement(u32),
@@ -277,7 +278,7 @@ pub enum Reference {
 }
 
 impl Server {
-    /// Server with one core, weight 1 and no faults.
+    /// Server with a core, weight 1 and no faults.
     pub fn new(name: &str) -> Server {
         Server {
             name: name.to_string(),
@@ -299,7 +300,7 @@ impl Server {
 }
 
 impl Default for Balancing {
-    /// Balancer with one worker, which knows only its own requests.
+    /// Balancer with a single worker, which knows only its own requests.
     fn default() -> Balancing {
         Balancing {
             policy: None,
@@ -326,8 +327,8 @@ impl Policy {
         Some(Policy { label: algorithm.name.to_string(), chooser })
     }
 
-    /// Refusal of the plane of a service that this policy would balance; `None` if it is kept. Yardsticks always are, and
-    /// cost what the plane costs.
+    /// Refusal of the plane of a service that this policy would balance; `None` if it is kept. Yardsticks always are,
+    /// and cost as much as the plane.
     pub fn refused_by(&self, service: &Service) -> Option<Refused> {
         let plane = service.balancing.plane?;
         let Chooser::Algorithm(algorithm, params) = &self.chooser else { return None };

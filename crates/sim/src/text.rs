@@ -1,4 +1,4 @@
-//! Results as text: a table for each point, published figures beside simulated ones, claims and verdicts.
+//! Results as text: a table for each point, published figures beside simulated figures, claims and verdicts.
 
 use crate::experiment::{Experiment, Point};
 use crate::metric::{self, Metric};
@@ -6,7 +6,7 @@ use crate::results::{Results, Row};
 use crate::verdict::{self, Verdict, shown, with_interval};
 use std::fmt::Write;
 
-/// Columns of every table. Those of [`IF_ANY`] appear only if they are not all 0.
+/// Columns of every table. Columns of [`IF_ANY`] appear only if they are not all 0.
 const ALWAYS: [&str; 7] = ["mean", "p50", "p90", "p99", "p999", "throughput", "peak"];
 const IF_ANY: [&str; 7] = ["failed", "refused", "errors", "timed_out", "no_pick", "retries", "probes"];
 
@@ -42,7 +42,7 @@ pub fn text(experiment: &Experiment, results: &Results) -> String {
     out
 }
 
-/// Verdict of each point, one sentence each.
+/// Verdict of each point, a sentence each.
 pub fn sentences(experiment: &Experiment, results: &Results) -> Vec<String> {
     let one = |(point, rows): (&Point, &Vec<Row>)| {
         let best = verdict::best(experiment, point, rows);
@@ -118,7 +118,7 @@ pub fn published(experiment: &Experiment, results: &Results) -> Vec<Vec<String>>
     table
 }
 
-/// Table with aligned columns: the first and those of words to the left, those of figures to the right.
+/// Table with aligned columns: the first and columns of words to the left, columns of figures to the right.
 fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.first().map_or(0, Vec::len);
     let width = |at: usize| table.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

@@ -7,11 +7,10 @@ use crate::ocsp::{self, Refusal};
 use crate::pair::{self, FileError, Source};
 use crate::tickets;
 use evenkeel_config::plan::Pem;
-use evenkeel_config::{CertificateFault, Certified, Found, Machine, TlsFile};
+use evenkeel_config::{CertificateFault, Certified, Machine, TlsFile};
 use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -318,49 +317,26 @@ fn warning(of_key: bool, what: String, help: String) -> CertificateFault {
     CertificateFault { of_key, is_error: false, what, help }
 }
 
-/// A [`Machine`] that also inspects TLS files.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WithTls<M>(pub M);
-
-impl<M: Machine> Machine for WithTls<M> {
-    fn look(&self, path: &Path) -> io::Result<Found> {
-        self.0.look(path)
+/// Adds inspections of TLS files to a machine.
+pub fn with_tls(machine: Machine) -> Machine {
+    Machine {
+        certificate: Box::new(|cert, key| inspect(cert, key, now())),
+        ocsp: Box::new(inspect_ocsp),
+        tls_file: Box::new(|kind, file| inspect_file(kind, file, now())),
+        ..machine
     }
+}
 
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.0.read(path)
-    }
-
-    fn append(&self, path: &Path) -> io::Result<()> {
-        self.0.append(path)
-    }
-
-    fn has(&self, ip: IpAddr) -> io::Result<()> {
-        self.0.has(ip)
-    }
-
-    fn is_own(&self, ip: IpAddr) -> bool {
-        self.0.is_own(ip)
-    }
-
-    fn certificate(&self, cert: &Pem, key: &Pem) -> Certified {
-        inspect(cert, key, now())
-    }
-
-    fn ocsp(&self, file: &Path, cert: &Pem) -> Vec<CertificateFault> {
-        let (Ok(der), Ok(found)) = (ocsp::read(file), pair::certificates(cert)) else { return Vec::new() };
-        let refused = ocsp::verify(&der, &found.found, now()).err().map(|Refusal { why, .. }| {
-            let what = format!("the OCSP response in {} is not stapled: {why}", file.display());
-            let help = "fetch a new one for this certificate: openssl ocsp -respout FILE; put the certificate of the issuer behind \
-                        this one, in the file of \"cert\"";
-            warning(false, what, help.to_string())
-        });
-        refused.into_iter().collect()
-    }
-
-    fn tls_file(&self, kind: TlsFile, file: &Pem) -> Vec<CertificateFault> {
-        inspect_file(kind, file, now())
-    }
+/// All findings about an OCSP response for a certificate.
+fn inspect_ocsp(file: &Path, cert: &Pem) -> Vec<CertificateFault> {
+    let (Ok(der), Ok(found)) = (ocsp::read(file), pair::certificates(cert)) else { return Vec::new() };
+    let refused = ocsp::verify(&der, &found.found, now()).err().map(|Refusal { why, .. }| {
+        let what = format!("the OCSP response in {} is not stapled: {why}", file.display());
+        let help = "fetch a new one for this certificate: openssl ocsp -respout FILE; put the certificate of the issuer behind \
+                    this one, in the file of \"cert\"";
+        warning(false, what, help.to_string())
+    });
+    refused.into_iter().collect()
 }
 
 #[cfg(test)]

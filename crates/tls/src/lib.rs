@@ -29,7 +29,7 @@ pub mod store;
 mod tickets;
 
 pub use challenges::Challenges;
-pub use inspect::WithTls;
+pub use inspect::with_tls;
 pub use metrics::Metrics;
 pub use provider::random;
 pub use store::{Problem, Store};

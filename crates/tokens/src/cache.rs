@@ -1,18 +1,18 @@
-//! Tokens that were verified, so that their signatures are not verified again. Bounded: of many, those that were not used
-//! lately are forgotten.
+//! Tokens that were verified, so that their signatures are not verified again. Bounded: of many, those that were not
+//! used lately are forgotten.
 
 use crate::verifier::Verified;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
-/// Verified tokens of one worker, by keyed hashes: a client cannot find two tokens with one hash.
+/// Verified tokens of a worker, by keyed hashes: a client cannot find two tokens with the same hash.
 #[derive(Debug)]
 pub struct Cache {
     keys: [RandomState; 2],
-    /// Tokens since the last half was full, and those of the half before.
+    /// Tokens since the last half was full, and tokens of the half before.
     halves: [HashMap<u128, Rc<Verified>>; 2],
-    /// Most tokens of one of the halves.
+    /// Most tokens of either half.
     most: usize,
 }
 

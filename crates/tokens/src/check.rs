@@ -1,4 +1,4 @@
-//! Verification on a worker: with the newest keys, and a memory of what was verified.
+//! Verification on a worker: with the newest keys, and a memory of verified tokens.
 
 use crate::cache::Cache;
 use crate::refused::Refused;
@@ -8,7 +8,7 @@ use evenkeel_balance::published::Reader;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A route's verifier on one worker.
+/// A route's verifier on a worker.
 #[derive(Debug)]
 pub struct Check {
     verifier: Arc<Verifier>,
@@ -25,7 +25,7 @@ pub struct Checked {
 }
 
 impl Check {
-    /// Creates the verifier of one worker.
+    /// Creates the verifier of a worker.
     pub fn new(verifier: Arc<Verifier>) -> Check {
         Check { keys: verifier.source.reader(), cache: Cache::new(verifier.rules.cache), verifier }
     }

@@ -1,5 +1,5 @@
-//! Claims of a token: a JSON object in which no name stands twice. Of two claims with one name, readers take the first or
-//! the last, so that an issuer and evenkeel might read different ones.
+//! Claims of a token: a JSON object in which no name stands twice. Of two claims with the same name, readers take the
+//! first or the last, so that an issuer and evenkeel might read different claims.
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Reads an object whose names are unique, as are those of all objects within.
+    /// Reads an object whose names are unique, as are the names of all objects within.
     ///
     /// # Errors
     /// The text is not such an object. The reason has nothing of the text, which may be secret.

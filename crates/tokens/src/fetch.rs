@@ -1,4 +1,4 @@
-//! Fetches of key sets: HTTP/1.1 over TLS, on a new connection each, as there is one in ten minutes.
+//! Fetches of key sets: HTTP/1.1 over TLS, on a new connection each, as there is a fetch in ten minutes.
 
 use crate::keys::SET_MAX;
 use bytes::Bytes;
@@ -14,11 +14,11 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Fetched {
     pub json: Bytes,
-    /// Time for which it is fresh, if the answer states one.
+    /// Time for which it is fresh, if the response states it.
     pub max_age: Option<Duration>,
 }
 
-/// Fetches a set, within `patience`. `ca`: file with the trusted authorities, instead of those of the system. Redirects are
+/// Fetches a set, within `patience`. `ca`: file with the trusted authorities, instead of the system's. Redirects are
 /// not followed: the keys would come from where another server points to.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ pub struct Pace {
     pub floor: Duration,
     /// Bounds of the lifetime that servers state.
     pub lifetime: RangeInclusive<Duration>,
-    /// Pause after a fetch that failed; doubled after each further one, up to the second.
+    /// Pause after a fetch that failed; doubled after each further failure, up to the second.
     pub retry: RangeInclusive<Duration>,
 }
 
@@ -106,7 +106,7 @@ async fn renew(source: &Source, pace: &Pace, last: &mut Bytes) -> Result<Duratio
     let settings = source.settings();
     let url = source.url().ok_or("it is not a URL")?;
     let fetched = fetch(url, settings.ca.as_deref(), pace.patience).await?;
-    // What is the same would make workers forget the tokens that they know.
+    // The same keys would make workers forget the tokens that they know.
     if fetched.json != *last {
         let keys = KeySet::read(&fetched.json, false)?;
         tracing::info!(url = %url, keys = keys.len(), "keys of tokens fetched");

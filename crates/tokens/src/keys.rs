@@ -1,5 +1,5 @@
-//! Keys that sign tokens, from a JWK set (RFC 7517). A key of a kind that evenkeel does not use is passed over, as section
-//! 5 asks for.
+//! Keys that sign tokens, from a JWK set (RFC 7517). A key of a kind that evenkeel does not use is passed over, as
+//! section 5 asks for.
 
 use crate::refused::Refused;
 use crate::token::Token;
@@ -20,7 +20,7 @@ const TRIES_MAX: usize = 4;
 /// Shortest modulus of an RSA key, in bits (RFC 7518 section 3.3).
 const RSA_MIN: usize = 2048;
 
-/// Longest modulus of an RSA key, in bits: what the cryptographic library takes.
+/// Longest modulus of an RSA key, in bits: the limit of the cryptographic library.
 const RSA_MAX: usize = 8192;
 
 /// Keys of an issuer that can be used to verify tokens.
@@ -34,7 +34,7 @@ pub struct KeySet {
 /// Public or secret key of an issuer, with the limits of its use.
 struct Key {
     kid: Option<Box<str>>,
-    /// The only algorithm that the key may be used with, if it names one.
+    /// The only algorithm that the key may be used with, if it names any.
     only: Option<Algorithm>,
     kind: Kind,
     key: DecodingKey,
@@ -111,7 +111,7 @@ impl KeySet {
             Some(kid) => {
                 let of_name = |key: &&Key| key.kid.as_ref() == Some(kid);
                 let named: Vec<_> = self.keys.iter().filter(of_name).filter(fit).collect();
-                // A key without a name may be of any; one with another name is not the token's.
+                // A key without a name may be of any; a key with another name is not the token's.
                 let unnamed = || self.keys.iter().filter(|key| key.kid.is_none()).filter(fit).collect();
                 if self.keys.iter().any(|key| key.kid.as_ref() == Some(kid)) { named } else { unnamed() }
             }

@@ -1,6 +1,6 @@
 //! Tokens of requests (JWT, RFC 7519), for the key `jwt` of routes. [`verifier`] decides on a [`token`] by its
 //! signature and its [`claims`]; the [`keys`] come from a [`source`], a file or a URL that [`follow`] fetches, and
-//! [`routes`] holds those of a plan.
+//! [`routes`] holds the verifiers of a plan.
 #![forbid(unsafe_code)]
 
 // Order: machine, metrics, follow, fetch, routes, check, cache, verifier, values, source, keys, token, claims,
@@ -24,7 +24,7 @@ pub use check::{Check, Checked};
 pub use claims::Claims;
 pub use follow::{Pace, follow};
 pub use keys::{KeySet, SET_MAX};
-pub use machine::WithKeys;
+pub use machine::with_keys;
 pub use metrics::Metrics;
 pub use refused::Refused;
 pub use routes::Tokens;

@@ -15,7 +15,7 @@ pub enum Refused {
     Algorithm,
     /// No key of the set can have signed the token.
     UnknownKey,
-    /// The signature is that of another key or text.
+    /// The signature is from another key, or for another text.
     Signature,
     Expired,
     /// The time from which the token is valid is to come.

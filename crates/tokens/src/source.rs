@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Settings of a place. Routes with equal ones share it.
+/// Settings of a place. Routes with equal settings share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     pub at: KeySource,
@@ -65,7 +65,7 @@ struct Looked {
 struct Stamp(Result<(u64, u64, u64, i64, i64), io::ErrorKind>);
 
 impl Source {
-    /// A place with its keys: those of a file are read, those of a URL are to be fetched.
+    /// A place with its keys: keys of a file are read, keys of a URL are to be fetched.
     ///
     /// # Errors
     /// The file cannot be read, or has no keys that can be used.
@@ -124,7 +124,7 @@ impl Source {
         self.is_asked.store(false, Relaxed);
     }
 
-    /// Reads the file again if it has changed and then stayed the same from one call to the next: writers that write
+    /// Reads the file again if it has changed and then stayed the same between two calls: writers that write
     /// piecemeal are faster. Of a wrong file nothing is used, and the keys of before stay. Blocks.
     pub fn look(&self) {
         let Some(path) = self.settings.path() else { return };

@@ -26,7 +26,7 @@ impl<'t> Token<'t> {
     /// Reads the header of a token.
     ///
     /// # Errors
-    /// The text is not a signed token, or one that requires what evenkeel does not know.
+    /// The text is not a signed token, or a token that requires features that evenkeel does not know.
     pub fn read(text: &'t [u8]) -> Result<Token<'t>, Refused> {
         if text.len() > TOKEN_MAX {
             return Err(Refused::Malformed("is longer than 8 KiB"));
@@ -65,7 +65,7 @@ impl<'t> Token<'t> {
     }
 }
 
-/// Decodes a part. Padding and bits that stand for nothing are refused, so that a token has one spelling.
+/// Decodes a part. Padding and bits that stand for nothing are refused, so that a token has a single spelling.
 fn decode(part: &str) -> Result<Vec<u8>, Refused> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Malformed("is not base64url"))
 }

@@ -31,11 +31,11 @@ pub fn key(value: &Value) -> Cow<'_, str> {
     scalar(value).unwrap_or_else(|| value.to_string().into())
 }
 
-/// Value of a field: the text of a string, number or boolean, or those of an array joined by commas.
+/// Value of a field: the text of a string, number or boolean, or the texts of an array joined by commas.
 ///
 /// # Errors
-/// A receiver might read something else: an object, a control character, a space at the beginning or the end, or a comma in
-/// an element of an array.
+/// A receiver might read something else: an object, a control character, a space at the beginning or the end, or a
+/// comma in an element of an array.
 pub fn of_field(value: &Value) -> Result<Cow<'_, str>, Unfit> {
     let fits = |text: &str| !text.chars().any(char::is_control) && text.trim() == text;
     match value {

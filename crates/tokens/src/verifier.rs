@@ -1,4 +1,4 @@
-//! Rules of a route for tokens: what they must claim, and what requests get of it.
+//! Rules of a route for tokens: required claims, and the parts that requests get.
 
 use crate::claims::Claims;
 use crate::keys::KeySet;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Longest time for which a verified token is remembered, in milliseconds. A key that an issuer takes back is of no use
-/// as soon as it is gone from the set; this bounds what clocks that jump can do.
+/// as soon as it is gone from the set; this bounds the effect of clocks that jump.
 const REMEMBERED_MS: i64 = 5 * 60 * 1000;
 
 /// Largest time in a token, in seconds: 30,000 years. Beyond, numbers of JSON are not exact.
@@ -28,7 +28,7 @@ pub struct Verifier {
     keeps_user: bool,
 }
 
-/// A token that was verified: what a request gets of it.
+/// A token that was verified: the parts that a request gets.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// Field lines for the endpoint, each with its line end.
@@ -47,16 +47,16 @@ impl Verified {
         self.kept.iter().find(|(known, _)| **known == *name).map(|(_, text)| &**text)
     }
 
-    /// Name of the user, for comparisons: the issuer (`iss`), its name for the user (`sub`), and what the endpoint gets of
-    /// the token. Two tokens of one user may differ in that: a program that acts for the user has one with fewer rights.
-    /// `None` without a name.
+    /// Name of the user, for comparisons: the issuer (`iss`), its name for the user (`sub`), and the parts that the
+    /// endpoint gets of the token. Two tokens of the same user may differ in that: a program that acts for the user has
+    /// a token with fewer rights. `None` without a name.
     pub fn user(&self) -> Option<&[u8]> {
         self.user.as_deref()
     }
 }
 
 impl Verifier {
-    /// Verifier of a route with `rules`, whose keys are those of `source`.
+    /// Verifier of a route with `rules`, with the keys of `source`.
     pub(crate) fn new(route: &plan::Route, rules: &Jwt, source: Arc<Source>) -> Verifier {
         let claim = |limit: &plan::Limit| match &limit.key {
             LimitKey::Claim(name) => Some(name.as_str().into()),
@@ -72,8 +72,8 @@ impl Verifier {
         &self.source
     }
 
-    /// Verifies a token at `now_ms`, in milliseconds since 1970: first its signature, then its claims, so that no one learns
-    /// from claims that were made up.
+    /// Verifies a token at `now_ms`, in milliseconds since 1970: first its signature, then its claims, so that no one
+    /// learns from claims that were made up.
     ///
     /// # Errors
     /// The first reason for which it is refused.
@@ -149,8 +149,8 @@ impl Verifier {
     }
 }
 
-/// User of a token, see [`Verified::user`]. A name that is no text, or an empty one, is none. `lines`: what the endpoint
-/// gets of the claims; all of them if it gets the token (`is_kept`).
+/// User of a token, see [`Verified::user`]. `None` unless `sub` is a text that is not empty. `lines`: the parts that
+/// the endpoint gets of the claims; all of them if it gets the token (`is_kept`).
 fn user(claims: &Claims, lines: &[u8], is_kept: bool) -> Option<Box<[u8]>> {
     let name = claims.text("sub").filter(|name| !name.is_empty())?;
     let mut user = Vec::with_capacity(name.len() + lines.len() + 32);

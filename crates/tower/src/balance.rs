@@ -51,7 +51,7 @@ where
     D::Service: Service<Req>,
     Req: 'static,
 {
-    /// Creates a balancer with the default algorithm: draws two endpoints at random and picks the one with fewer
+    /// Creates a balancer with the default algorithm: draws two endpoints at random and picks the endpoint with fewer
     /// requests in flight. See [`Builder`] for other algorithms.
     pub fn new(discover: D) -> Balance<D, Req> {
         let builder = Builder::of(algorithms::default());
@@ -166,8 +166,8 @@ where
     D::Error: Into<BoxError>,
     D::Service: Service<Req>,
 {
-    /// Applies all pending changes of discovery with one update of the pool, so that thousands of endpoints do not cost
-    /// thousands of updates.
+    /// Applies all pending changes of discovery with a single update of the pool, so that thousands of endpoints do not
+    /// cost thousands of updates.
     fn follow(&mut self, cx: &mut Context<'_>) -> Result<(), DiscoverError> {
         let (mut changed, mut failed) = (false, None);
         let mut arrivals: BTreeMap<EndpointId, D::Service> = BTreeMap::new();
@@ -219,7 +219,7 @@ where
     }
 
     /// Returns true if an endpoint is ready now. Polls all that are new, were called or woke up. If none of them is
-    /// ready, polls those that were ready before until one still is, as they may have failed since.
+    /// ready, polls those that were ready before until a ready endpoint is found, as they may have failed since.
     #[inline]
     fn vouch(&mut self) -> bool {
         self.vouched = None;
@@ -244,7 +244,7 @@ where
             let ticket =
                 self.balancer.start(&Request { key, tried: self.endpoints.unready(), beyond: false }, now).ok()?;
             let slot = ticket.slot();
-            // Terminates: each further round has one endpoint less to pick from.
+            // Terminates: each further round has an endpoint less to pick from.
             if vouched == Some(slot) || self.check(slot) {
                 return Some(ticket);
             }

@@ -41,7 +41,7 @@ pub(crate) struct Closures<K, Req> {
     pub(crate) key: Option<Ask<Req, u64>>,
 }
 
-/// Closure from a discovery key or a request to one of its properties.
+/// Closure from a discovery key or a request to a property of it.
 type Ask<Of, Answer> = Box<dyn Fn(&Of) -> Answer + Send + Sync>;
 
 impl<K, Req> Closures<K, Req> {
@@ -74,7 +74,7 @@ impl<K, Req, C> Builder<K, Req, C> {
     ///
     /// # Errors
     /// [`BuildError::Param`] if the algorithm has no such parameter or does not allow the value; the text
-    /// lists what is allowed.
+    /// lists the allowed values.
     pub fn set(mut self, name: &str, value: impl Into<Value>) -> Result<Builder<K, Req, C>, BuildError> {
         let value = value.into();
         if let Value::Text(_) = value {
@@ -100,7 +100,7 @@ impl<K, Req, C> Builder<K, Req, C> {
     }
 
     /// Sets an endpoint's identity: keys with equal identities are the same endpoint. The default is a hash of the key,
-    /// equal in all processes of one build. If different builds must agree on the endpoint of a request's key, use
+    /// equal in all processes of the same build. If different builds must agree on the endpoint of a request's key, use
     /// `EndpointId::of` with the endpoint's name.
     pub fn id(mut self, id: impl Fn(&K) -> EndpointId + Send + Sync + 'static) -> Builder<K, Req, C> {
         self.closures.id = Box::new(id);
@@ -120,7 +120,7 @@ impl<K, Req, C> Builder<K, Req, C> {
         self
     }
 
-    /// Sets the seed of the random draws, for reproducible picks. By default each balancer gets a different one, as
+    /// Sets the seed of the random draws, for reproducible picks. By default each balancer gets a different seed, as
     /// balancers with equal draws would send their requests to the same endpoints at once.
     pub fn seed(mut self, seed: u64) -> Builder<K, Req, C> {
         self.seed = Some(seed);

@@ -49,12 +49,12 @@ impl<S> Endpoints<S> {
         self.len - self.unready.len()
     }
 
-    /// Registers `waker` to be woken when an endpoint wakes up. Returns `false` if one already has.
+    /// Registers `waker` to be woken when an endpoint wakes up. Returns `false` if any already has.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         self.wakes.wait(waker)
     }
 
-    /// Adds an endpoint. If it exists and is ready, its old service stays in use until the new one is ready.
+    /// Adds an endpoint. If it exists and is ready, its old service stays in use until the new service is ready.
     pub(crate) fn insert(&mut self, id: EndpointId, slot: Slot, service: S) {
         if self.by_slot.len() <= slot.index() {
             self.by_slot.resize_with(slot.index() + 1, || None);

@@ -1,4 +1,4 @@
-//! Errors of the balancer itself, as opposed to those of endpoints.
+//! Errors of the balancer itself, as opposed to errors of endpoints.
 
 use evenkeel_balance::algorithms;
 use evenkeel_balance::params::ParamError;

@@ -39,32 +39,32 @@
 //! ```
 //!
 //! [`Balance::new`] replaces `PendingRequests`. The completion of a load metric becomes a [`Completion`], which also
-//! classifies responses as failures, so that an endpoint that fails at once is not taken for a fast one.
+//! classifies responses as failures, so that an endpoint that fails at once is not taken for a fast endpoint.
 //!
 //! # Readiness and picks
 //!
 //! `poll_ready` applies changes of discovery, polls the endpoints that are new, were called or woke up, and is ready if
-//! at least one endpoint was found to be ready during this call. As in tower, an endpoint that fails is removed until
+//! some endpoint was found to be ready during this call. As in tower, an endpoint that fails is removed until
 //! it is discovered again.
 //!
 //! `call` picks among the ready endpoints. Only then are the request and its key known and the loads current, and a
 //! caller that waits between `poll_ready` and `call` neither reserves an endpoint nor distorts its latency. The picked
-//! endpoint is polled again right before it gets the request; if it has failed, another one is picked.
+//! endpoint is polled again right before it gets the request; if it has failed, another endpoint is picked.
 //!
 //! # Requests in flight and latency
 //!
 //! A request is in flight from its `call` until its [`InFlight`] is dropped: with the head of the response, with the
 //! last byte if a [`Completion`] keeps it that long, or with a response future that is dropped early, which counts as
-//! cancelled. Latency is the time to the head. Endpoints are identified by their key: one that is replaced, or that
-//! returns while it has requests in flight, keeps its counts and estimates.
+//! cancelled. Latency is the time to the head. Endpoints are identified by their key: an endpoint that is replaced, or
+//! that returns while it has requests in flight, keeps its counts and estimates.
 //!
 //! # Threads
 //!
-//! A `Balance` belongs to one task and is not `Clone`, like tower's: put a
-//! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share it. A shared one balances better than one
-//! per thread, each of which sees only its own requests. Responses may be used on any thread; their ends are reported
-//! back without a lock. The clock is read twice per request for algorithms that use latencies or load reports, and
-//! never for others.
+//! A `Balance` belongs to a single task and is not `Clone`, like tower's: put a
+//! [`Buffer`](https://docs.rs/tower/latest/tower/buffer/) in front to share it. A shared balancer balances better than
+//! a balancer per thread, each of which sees only its own requests. Responses may be used on any thread; their ends are
+//! reported back without a lock. The clock is read twice per request for algorithms that use latencies or load reports,
+//! and never for others.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,10 +1,10 @@
 //! Return path of request ends to the balancer. Responses are polled and dropped by any task on any thread, while the
-//! balancer belongs to one task. So the end of a request is written into its node, the node is appended to a list, and
-//! the balancer drains the list before its next pick.
+//! balancer belongs to a single task. So the end of a request is written into its node, the node is appended to a list,
+//! and the balancer drains the list before its next pick.
 //!
-//! Lock-free: the list is Vyukov's queue for many producers and one consumer, linked by node numbers. A producer swaps
-//! one number; the consumer only reads, and leaves the last node in place as the head of the list. No allocation per
-//! request: nodes are reused, and there is one more than the maximum of requests in flight so far.
+//! Lock-free: the list is Vyukov's queue for many producers and a single consumer, linked by node numbers. A producer
+//! swaps a number; the consumer only reads, and leaves the last node in place as the head of the list. No allocation
+//! per request: nodes are reused, and there is 1 more than the maximum of requests in flight so far.
 
 use crate::clock::Timing;
 use evenkeel_balance::{FailureKind, Instant, LoadReport, Outcome};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
-    /// Time of the response head, if one came.
+    /// Time of the response head, if it came.
     pub(crate) answered: Option<Instant>,
     pub(crate) at: Instant,
     /// Load report in the response, if any.
@@ -24,16 +24,16 @@ pub(crate) struct Ended {
 /// List of ended requests with its nodes, and the clock.
 pub(crate) struct Returns {
     newest: Newest,
-    /// Chunks of nodes, each twice as long as the one before, so that nodes never move.
+    /// Chunks of nodes, each twice as long as the chunk before, so that nodes never move.
     chunks: [OnceLock<Box<[Node]>>; CHUNKS],
     timing: Timing,
 }
 
-/// Node at the end of the list. On a cache line of its own, as every end of a request writes it.
+/// Node at the end of the list. On a separate cache line, as every end of a request writes it.
 #[repr(align(128))]
 struct Newest(AtomicU32);
 
-/// Node of one request. Written where the request ends, read by the balancer once it is in the list.
+/// Node of a request. Written where the request ends, read by the balancer once it is in the list.
 #[derive(Default)]
 #[repr(align(64))]
 struct Node {
@@ -95,9 +95,9 @@ impl Returns {
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
         // Release: the next producer's store to `next` of this node comes after that of `note`. Acquire: so does this
-        // one's store to the previous node.
+        // producer's store to the previous node.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
-        // Release: a consumer that reads this number also sees what `note` wrote.
+        // Release: a consumer that reads this number also sees the values that `note` wrote.
         self.node(before).next.store(number, Ordering::Release);
     }
 

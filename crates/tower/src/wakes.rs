@@ -1,5 +1,5 @@
-//! Wake-ups of endpoints. Each endpoint is polled with a waker of its own, so that one of a thousand that becomes ready
-//! costs one poll.
+//! Wake-ups of endpoints. Each endpoint is polled with a separate waker, so that a single endpoint of a thousand that
+//! becomes ready costs a single poll.
 //!
 //! A waker sets its endpoint's bit, and wakes the task that polls the balancer if that waits. A balancer that is ready
 //! takes no lock.
@@ -39,7 +39,7 @@ impl Wake for Bit {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release, twice: a task that sees the flag also sees the bit, and one that sees the bit also sees what
+        // Release, twice: a task that sees the flag also sees the bit, and a task that sees the bit also sees what
         // happened before the wake-up.
         self.word.fetch_or(self.mask, Ordering::Release);
         self.task.any.store(true, Ordering::Release);
@@ -82,7 +82,7 @@ impl Wakes {
         }
     }
 
-    /// Registers `waker` to be woken by the next bit. Returns `false` if one is already set.
+    /// Registers `waker` to be woken by the next bit. Returns `false` if a bit is already set.
     pub(crate) fn wait(&self, waker: &Waker) -> bool {
         let mut waiting = self.task.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -157,7 +157,7 @@ mod tests {
                     }
                 });
             }
-            // Parks only while wakes are still to come; a lost one would leave it parked forever.
+            // Parks only while wakes are still to come; a lost wake would leave it parked forever.
             while woken.load(Ordering::Relaxed) < 3000 {
                 wakes.take(|_| ());
                 if woken.load(Ordering::Relaxed) < 3000 && wakes.wait(&task) {

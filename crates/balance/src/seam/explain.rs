@@ -1,5 +1,5 @@
 //! Explanations of picks. An [`Explanation`] is filled only if the caller asks for it; otherwise it costs a branch.
-//! It records the comparison, so that [`By::decide`] finds the same endpoint from it alone.
+//! An explanation records the comparison, so that [`By::decide`] finds the same endpoint from it alone.
 
 mod by;
 

@@ -154,7 +154,7 @@ pub struct Promises {
 }
 
 impl Promises {
-    /// Promises of an algorithm whose shares depend on what it measures.
+    /// Promises of an algorithm whose shares depend on measurements.
     pub const NONE: Promises =
         Promises { shares_when_idle: false, shares_when_busy: false, shares_whatever_the_load: false, affinity: false };
 }

@@ -4,17 +4,18 @@ use super::step::{Failed, Op, Room, Step};
 use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
 
-/// Window of 128 KiB. One of 64 KiB or less would select another search, which is ten times as slow for small bodies.
+/// Window of 128 KiB. A window of 64 KiB or less would select another search, which is ten times as slow for small
+/// bodies.
 const WINDOW_BITS: i32 = 17;
 
 /// Window of 4 MiB, of a body that is compressed once.
 const LARGE_WINDOW_BITS: i32 = 22;
 
-/// Highest level of a body that is sent in small pieces over a long time: the next ones need megabytes.
+/// Highest level of a body that is sent in small pieces over a long time: the next levels need megabytes.
 const SMALL_LEVEL_MAX: u8 = 1;
 
-/// Bytes after which a stream is flushed. It would gather 64 KiB and compress them in one step of up to 3 ms; with blocks of
-/// 16 KiB, steps take 0.5 to 0.9 ms, for 1 to 2 % more bytes.
+/// Bytes after which a stream is flushed. It would gather 64 KiB and compress them in a step of up to 3 ms; with blocks
+/// of 16 KiB, steps take 0.5 to 0.9 ms, for 1 to 2 % more bytes.
 pub(super) const BLOCK: usize = 16 << 10;
 
 /// Compressor for Brotli, made anew for each body.

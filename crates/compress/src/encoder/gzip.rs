@@ -10,7 +10,8 @@ const WINDOW_BITS: u8 = 15;
 /// Window of 4 KiB, of a body that is sent in small pieces over a long time.
 const SMALL_WINDOW_BITS: u8 = 12;
 
-/// Fewest bytes of room for a flush. In less, zlib cannot tell that a flush is over, and writes its mark again with each call.
+/// Fewest bytes of room for a flush. In less, zlib cannot tell that a flush is over, and writes its mark again with
+/// each call.
 const FLUSH_ROOM: usize = 7;
 
 /// Most idle compressors that a thread keeps.
@@ -68,7 +69,7 @@ impl Gzip {
         Ok(Step { taken, written, is_done: op == Op::Flush && taken == from.len() && self.left.is_empty() })
     }
 
-    /// Flushes into a buffer of its own. Returns the number of bytes taken: all.
+    /// Flushes into a separate buffer. Returns the number of bytes taken: all.
     fn flush_aside(&mut self, from: &[u8]) -> Result<usize, Failed> {
         let (mut taken, mut room) = (0, [0; 1024]);
         loop {

@@ -1,8 +1,8 @@
-//! Compressors: one interface over those of other crates. Bytes in, bytes out, as many as there is room for.
+//! Compressors: an interface over compressors of other crates. Bytes in, bytes out, as many as there is room for.
 //!
-//! A compressor can be given up in the midst of a body: what it holds is flushed, its memory is freed, and the rest of the body
-//! follows in blocks that are not compressed, which each coding has ([`stored`]). So a body keeps its coding, whatever happens to
-//! its compressor.
+//! A compressor can be given up in the midst of a body: its content is flushed, its memory is freed, and the rest of
+//! the body follows in blocks that are not compressed, which each coding has ([`stored`]). So a body keeps its coding,
+//! whatever happens to its compressor.
 
 // Order: brotli, gzip, stored, whole, zstd, step
 mod brotli;
@@ -20,7 +20,7 @@ pub use whole::{whole, whole_at};
 use crate::coding::Coding;
 use stored::Stored;
 
-/// Body in a coding, with its compressor, if it has one.
+/// Body in a coding, with its compressor, if any.
 pub struct Encoder {
     coding: Coding,
     level: u8,
@@ -34,7 +34,7 @@ pub struct Encoder {
     has_ended: bool,
 }
 
-/// Compressor of one body, which returns to its thread when dropped, unless its library cannot begin anew.
+/// Compressor of a body, which returns to its thread when dropped, unless its library cannot begin anew.
 enum Compressor {
     Gzip(gzip::Gzip),
     Brotli(brotli::Brotli),
@@ -42,7 +42,7 @@ enum Compressor {
 }
 
 impl Encoder {
-    /// Creates an encoder with its compressor. `level` is one of [`Coding::levels`].
+    /// Creates an encoder with its compressor. `level` is within [`Coding::levels`].
     pub fn new(coding: Coding, level: u8, room: Room) -> Encoder {
         let mut encoder = Encoder::without_compressor(coding, level);
         encoder.make(room);
@@ -55,8 +55,8 @@ impl Encoder {
         Encoder { coding, level, compressor: None, stored, left, is_ending: false, has_ended: false }
     }
 
-    /// Creates the compressor, or takes one that was used before on this thread. Returns false if the body has to stay
-    /// without: the rest of a body in Brotli whose compressor was given up.
+    /// Creates the compressor, or takes a compressor that was used before on this thread. Returns false if the body has
+    /// to stay without: the rest of a body in Brotli whose compressor was given up.
     pub fn make(&mut self, room: Room) -> bool {
         if self.compressor.is_some() || self.has_ended || !self.stored.leave(&mut self.left) {
             return self.compressor.is_some();
@@ -74,7 +74,8 @@ impl Encoder {
         self.compressor.is_some()
     }
 
-    /// Gives up the compressor, and returns the number of bytes that it held back, which are the first to be written next.
+    /// Gives up the compressor, and returns the number of bytes that it held back, which are the first to be written
+    /// next.
     ///
     /// # Errors
     /// The compressor fails.
@@ -139,7 +140,7 @@ impl Encoder {
         Ok(Step { written, ..step })
     }
 
-    /// Adds what is behind the last block.
+    /// Adds the bytes behind the last block.
     fn end(&mut self) {
         self.stored.end(&mut self.left);
         (self.is_ending, self.has_ended) = (false, true);
@@ -159,7 +160,8 @@ impl Encoder {
     }
 }
 
-/// Bytes of memory that a compressor takes at most, as measured (`tests/memory.rs`). `level` is one of [`Coding::levels`].
+/// Bytes of memory that a compressor takes at most, as measured (`tests/memory.rs`). `level` is within
+/// [`Coding::levels`].
 pub fn memory_of(coding: Coding, level: u8, room: Room) -> u64 {
     let kib = match coding {
         Coding::Gzip => gzip::kib(room),

@@ -1,6 +1,6 @@
-//! Frames of the codings around blocks, and blocks whose bytes are not compressed. They need no memory, and may follow those
-//! of a compressor that was flushed: in gzip (RFC 1952) and Brotli (RFC 7932) within the same stream of blocks, in Zstandard (RFC
-//! 8878) within the same frame.
+//! Frames of the codings around blocks, and blocks whose bytes are not compressed. They need no memory, and may follow
+//! blocks of a compressor that was flushed: in gzip (RFC 1952) and Brotli (RFC 7932) within the same stream of blocks,
+//! in Zstandard (RFC 8878) within the same frame.
 
 use super::step::{Op, Step};
 use crate::coding::Coding;
@@ -9,13 +9,13 @@ use flate2::Crc;
 /// Most bytes of a block: the window of the smallest compressor for Zstandard, whose blocks may not be longer.
 const BLOCK_MAX: usize = 16 << 10;
 
-/// Bytes of room below which a block passes by a buffer of its own.
+/// Bytes of room below which a block passes by a separate buffer.
 const ROOM_MIN: usize = 64;
 
 /// Most bytes in front of the bytes of a block.
 const FRONT_MAX: usize = 9;
 
-/// Frame and blocks of one coded body.
+/// Frame and blocks of a coded body.
 pub struct Stored {
     coding: Coding,
     /// True once the stream of blocks has begun: in Brotli and Zstandard, it begins with the size of the window.
@@ -57,7 +57,7 @@ impl Stored {
             // The distances of a second compressor would count from its own beginning.
             Coding::Brotli => !self.has_begun,
             Coding::Zstd => {
-                // It begins another frame. The content of frames in sequence is that of one.
+                // It begins another frame. Frames in sequence have a single content.
                 if std::mem::take(&mut self.has_begun) {
                     to.extend_from_slice(&ZSTD_END);
                 }
@@ -66,7 +66,7 @@ impl Stored {
         }
     }
 
-    /// Adds what is behind the last block of a compressor, or of this.
+    /// Adds the bytes behind the last block of a compressor, or of this.
     pub fn end(&self, to: &mut Vec<u8>) {
         if self.coding == Coding::Gzip {
             to.extend_from_slice(&self.crc.sum().to_le_bytes());
@@ -74,7 +74,7 @@ impl Stored {
         }
     }
 
-    /// Passes bytes on in blocks. What has no room is added to `left`.
+    /// Passes bytes on in blocks. Bytes without room are added to `left`.
     pub fn step(&mut self, from: &[u8], to: &mut [u8], op: Op, left: &mut Vec<u8>) -> Step {
         let (mut taken, mut written) = (0, 0);
         while taken < from.len() {
@@ -104,7 +104,7 @@ impl Stored {
         Step { taken, written, is_done: is_all }
     }
 
-    /// Adds what is in front of a block of so many bytes, at most [`BLOCK_MAX`].
+    /// Adds the header of a block of so many bytes, at most [`BLOCK_MAX`].
     fn front(&mut self, len: usize, to: &mut Vec<u8>) {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         match self.coding {
@@ -114,7 +114,8 @@ impl Stored {
                 to.extend_from_slice(&len.to_le_bytes());
                 to.extend_from_slice(&(!len).to_le_bytes());
             }
-            // Not the last; a length of 16 bits, less one; not compressed. A stream begins with a bit for a window of 64 KiB.
+            // Not the last; a length of 16 bits, less 1; not compressed. A stream begins with a bit for a window of 64
+            // KiB.
             Coding::Brotli => {
                 let bits = (len as u32 - 1) << 3 | 1 << 19;
                 let bits = if has_begun { bits } else { bits << 1 };

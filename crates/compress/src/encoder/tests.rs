@@ -1,4 +1,4 @@
-//! Round trips of bodies: they decode to what they were, however the body is cut and whenever it is flushed.
+//! Round trips of bodies: they decode to the original, however the body is cut and whenever it is flushed.
 
 use super::*;
 use flate2::{Decompress, FlushDecompress};

@@ -1,4 +1,4 @@
-//! Compression of a body that is there as a whole, once for many clients: at higher levels than those of streams.
+//! Compression of a body that is there as a whole, once for many clients: at higher levels than the levels of streams.
 
 use super::{Encoder, Op, Room};
 use crate::coding::Coding;

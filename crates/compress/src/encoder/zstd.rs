@@ -8,7 +8,8 @@ use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 /// Window of 256 KiB. Decoders must support 8 MiB (RFC 9659), but memory of the compressor grows with it.
 const WINDOW_LOG: u32 = 18;
 
-/// Window of 16 KiB, the smallest. Blocks are no longer than a window, and those without compression are as long as this.
+/// Window of 16 KiB, the smallest. Blocks are no longer than a window, and those without compression are as long as
+/// this.
 const SMALL_WINDOW_LOG: u32 = 14;
 
 /// Sizes of the window and of the tables of a body that is sent in small pieces over a long time, 16 KiB each.
@@ -48,7 +49,7 @@ impl Zstd {
     /// Creates a compressor. The length of the body is not given to it even if it is known: that chooses other tables,
     /// which are slower and hardly better.
     pub fn new(level: u8, room: Room) -> Zstd {
-        // One that stays for long gets no large tables that were used before.
+        // A compressor that stays for long gets no large tables that were used before.
         let idle = if room == Room::Usual { IDLE.with_borrow_mut(Vec::pop) } else { None };
         let mut inner = idle.or_else(CCtx::try_create);
         if let Some(context) = &mut inner {
@@ -63,7 +64,7 @@ impl Zstd {
                     &fitted
                 }
                 Room::Small => &SMALL,
-                // Those of the level: up to 8 MiB, and not more than the body.
+                // Sizes of the level: up to 8 MiB, and not more than the body.
                 Room::Large => &[],
             };
             sizes.iter().for_each(|size| is_set &= context.set_parameter(*size).is_ok());

@@ -56,11 +56,11 @@ pub(super) fn check(
 
 /// Reports planes that the machine does not provide, each at its first listener. The kernel is asked about valid plans
 /// only.
-pub(crate) fn check_machine(root: &Section, plan: &Plan, machine: &dyn Machine, findings: &mut Findings) {
+pub(crate) fn check_machine(root: &Section, plan: &Plan, machine: &Machine, findings: &mut Findings) {
     if findings.has_errors() || !plan.listeners.iter().any(|listener| listener.plane.is_kernel()) {
         return;
     }
-    for NoPlane { plane, is_error, problem, help } in machine.planes(plan) {
+    for NoPlane { plane, is_error, problem, help } in (machine.planes)(plan) {
         let Some(at) = root.named("listener").iter().find(|named| named.section.word("plane") == plane.name()) else {
             continue;
         };

@@ -29,8 +29,8 @@ struct Link {
 }
 
 /// Reports endpoints through which requests come back. `machine` knows its own addresses; without it,
-/// loopback addresses and bound addresses are assumed to be its own.
-pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&dyn Machine>, findings: &mut Findings) {
+/// loopback addresses and bound ones are assumed to be its own.
+pub(crate) fn check(root: &Section, plan: &Plan, machine: Option<&Machine>, findings: &mut Findings) {
     let mut bound: HashMap<u16, Vec<Bound>> = HashMap::new();
     for (listener, named) in root.named("listener").iter().enumerate() {
         let Some(Mode::Http | Mode::Tcp | Mode::Udp) = plan.listeners.get(listener).map(|l| l.mode) else { continue };
@@ -101,7 +101,7 @@ fn speaks(pool: Mode, listener: Mode) -> bool {
 }
 
 /// True if connecting to an endpoint reaches the socket bound to `bound`, given equal ports.
-fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bool {
+fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&Machine>) -> bool {
     let at = |ip: IpAddr| {
         let ip = ip.to_canonical();
         let takes = match bound {
@@ -109,7 +109,7 @@ fn is_at(endpoint: &Address, bound: IpAddr, machine: Option<&dyn Machine>) -> bo
             // `[::]` accepts IPv4 too.
             IpAddr::V6(bound) => bound.is_unspecified(),
         };
-        ip == bound || (takes && (ip.is_loopback() || machine.is_some_and(|machine| machine.is_own(ip))))
+        ip == bound || (takes && (ip.is_loopback() || machine.is_some_and(|machine| (machine.is_own)(ip))))
     };
     match endpoint {
         Address::Ip(addr) => at(SocketAddr::ip(addr)),

@@ -18,7 +18,7 @@ const MAKE: &str = "create it; if systemd creates it (LogsDirectory=, RuntimeDir
 const SECRET_MIN: usize = 16;
 
 /// Reports missing parts of the machine, and files without access.
-pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
+pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) {
     let telemetry = root.section("telemetry");
     for name in ["access_log", "journal"].into_iter().filter(|log| telemetry.has(log)) {
         let log = telemetry.section(name);
@@ -82,7 +82,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             check_secret(&PathBuf::from(path), sticky.span_of("secret_file"), machine, findings);
         } else if let Some(set) = pool.section.set("sticky").filter(|_| sticky.set("secret").is_none()) {
             let key = Runtime::of(&runtime).sticky_key();
-            match machine.look(&key) {
+            match (machine.look)(&key) {
                 Ok(_) => check_secret(&key, set.span, machine, findings),
                 Err(_) => check_state(key.parent().unwrap_or(&key), set.span, machine, findings),
             }
@@ -128,7 +128,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
     });
     for (formed, span, is_virtual) in of_admin.into_iter().chain(of_listeners) {
         if let Formed::Bind(addr) = formed
-            && let Err(error) = machine.has(addr.ip())
+            && let Err(error) = (machine.has)(addr.ip())
         {
             let lacks_virtual = is_virtual && error.kind() == ErrorKind::AddrNotAvailable;
             match lacks_virtual {
@@ -140,9 +140,9 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
 }
 
 /// Checks the folder of a file that will be created. True if it exists.
-fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
+fn check_folder(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let message = match machine.look(folder) {
+    let message = match (machine.look)(folder) {
         Ok(Found::Folder) => return true,
         Ok(_) => format!("{} is not a folder", folder.display()),
         Err(error) if error.kind() == ErrorKind::NotFound => format!("no such folder: {}", folder.display()),
@@ -157,8 +157,8 @@ fn check_folder(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
 }
 
 /// Checks a folder that is created at startup together with its parents.
-fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
-    let there = path.ancestors().find_map(|folder| machine.look(folder).ok().map(|found| (folder, found)));
+fn check_state(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
+    let there = path.ancestors().find_map(|folder| (machine.look)(folder).ok().map(|found| (folder, found)));
     if let Some((at, Found::File | Found::Socket | Found::Other)) = there {
         let message = format!("{} is not a folder", at.display());
         findings.add(Code::NotHere, span, message).help("set a folder that evenkeel can write to or create");
@@ -166,35 +166,35 @@ fn check_state(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fi
 }
 
 /// Checks the folder of the cache, which is made if its parent is there.
-fn check_cache(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_cache(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     check_state(path, span, machine, findings);
-    if machine.look(path).is_err() {
+    if (machine.look)(path).is_err() {
         check_folder(path, span, machine, findings);
     } else {
         let file = path.join("responses");
-        if matches!(machine.look(&file), Ok(Found::File)) && machine.append(&file).is_err() {
+        if matches!((machine.look)(&file), Ok(Found::File)) && (machine.append)(&file).is_err() {
             not_mine(&file, "write to", span, findings);
         }
     }
 }
 
-fn check_log(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_log(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     if !check_folder(path, span, machine, findings) {
         return;
     }
-    match machine.look(path) {
+    match (machine.look)(path) {
         Ok(Found::Folder | Found::Socket) => {
             let message = format!("{} is not a writable file", path.display());
             findings.add(Code::NotHere, span, message).help("set a file in it, or \"-\" for standard output");
         }
-        Ok(Found::File) if machine.append(path).is_err() => not_mine(path, "write to", span, findings),
+        Ok(Found::File) if (machine.append)(path).is_err() => not_mine(path, "write to", span, findings),
         _ => {}
     }
 }
 
-fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_socket(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     if check_folder(path, span, machine, findings)
-        && let Ok(Found::Folder | Found::File | Found::Other) = machine.look(path)
+        && let Ok(Found::Folder | Found::File | Found::Other) = (machine.look)(path)
     {
         let message = format!("{} exists and is not a socket", path.display());
         findings.add(Code::NotHere, span, message).help("set another path, or remove the file");
@@ -202,11 +202,11 @@ fn check_socket(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
 }
 
 /// Checks a file that is read at runtime.
-fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_readable(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     if is_secret_itself(path, span, machine, findings) {
         return;
     }
-    match machine.read(path) {
+    match (machine.read)(path) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
         Err(error) => {
@@ -217,8 +217,8 @@ fn check_readable(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
 }
 
 /// Reports a file that cannot be looked at and may be the secret itself, which messages must not have. True if it has.
-pub(super) fn is_secret_itself(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) -> bool {
-    if !findings.is_hidden(span) || machine.look(path).is_ok() {
+pub(super) fn is_secret_itself(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) -> bool {
+    if !findings.is_hidden(span) || (machine.look)(path).is_ok() {
         return false;
     }
     findings
@@ -227,15 +227,15 @@ pub(super) fn is_secret_itself(path: &Path, span: Span, machine: &dyn Machine, f
     true
 }
 
-fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_secret(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     if is_secret_itself(path, span, machine, findings) {
         return;
     }
     let make = format!("create one: head -c 32 /dev/urandom | base64 > {}", path.display());
-    let message = match machine.look(path) {
+    let message = match (machine.look)(path) {
         Ok(Found::Other) => return,
         Ok(Found::Folder | Found::Socket) => format!("{} is not a regular file", path.display()),
-        Ok(Found::File) => match machine.read(path) {
+        Ok(Found::File) => match (machine.read)(path) {
             Ok(key) => match key.trim_ascii_end().len() {
                 SECRET_MIN.. => return,
                 short => format!("the key in {} has {short} bytes; at least {SECRET_MIN} are required", path.display()),
@@ -251,12 +251,12 @@ fn check_secret(path: &Path, span: Span, machine: &dyn Machine, findings: &mut F
     findings.add(Code::NotHere, span, message).help(make);
 }
 
-fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_page(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     // Reading a pipe could block forever.
-    if machine.look(path).is_ok_and(|found| found == Found::Other) {
+    if (machine.look)(path).is_ok_and(|found| found == Found::Other) {
         return;
     }
-    let message = match machine.read(path) {
+    let message = match (machine.read)(path) {
         Ok(page) if page.len() <= ERROR_PAGE_MAX => return,
         Ok(page) => format!("{} has {} bytes; the limit is {ERROR_PAGE_MAX}", path.display(), page.len()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return not_mine(path, "read", span, findings),
@@ -267,14 +267,14 @@ fn check_page(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
         .help("set a file of up to 256 KiB, by its absolute path; if it exists only where evenkeel runs, check with --elsewhere");
 }
 
-fn check_keys(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_keys(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     // Reading a pipe could block forever.
-    if let Ok(Found::Folder | Found::Socket | Found::Other) = machine.look(path) {
+    if let Ok(Found::Folder | Found::Socket | Found::Other) = (machine.look)(path) {
         let message = format!("{} is not a regular file", path.display());
         findings.add(Code::NotHere, span, message).help("set a file with a JWK set");
         return;
     }
-    match machine.read(path).map(|set| machine.keys(&set)) {
+    match (machine.read)(path).map(|set| (machine.keys)(&set)) {
         Ok(Ok(())) => {}
         Ok(Err(why)) => {
             let message = format!("{} has no keys: {why}", path.display());
@@ -284,7 +284,7 @@ fn check_keys(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Fin
     }
 }
 
-fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_networks(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     check_list(
         path,
         network_list,
@@ -295,7 +295,7 @@ fn check_networks(path: &Path, span: Span, machine: &dyn Machine, findings: &mut
     );
 }
 
-fn check_users(path: &Path, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn check_users(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {
     if is_secret_itself(path, span, machine, findings) {
         return;
     }
@@ -309,16 +309,16 @@ fn check_list<T>(
     read: fn(&str, &[u8]) -> Result<T, String>,
     [lines, write]: [&str; 2],
     span: Span,
-    machine: &dyn Machine,
+    machine: &Machine,
     findings: &mut Findings,
 ) {
     // Reading a pipe could block forever.
-    if let Ok(Found::Folder | Found::Socket | Found::Other) = machine.look(path) {
+    if let Ok(Found::Folder | Found::Socket | Found::Other) = (machine.look)(path) {
         let message = format!("{} is not a regular file", path.display());
         findings.add(Code::NotHere, span, message).help(format!("set a file with {lines}"));
         return;
     }
-    match machine.read(path).map(|text| read(&path.display().to_string(), &text)) {
+    match (machine.read)(path).map(|text| read(&path.display().to_string(), &text)) {
         Ok(Ok(_)) => {}
         Ok(Err(errors)) => _ = findings.add(Code::NotHere, span, errors).help(write),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(path, "read", span, findings),
@@ -345,14 +345,14 @@ fn lacks_address(addr: SocketAddr, span: Span, findings: &mut Findings) {
         .help(format!("add it: ip address add {ip}/{length} dev lo"));
 }
 
-fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &dyn Machine, findings: &mut Findings) {
+fn cannot_listen(addr: SocketAddr, error: &io::Error, span: Span, machine: &Machine, findings: &mut Findings) {
     let port = addr.port();
     let (message, help) = match error.kind() {
         ErrorKind::AddrNotAvailable => (
             format!("this machine does not have the address {}", addr.ip()),
             format!("\"ip addr\" lists its addresses; \"[::]:{port}\" or \"0.0.0.0:{port}\" stands for all of them"),
         ),
-        _ if addr.is_ipv6() && machine.has(Ipv6Addr::LOCALHOST.into()).is_err() => {
+        _ if addr.is_ipv6() && (machine.has)(Ipv6Addr::LOCALHOST.into()).is_err() => {
             ("the kernel has no IPv6".to_string(), format!("write \"0.0.0.0:{port}\""))
         }
         // Transient reasons, such as too many open files.

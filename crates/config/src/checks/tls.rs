@@ -14,7 +14,7 @@ use crate::table::Section;
 use std::path::Path;
 
 /// Reports faults of TLS files, and hosts that no certificate covers.
-pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findings) {
+pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) {
     for listener in root.named("listener") {
         let tls = listener.section.section("tls");
         let mut names: Vec<String> = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             }
             file(certificate, "ocsp", TlsFile::Ocsp, path, machine, findings);
             if let (Some(response), Some(cert)) = (certificate.text("ocsp"), certificate.text("cert")) {
-                for fault in machine.ocsp(Path::new(&response), &Pem::of(&cert)) {
+                for fault in (machine.ocsp)(Path::new(&response), &Pem::of(&cert)) {
                     report(certificate.span_of("ocsp"), fault, findings);
                 }
             }
@@ -51,10 +51,8 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
             if is_secret_itself(Path::new(&key), span, machine, findings) {
                 continue;
             }
-            machine
-                .tls_file(TlsFile::TicketKey, &path(&key))
-                .into_iter()
-                .for_each(|fault| report(span, fault, findings));
+            let faults = (machine.tls_file)(TlsFile::TicketKey, &path(&key));
+            faults.into_iter().for_each(|fault| report(span, fault, findings));
         }
     }
     file(&root.section("acme"), "ca", TlsFile::Authorities, path, machine, findings);
@@ -66,14 +64,14 @@ pub(crate) fn check(root: &Section, machine: &dyn Machine, findings: &mut Findin
 }
 
 /// Reports the faults of a certificate and its key. The result has none left; `None` if either is not set.
-fn pair(section: &Section, machine: &dyn Machine, findings: &mut Findings) -> Option<Certified> {
+fn pair(section: &Section, machine: &Machine, findings: &mut Findings) -> Option<Certified> {
     let (cert, key) = (section.text("cert")?, section.text("key")?);
     if let Pem::File(path) = Pem::of(&key)
         && is_secret_itself(&path, section.span_of("key"), machine, findings)
     {
         return None;
     }
-    let mut certified = machine.certificate(&Pem::of(&cert), &Pem::of(&key));
+    let mut certified = (machine.certificate)(&Pem::of(&cert), &Pem::of(&key));
     for fault in std::mem::take(&mut certified.faults) {
         report(section.span_of(if fault.of_key { "key" } else { "cert" }), fault, findings);
     }
@@ -86,16 +84,9 @@ fn path(text: &str) -> Pem {
 }
 
 /// Reports the faults of the file that `key` names. `of` reads its value.
-fn file(
-    section: &Section,
-    key: &str,
-    kind: TlsFile,
-    of: fn(&str) -> Pem,
-    machine: &dyn Machine,
-    findings: &mut Findings,
-) {
+fn file(section: &Section, key: &str, kind: TlsFile, of: fn(&str) -> Pem, machine: &Machine, findings: &mut Findings) {
     if let Some(text) = section.text(key) {
-        for fault in machine.tls_file(kind, &of(&text)) {
+        for fault in (machine.tls_file)(kind, &of(&text)) {
             report(section.span_of(key), fault, findings);
         }
     }

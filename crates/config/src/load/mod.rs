@@ -52,12 +52,12 @@ pub fn load_from(files: &dyn Files, path: &Path, env: Env<'_>) -> Outcome {
 
 /// Reads a file from disk as [`load`] does, and checks whether `machine` has everything that it names: folders of logs
 /// and sockets, files of secrets, addresses. No listener address is bound.
-pub fn check(path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+pub fn check(path: &Path, env: Env<'_>, machine: &Machine) -> Outcome {
     check_from(&Disk, path, env, machine)
 }
 
 /// Checks a file from `files`, as [`check`] does for the disk.
-pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &dyn Machine) -> Outcome {
+pub fn check_from(files: &dyn Files, path: &Path, env: Env<'_>, machine: &Machine) -> Outcome {
     read_from(files, path, env).finish(Some(machine))
 }
 
@@ -88,9 +88,9 @@ pub fn parse_str(name: &str, text: &str, env: Env<'_>) -> Outcome {
     loader.finish(None)
 }
 
-/// Reads the text of a plan made from values. Diagnostics show the paths of values instead of lines, and their subjects
-/// by the ranges in `written`.
-pub(crate) fn parse_values(name: &str, (text, written): (&str, Written), machine: Option<&dyn Machine>) -> Outcome {
+/// Reads the text of a plan made from values. Diagnostics show the paths of values instead of lines, and their subjects by
+/// the ranges in `written`.
+pub(crate) fn parse_values(name: &str, (text, written): (&str, Written), machine: Option<&Machine>) -> Outcome {
     let mut loader = Loader::new(&NoFiles, &|_| None);
     let table = loader.parse(name, text);
     let paths = Paths::of(table.clone());
@@ -261,13 +261,13 @@ impl<'a> Loader<'a> {
         None
     }
 
-    fn finish(mut self, machine: Option<&dyn Machine>) -> Outcome {
+    fn finish(mut self, machine: Option<&Machine>) -> Outcome {
         let joined = std::mem::take(&mut self.joined).finish();
         self.built(&joined, machine)
     }
 
     /// Builds the plan of the merged files.
-    fn built(mut self, joined: &TableNode, machine: Option<&dyn Machine>) -> Outcome {
+    fn built(mut self, joined: &TableNode, machine: Option<&Machine>) -> Outcome {
         let root = Reader::new(&ROOT, &mut self.findings, self.complete).table(&ROOT, joined, Span::whole(0));
         // References into a file that could not be read are not errors.
         let plan = self.complete.then(|| build(&root, machine, &mut self.findings));

@@ -265,7 +265,7 @@ pub(super) fn write(action: &Action, lines: &mut Lines) {
     }
 }
 
-/// Reports a route without an action or with several, and what does not fit within one.
+/// Reports a route without an action or with several, and misfits within an action.
 pub(super) fn check(route: &Section, findings: &mut Findings) {
     let set: Vec<&str> = ACTIONS.iter().map(|key| key.name).filter(|key| route.has(key)).collect();
     match set[..] {

@@ -103,7 +103,7 @@ fn write_name(set: &Route, _: &Route, lines: &mut Lines) {
     }
 }
 
-/// Reports contradictory matches, and what does not fit within a key or beside others.
+/// Reports contradictory matches, and contradictions within a key or between keys.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     matching::check(&route.section("match"), findings);
     action::check(route, findings);

@@ -122,7 +122,7 @@ impl Section {
         self.fields.iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
     }
 
-    /// Keys that the file sets, other than those of `allowed`, with their values.
+    /// Keys that the file sets and `allowed` lacks, with their values.
     pub(crate) fn set_beside(&self, allowed: &[&str]) -> impl Iterator<Item = (&'static str, &Located)> {
         self.fields.iter().map(|(key, value)| (key.name, value)).filter(|(key, _)| !allowed.contains(key))
     }

@@ -1,5 +1,6 @@
 //! Caddyfile: sites, matchers and directives, and what each becomes. Sites get certificates by themselves there.
 
+// Order: site, auth, compression, matcher, proxy, lexer, value
 mod auth;
 mod compression;
 mod lexer;

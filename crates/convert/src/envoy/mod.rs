@@ -5,6 +5,7 @@
 //! 2. `auth`, `compression`: HTTP filters that become keys of routes.
 //! 3. `settled`: the report, by what was read of the messages.
 
+// Order: auth, compression, settled, read
 mod auth;
 mod compression;
 mod read;

@@ -1,5 +1,6 @@
 //! haproxy.cfg: sections, defaults that they start from, and what each becomes.
 
+// Order: front, compression, global, merging, pool, check, rules, acl, known, server, bind, gathered, lexer, time
 mod acl;
 mod bind;
 mod check;

@@ -1,5 +1,6 @@
 //! Model of the output: listeners, routes and pools, before they are written. Both translations fill it in.
 
+// Order: order, matching, units, write, value
 mod matching;
 mod order;
 mod units;

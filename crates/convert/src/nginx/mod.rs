@@ -1,5 +1,7 @@
 //! nginx.conf: blocks, what inner ones inherit, and what each becomes.
 
+// Order: known, pass, server, location, filters, cache, compression, services, stream, listen, world, upstream,
+// lexer, time, variable
 mod cache;
 mod compression;
 mod filters;

@@ -24,7 +24,7 @@ pub(super) fn close(node: &Node, reason: &str, effect: &mut Effect, ledger: &mut
     node.lost(PROTECTED, OPEN, ledger);
 }
 
-/// Adds what two middlewares of one kind cannot both be.
+/// Adds the keys of a middleware, unless another middleware has set the same kind of protection.
 pub(super) fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     match would_replace(&effect.set, &more) {
         true => close(node, "a route asks for one password or service, and two stand here", effect, ledger),
@@ -32,7 +32,7 @@ pub(super) fn add(more: Table, node: &Node, effect: &mut Effect, ledger: &mut Le
     }
 }
 
-/// Closes what asks for a password or a permission that is not carried over.
+/// Closes a route whose password or permission is not carried over.
 pub(super) fn settle(effect: &mut Effect) {
     if effect.is_closed {
         for key in ["basic_auth", "forward_auth"] {

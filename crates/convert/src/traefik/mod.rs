@@ -1,5 +1,6 @@
 //! Traefik: its dynamic file as YAML or TOML, and labels of a compose file, which are the same keys in another place.
 
+// Order: middleware, auth, service, nested, effect, router, rule, labels
 mod auth;
 mod effect;
 mod labels;

@@ -1,5 +1,6 @@
 //! Configurations written as YAML or TOML: a tree whose leaves are the directives of the book.
 
+// Order: toml, yaml, node
 mod node;
 mod toml;
 mod yaml;

@@ -5,6 +5,7 @@
 //! 2. [`keys`]: what the keys of a pool mean, without I/O.
 //! 3. [`messages`]: the part of etcd's API that is used.
 
+// Order: members, keys, messages
 #[cfg(test)]
 mod hostile;
 pub mod keys;

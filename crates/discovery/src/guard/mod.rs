@@ -5,7 +5,7 @@ pub mod networks;
 use crate::lock::lock;
 use evenkeel_config::entry::is_no_machine;
 use evenkeel_config::plan::{Cidr, takes};
-use evenkeel_config::{Machine, Plan, ThisMachine};
+use evenkeel_config::{Plan, is_own};
 use networks::local;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -81,7 +81,7 @@ impl Guard {
             Some(known) if now.duration_since(known.0) < OWN => known,
             stale => stale.insert((now, HashMap::new())),
         };
-        *known.entry(ip).or_insert_with(|| ThisMachine.is_own(ip))
+        *known.entry(ip).or_insert_with(|| is_own(ip))
     }
 }
 

@@ -31,6 +31,7 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 /// True if a name means this machine without being resolved (RFC 6761, section 6.3).
+#[cfg(any(test, feature = "kubernetes"))]
 pub fn is_localhost(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     host == "localhost" || host.ends_with(".localhost")

@@ -79,7 +79,7 @@ impl File {
 
     /// Outcome that this text would have in place of the file, with the same includes, on `machine`; and the
     /// texts read for it.
-    pub fn with(&self, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
+    pub fn with(&self, text: &str, machine: &Machine) -> (Outcome, Texts) {
         Texts::with(self.path().unwrap_or(Path::new(TYPED)), text, machine)
     }
 
@@ -155,7 +155,6 @@ fn on_the_way(file: &Path, folders: &mut BTreeSet<PathBuf>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evenkeel_config::ThisMachine;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -194,7 +193,7 @@ mod tests {
         let mut source = File::new(&file);
         let first = source.read().plan.expect("a plan");
         let kept = source.texts().clone();
-        let (outcome, proposed) = source.with(&main(3), &ThisMachine);
+        let (outcome, proposed) = source.with(&main(3), &Machine::this());
         let proposal = outcome.plan.expect("a plan");
         assert_eq!(proposal.listeners[0].bind, ["127.0.0.1:3".parse().unwrap()]);
         assert!(!source.has_changed());
@@ -218,7 +217,7 @@ mod tests {
         let mut source = File::typed(text.to_owned());
         assert!(source.read().plan.is_some() && !source.has_changed() && source.folders().is_empty());
         assert_eq!(source.texts().text(), text);
-        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"), &ThisMachine);
+        let (outcome, other) = source.with(&text.replace("127.0.0.1:2", "127.0.0.1:3"), &Machine::this());
         assert!(outcome.plan.is_some() && other.text().contains("127.0.0.1:3"));
         assert!(source.write(&other).unwrap_err().contains("without a configuration file"));
     }

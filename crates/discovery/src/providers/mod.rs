@@ -8,6 +8,7 @@
 //!    [`remote`] starts and ends these providers.
 //! 4. [`revisions`]: the plans that were in use.
 
+// Order: file, remote, kubernetes, revisions, merge, wanted, texts, watch, xds, parts
 pub mod file;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
@@ -43,7 +44,7 @@ const BEFORE: &str = "before";
 pub struct Providers {
     file: Arc<Mutex<File>>,
     /// Machine that typed texts are checked against.
-    machine: Box<dyn Machine + Send + Sync>,
+    machine: Machine,
     offers: Offers,
     watching: Option<Watching>,
     /// Parts of the providers other than the file.
@@ -69,20 +70,11 @@ impl Drop for Watching {
 
 impl Providers {
     /// Providers of a process that was started with this file. Typed plans are checked against `machine`.
-    pub fn new(file: File, machine: impl Machine + Send + Sync + 'static) -> Providers {
+    pub fn new(file: File, machine: Machine) -> Providers {
         let file = Arc::new(Mutex::new(file));
         let (offers, parts) = (Offers::default(), Parts::default());
         let remote = Remote::default();
-        Providers {
-            file,
-            machine: Box::new(machine),
-            offers,
-            watching: None,
-            parts,
-            remote,
-            before: None,
-            shared: Context::default(),
-        }
+        Providers { file, machine, offers, watching: None, parts, remote, before: None, shared: Context::default() }
     }
 
     /// Shares connections with the sources of endpoints: a control plane is asked over one stream for all.
@@ -159,7 +151,7 @@ impl Providers {
     /// Offers a text in place of the file, with the file's includes, checked on this machine. `by` names its
     /// author.
     pub fn typed(&self, text: &str, by: &str) -> Offer {
-        let (outcome, texts) = lock(&self.file).with(text, &*self.machine);
+        let (outcome, texts) = lock(&self.file).with(text, &self.machine);
         let provenance = Provenance {
             provider: "typed".to_owned(),
             how: "apply".to_owned(),

@@ -32,7 +32,7 @@ impl Texts {
     }
 
     /// Reads this text instead of the file, with its includes, and checks the files it names on `machine`.
-    pub fn with(main: &Path, text: &str, machine: &dyn Machine) -> (Outcome, Texts) {
+    pub fn with(main: &Path, text: &str, machine: &Machine) -> (Outcome, Texts) {
         let disk = Watched::new(main, Some(text));
         let outcome = check_from(&disk, main, &environment, machine);
         (outcome, disk.seen.into_inner())

@@ -1,6 +1,7 @@
 //! Sources of endpoints: one file per kind, and one line here. A source runs forever and puts its answers
 //! into its [`Out`]; those that have to poll use [`poll`](crate::polling::poll).
 
+// Order: consul, dns, docker, etcd, file, http, kubernetes, nomad, xds
 mod consul;
 mod dns;
 mod docker;

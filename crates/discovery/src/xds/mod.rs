@@ -7,6 +7,7 @@
 //! 4. [`assignment`]: what the endpoints of a cluster mean here.
 //! 5. [`messages`]: the part of Envoy's API that is used here.
 
+// Order: ads, world & delta, session, topics, assignment, consumer, messages
 pub mod ads;
 pub mod assignment;
 pub mod consumer;

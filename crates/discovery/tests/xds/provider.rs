@@ -31,7 +31,7 @@ impl Edge {
         let mut file = File::typed(format!("{server}[provider.xds]\ndelta = {delta}\n"));
         let outcome = file.read();
         let base = outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics));
-        let (mut providers, discovery) = (Providers::new(file, evenkeel_config::ThisMachine), Discovery::default());
+        let (mut providers, discovery) = (Providers::new(file, evenkeel_config::Machine::this()), Discovery::default());
         providers.share(&discovery);
         providers.follow_remote(&base);
         Edge { providers, discovery, plan: base.clone(), base }

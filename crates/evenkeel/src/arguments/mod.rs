@@ -1,5 +1,6 @@
 //! The command line: every subcommand with its arguments, from which clap makes help and errors.
 
+// Order: caching, configs, offline, serving, steering, asking & values
 mod asking;
 mod caching;
 mod configs;

@@ -1,19 +1,20 @@
 //! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
 //! [`possible`]: the part of a plan that this machine can do.
 
+// Order: possible, reload
 pub mod possible;
 pub mod reload;
 
 use evenkeel_admin::api::problem::Problem;
-use evenkeel_config::{Diagnostic, Plan, ThisMachine, changes, parse_str, render_text};
+use evenkeel_config::{Diagnostic, Machine, Plan, changes, parse_str, render_text};
 use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::file::File;
 use evenkeel_discovery::providers::merge::{Merged, Origins, Unwanted};
 use evenkeel_discovery::providers::parts::{Part, State};
 use evenkeel_discovery::providers::revisions::{Handed, Revision, Revisions};
 use evenkeel_discovery::providers::wanted::{Offer, Provenance, Wanted};
-use evenkeel_tls::WithTls;
-use evenkeel_tokens::WithKeys;
+use evenkeel_tls::with_tls;
+use evenkeel_tokens::with_keys;
 use evenkeel_view::config::{self, Running};
 use evenkeel_view::status::Provider;
 use evenkeel_view::words::unix_ms;
@@ -45,7 +46,7 @@ impl Configured {
             }
         };
         let revisions = Revisions::new(file.path().map(Into::into), first);
-        Configured { providers: Providers::new(file, WithKeys(WithTls(ThisMachine))), revisions }
+        Configured { providers: Providers::new(file, with_keys(with_tls(Machine::this()))), revisions }
     }
 
     /// Returns the plan to start with: that of the file, with what other providers had added in the process before, whose whole

@@ -1,6 +1,7 @@
 //! Export of spans. A thread takes the requests that workers record when they end, makes [`spans`] of them, and sends these to the
 //! collector in batches ([`sending`]). It may fall behind; spans that cannot be sent in time are dropped and counted.
 
+// Order: metrics, sending, spans
 mod metrics;
 mod sending;
 mod spans;

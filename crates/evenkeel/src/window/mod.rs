@@ -1,5 +1,6 @@
 //! The process as its operators see and change it: answers to the API.
 
+// Order: cached, handed, past, shown, native, state, tapped
 pub mod cached;
 pub mod handed;
 pub mod native;

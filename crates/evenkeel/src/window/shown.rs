@@ -56,7 +56,7 @@ impl Started {
         self.running.borrow().clone()
     }
 
-    /// Writes what operators want to the file that keeps it, if there is one.
+    /// Writes orders of operators to the file that keeps them, if any.
     pub fn keep_orders(&self) -> io::Result<()> {
         let orders = || self.control.orders().all();
         self.now().plan.runtime.state.as_ref().map_or(Ok(()), |file| state::write(file, &orders()))

@@ -89,8 +89,9 @@ fn the_summary_of_the_site_has_every_page() {
     let pages = Page::all();
     let summary = pages.iter().find(|page| page.path == "docs/SUMMARY.md").expect("the summary is there");
     let listed: Vec<String> = links::pages(summary).collect();
-    let missing: Vec<&str> =
-        pages.iter().map(|page| &*page.path).filter(|path| !listed.iter().any(|p| p == path)).collect();
+    // scripts/site.py lists the pages of tables.
+    let paths = pages.iter().map(|page| &*page.path).filter(|path| !path.starts_with("docs/reference/config/"));
+    let missing: Vec<&str> = paths.filter(|path| !listed.iter().any(|p| p == path)).collect();
     assert_eq!(missing, ["docs/SUMMARY.md"], "pages that are not in docs/SUMMARY.md, but for itself");
 }
 

@@ -352,7 +352,7 @@ impl Maps {
         ended.into_iter().for_each(|(held, _)| self.free(held));
     }
 
-    /// Directs addresses to their new records; on an error, all go back to the old ones.
+    /// Directs addresses to their new records; on an error, all go back to the old records.
     fn switch(&mut self, built: &[Running]) -> std::io::Result<()> {
         let pairs: Vec<(Key, u32)> = built.iter().flat_map(|running| running.keys.iter().copied()).collect();
         let keys: Vec<Key> = pairs.iter().map(|&(key, _)| key).collect();

@@ -1,4 +1,4 @@
-//! What aya does not do with maps and links: batches of entries and arrays in memory; links of cgroups that are pinned and
+//! Operations on maps and links that aya lacks: batches of entries and arrays in memory; links of cgroups that are pinned and
 //! updated, by bpf(2).
 
 use crate::driver::Fault;
@@ -128,10 +128,10 @@ pub fn detach(link: impl AsFd) -> io::Result<()> {
     unsafe { bpf(LINK_DETACH, &mut link) }.map(drop)
 }
 
-/// Entries that one call of a batch asks for.
+/// Entries that a call of a batch asks for.
 const AT_ONCE: usize = 4096;
 
-/// Hash of the kernel.
+/// Pinned hash that programs and this process share, with the batches that aya's lacks.
 pub struct Hash<K, V>(HashMap<MapData, K, V>);
 
 impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
@@ -175,7 +175,7 @@ impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
         }
     }
 
-    /// Sets the values of many keys, in their order, until one is refused.
+    /// Sets the values of many keys, in their order, until a value is refused.
     ///
     /// # Errors
     /// The map is full, or the kernel refuses it; those before are set.
@@ -241,7 +241,7 @@ impl<K: Pod + Default, V: Pod + Default> Hash<K, V> {
     }
 }
 
-/// What the kernel said, if it was asked.
+/// Returns the kernel's error, so that its number can be compared, or aya's own.
 fn refusal(error: MapError) -> io::Error {
     match error {
         MapError::SyscallError(error) => error.io_error,

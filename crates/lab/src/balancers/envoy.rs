@@ -158,7 +158,7 @@ fn requests(site: &Site, listener: &Listener) -> Able<Value> {
     Ok(part("envoy.filters.network.http_connection_manager", name, manager))
 }
 
-/// Splits a route if it has retries: retry policies cannot distinguish methods, so POST gets a route of its own.
+/// Splits a route if it has retries: retry policies cannot distinguish methods, so POST gets a separate route.
 fn routes(site: &Site, route: &Route) -> Able<Vec<Value>> {
     let pool = site.pool(route.pool)?;
     let plain = json!({"match": {"prefix": route.path}, "route": {"cluster": pool.name, "timeout": "0s"}});

@@ -98,7 +98,7 @@ fn route(site: &Site, Route { host, path, pool, ruled, cached, .. }: &Route) -> 
         (None, true) => format!("path = \"{path}{{*rest}}\""),
         (None, false) => format!("prefix = \"{path}\""),
     };
-    // Listeners with a pool of their own have no routes.
+    // Listeners with a separate pool have no routes.
     let all = &site.setup.listeners;
     let open: Vec<_> = all.iter().filter(|of| of.pool.is_none()).map(|of| format!("\"{}\"", of.name)).collect();
     if open.len() < all.len() {

@@ -1,5 +1,5 @@
 //! Setup as an HAProxy configuration, with and without splicing, which helps with large bodies and costs a little with
-//! small ones.
+//! small bodies.
 
 use super::kind::{Cannot, Kind, Reload, Site, Text, newest_worker, time};
 use super::setup::{Algorithm, Back, Care, Front, Lasts, Listener, Pool, Reuse};
@@ -145,8 +145,8 @@ fn frontend(site: &Site, listeners: &[Listener]) -> Text {
     Ok(text)
 }
 
-/// Rules of a [ruled route](super::setup::Route::ruled). The prefix is stripped by its length, which costs less than the regular
-/// expression of `replace-path`.
+/// Rules of a [ruled route](super::setup::Route::ruled). The prefix is stripped by its length, which costs less than
+/// the regular expression of `replace-path`.
 fn rules(path: &str, pool: &str) -> String {
     let length = path.len();
     format!(

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Kind of balancer, such as HAProxy, with what the lab needs to run one.
+/// Kind of balancer, such as HAProxy, with everything that the lab needs to run it.
 pub struct Kind {
     /// Name in `--against`.
     pub name: &'static str,
@@ -67,7 +67,7 @@ impl Site<'_> {
         self.file("access.log")
     }
 
-    /// Groups of listeners: consecutive ones without a pool of their own together, and each with a pool alone.
+    /// Groups of listeners: consecutive listeners without a separate pool together, and each with a pool alone.
     pub fn fronts(&self) -> impl Iterator<Item = &[Listener]> {
         self.setup.listeners.chunk_by(|one, next| one.pool.is_none() && next.pool.is_none())
     }

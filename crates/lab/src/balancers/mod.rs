@@ -48,17 +48,17 @@ pub const OTHER: &str = "haproxy-other";
 /// Balancer program on this machine.
 pub struct Balancer {
     pub name: &'static str,
-    /// Row of its kind; two programs may share one.
+    /// Row of its kind; two programs may share a kind.
     pub kind: &'static Kind,
     version: String,
     command: Vec<String>,
 }
 
-/// Finds the balancers of an experiment: evenkeel, and those of the `known` ones that the options ask for. One that is
-/// not installed is left out, with a message on standard error.
+/// Finds the balancers of an experiment: evenkeel, and the `known` balancers that the options ask for. A balancer that
+/// is not installed is left out, with a message on standard error.
 ///
 /// # Errors
-/// If one is unknown, or evenkeel is missing.
+/// If any is unknown, or evenkeel is missing.
 pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Versions)> {
     options.beside(&known.iter().copied().filter(|name| *name != OTHER).collect::<Vec<_>>())?;
     let wanted = |name: &str| known.contains(&name) && options.against.iter().any(|wanted| wanted == name);
@@ -85,7 +85,7 @@ pub fn find(options: &Options, known: &[&str]) -> Result<(Vec<Balancer>, Version
     Ok((found, versions))
 }
 
-/// Finds evenkeel: the given one, or the one beside this program.
+/// Finds evenkeel: the given program, or the program next to this.
 ///
 /// # Errors
 /// If it is missing.
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Writes its files, each atomically, and returns the path of the one for the command line.
+    /// Writes its files, each atomically, and returns the path of the file for the command line.
     fn write(&self, site: &Site) -> Result<String> {
         let files = (self.files)(site)?;
         for (name, text) in &files {
@@ -200,7 +200,7 @@ impl Running {
         if self.kind.forks { procfs::children_of(self.pid()) } else { vec![self.pid()] }
     }
 
-    /// Folder for its files, and for those of its clients.
+    /// Folder for its files, and for files of its clients.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

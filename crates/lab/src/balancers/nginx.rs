@@ -57,8 +57,8 @@ fn config(site: &Site) -> Text {
 
 const CLIENTS: &str = "  limit_req_zone $binary_remote_addr zone=clients:10m rate=1000000r/s;\n";
 
-/// Its cache. Hits are sent from files that stay open, with sendfile. Without `tcp_nopush`, with which the end of 64 kB waits
-/// for an ACK: 11 us instead of 50.
+/// Its cache. Hits are sent from files that stay open, with sendfile. Without `tcp_nopush`, with which the end of 64 kB
+/// waits for an ACK: 11 us instead of 50.
 fn stored(site: &Site) -> String {
     format!(
         "  sendfile on;\n  open_file_cache max=1000 inactive=1h;\n  \
@@ -132,7 +132,7 @@ fn sessions(site: &Site, Listener { bind, front, pool, .. }: &Listener) -> Strin
     format!("  server {{\n    listen {bind} {how};\n    proxy_pass {pool};\n    proxy_timeout {idle};\n{buffer}  }}\n")
 }
 
-/// Server blocks of listeners: one for all hosts, then one per host with a route.
+/// Server blocks of listeners: a block for all hosts, then a block per host with a route.
 fn server(site: &Site, listeners: &[Listener]) -> Text {
     let whole = listeners[0].pool.map(|pool| Route::new("/", pool));
     let routes: Vec<&Route> = site.setup.routes.iter().filter(|_| whole.is_none()).chain(&whole).collect();
@@ -220,7 +220,7 @@ fn retries(site: &Site) -> Result<u64> {
     Ok(parse(&fs::read_to_string(&log).or_say(|| format!("cannot read {}", log.display()))?))
 }
 
-/// Counts retries in the log, which has every endpoint of a request: `a, b` is one retry.
+/// Counts retries in the log, which has every endpoint of a request: `a, b` is a retry.
 fn parse(log: &str) -> u64 {
     log.matches(", ").count() as u64
 }

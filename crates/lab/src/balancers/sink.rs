@@ -1,5 +1,5 @@
-//! Sink for log lines of a proxy that writes no files. They arrive over TCP, as at a syslog daemon; a thread on the load's
-//! cores reads and counts them.
+//! Sink for log lines of a proxy that writes no files. They arrive over TCP, as at a syslog daemon; a thread on the
+//! load's cores reads and counts them.
 
 use crate::error::{Result, While};
 use std::io::{ErrorKind, Read};
@@ -63,7 +63,7 @@ impl Drop for Sink {
     }
 }
 
-/// Counts the lines of one connection until it ends.
+/// Counts the lines of a connection until it ends.
 fn read(mut stream: TcpStream, closing: &AtomicBool) -> u64 {
     if stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(GLANCE))).is_err() {
         return 0;

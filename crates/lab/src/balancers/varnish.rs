@@ -1,4 +1,4 @@
-//! Setup as a Varnish configuration: for what it answers from its cache, and over HTTP without TLS.
+//! Setup as a Varnish configuration: for responses from its cache, and over HTTP without TLS.
 
 use super::kind::{Cannot, Kind, Reload, Site, Text, counts_nothing, newest_worker};
 use super::setup::{Back, Front, Pool};

@@ -23,7 +23,7 @@ pub struct Ports {
     pub tls: u16,
 }
 
-/// Connects to one balancer.
+/// Connects to a balancer, perhaps over TLS.
 #[derive(Clone)]
 pub struct Connector {
     ports: Ports,

@@ -33,7 +33,7 @@ pub fn message(content: &[u8]) -> Vec<u8> {
 /// Handle by which a request can abort its connection.
 type Line = Arc<OnceLock<AbortHandle>>;
 
-/// Serves one connection until the client leaves.
+/// Serves a connection until the client leaves.
 pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
     // From here on every close sends an RST: the endpoint never closes a healthy connection.
     if stream.set_nodelay(true).and(stream.set_zero_linger()).is_err() {
@@ -49,7 +49,7 @@ pub(super) async fn serve(stream: TcpStream, dial: Arc<Dial>, saw: Saw) {
             tokio::spawn(asked.answer(request, respond));
         }
     });
-    // The task has not run yet, as both are on one thread.
+    // The task has not run yet, as both are on the same thread.
     line.get_or_init(|| served.abort_handle());
 }
 
@@ -204,7 +204,7 @@ mod tests {
         TcpStream::connect(address).await.expect("it listens")
     }
 
-    /// Results of these requests on one connection to an endpoint in this mode, and the number of requests it saw.
+    /// Results of these requests on a connection to an endpoint in this mode, and the number of requests it saw.
     fn in_mode(mode: Mode, asks: &[Ask]) -> (Vec<Result<Whole, Failed>>, usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let seen = Arc::new(std::sync::atomic::AtomicUsize::new(0));

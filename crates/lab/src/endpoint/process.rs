@@ -1,4 +1,4 @@
-//! Endpoint as a process: the subcommand that runs one, and the guard with which an experiment starts
+//! Endpoint as a process: the subcommand that runs it, and the guard with which an experiment starts
 //! it, breaks it, revives it, and reads its records.
 
 use super::mode::{Dial, Mode};
@@ -41,7 +41,7 @@ pub fn run(matches: &ArgMatches) -> Result<()> {
     })
 }
 
-/// Endpoint in a process of its own, ended when dropped. Use it from the main thread only, see `Child::spawn`.
+/// Endpoint in a separate process, ended when dropped. Use it from the main thread only, see `Child::spawn`.
 pub struct Endpoint {
     pub address: SocketAddr,
     orders: SocketAddr,
@@ -52,7 +52,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts the endpoint of this number on a loopback address of its own, so that no outgoing connection takes its
+    /// Starts the endpoint of this number on a separate loopback address, so that no outgoing connection takes its
     /// port while it is dead. Writes into `folder`.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Endpoint {
         http::get(&mut http::connect_to(self.orders)?, &path, "1.1").map(drop)
     }
 
-    /// Kills it: its connections are reset, and new ones refused.
+    /// Kills it: its connections are reset, and new connections refused.
     ///
     /// # Errors
     /// If it does not end.

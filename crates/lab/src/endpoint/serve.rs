@@ -1,4 +1,4 @@
-//! Server of an endpoint, in each mode: one task per connection, until the client leaves.
+//! Server of an endpoint, in each mode: a task per connection, until the client leaves.
 
 use super::mode::{BEFORE_RESET, Dial, Mode, work};
 use super::request::{Arrival, Id, Saw};

@@ -3,11 +3,11 @@
 use crate::wire::Wire;
 use std::io::{Error, ErrorKind, Result};
 
-/// Nonce of the RFC's example (1.3): a fixed one avoids SHA-1 here, and proxies relay any.
+/// Nonce of the RFC's example (1.3): a fixed nonce avoids SHA-1 here, and proxies relay any.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// First byte of a text message in one frame.
+/// First byte of a text message in a single frame.
 const TEXT: u8 = 0x81;
 const MASKED: u8 = 0x80;
 

@@ -159,7 +159,7 @@ impl Bench for Costs {
         Ok(())
     }
 
-    /// Starts a server and measures one run of it.
+    /// Starts a server and measures a run of it.
     fn measure(&self, _: usize, server: usize, (): &mut ()) -> Result<Run> {
         let folder = Scratch::new()?;
         let questions = folder.write("questions", QUESTIONS)?;

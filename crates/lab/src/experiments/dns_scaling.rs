@@ -1,5 +1,5 @@
-//! DNS scaling experiment: answers per second of two workers and of one, on a machine whose cores the workers need, so
-//! that no generator may run at the same time.
+//! DNS scaling experiment: answers per second of two workers and of a single worker, on a machine whose cores the
+//! workers need, so that no generator may run at the same time.
 
 use super::dns_cost;
 use crate::balancers::{self, Balancer, Running};
@@ -55,7 +55,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Starts evenkeel with one worker per core, on these cores.
+    /// Starts evenkeel with a worker per core, on these cores.
     fn start(evenkeel: &Balancer, cores: &[usize]) -> Result<Asked> {
         let to = http::local(origin::free_ports()?[0]);
         let process = evenkeel.start(child::on_cores(cores)?, dns_cost::setup(cores.len(), to.port()))?;
@@ -116,7 +116,7 @@ fn run(options: &Options) -> Result<()> {
         return Err(Error::Wrong("two cores are needed, one for each worker".into()));
     };
     let query = query("www.gslb.example.com");
-    // Both servers run, but one is idle while the other is measured.
+    // Both servers run, but only the measured server is busy.
     let asked = [Asked::start(&evenkeel, &[two])?, Asked::start(&evenkeel, &[one, two])?];
     let names = ["1 worker", "2 workers"].map(str::to_owned);
     let rounds = Rounds::run(&names, options.rounds() * EACH_ROUND, |at, _| asked[at].rate(&query))?;
@@ -124,7 +124,7 @@ fn run(options: &Options) -> Result<()> {
     study::present(&found(&names, [&rates(0), &rates(1)], versions), options)
 }
 
-/// Report. `rates`: answers per second of one worker and of two.
+/// Report. `rates`: answers per second of a single worker and of two.
 fn found(names: &[String; 2], rates: [&[f64]; 2], versions: Versions) -> Found {
     let ratio = Interval::of_ratios(rates[1], rates[0]);
     let header = ["", "answers/s"].map(str::to_owned).to_vec();

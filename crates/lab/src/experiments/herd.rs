@@ -1,4 +1,4 @@
-//! Herd experiment, the loss from independent balancers: one, four and sixteen of them in front of the same endpoints
+//! Herd experiment, the loss from independent balancers: 1, 4 and 16 of them in front of the same endpoints
 //! of changing speed, with local knowledge and with shared load; and the simulator's prediction.
 
 use crate::balancers::{self, Algorithm, Running};
@@ -174,13 +174,13 @@ impl Measured<'_> {
         least.unwrap_or(0)
     }
 
-    /// Finding: p99 of the best way with shared load over that of the best without.
+    /// Finding: p99 of the best way with shared load over p99 of the best without.
     fn gain(&self, claim: Claim, count: usize) -> Finding {
         let (shared, local) = (self.best(count, SHARED..WAYS.len()), self.best(count, 0..SHARED));
         self.p99(claim, (count, shared), (count, local), 0.7)
     }
 
-    /// Finding: p99 of the best way with shared load over that of a single balancer that sees all requests.
+    /// Finding: p99 of the best way with shared load over p99 of a single balancer that sees all requests.
     fn central(&self, claim: Claim, count: usize, most: f64) -> Finding {
         self.p99(claim, (count, self.best(count, SHARED..WAYS.len())), (0, self.best(0, 0..WAYS.len())), most)
     }

@@ -1,4 +1,4 @@
-//! Registry of experiments: one row each, from which the subcommands are made. A new experiment is its
+//! Registry of experiments: a row each, from which the subcommands are made. A new experiment is its
 //! file, a `mod` line and a row.
 
 // Order: default_algorithm, dns_scaling, dns_cost, failure, floods, herd, mytime, overhead, planes, prequal,

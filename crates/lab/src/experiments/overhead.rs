@@ -1,4 +1,4 @@
-//! Overhead experiment, the latency that a balancer adds: compared with the same requests without one, at 10, 50 and 90
+//! Overhead experiment, the latency that a balancer adds: compared with the same requests without it, at 10, 50 and 90
 //! % of the endpoint's capacity.
 
 use crate::balancers::{self, Algorithm, Balancer, OTHER, Running, Setup};
@@ -107,7 +107,7 @@ fn run(options: &Options) -> Result<()> {
 
 /// Measures the endpoint's capacity in requests per second.
 fn capacity(endpoint: SocketAddr, folder: &Path) -> Result<f64> {
-    // More clients than needed to keep it busy: one request is served, the others wait.
+    // More clients than needed to keep it busy: a single request is served, the others wait.
     let plan = Plan::closed(vec![format!("{endpoint}/{WORK_US}")], 8, 1000);
     Ok(plan.start(Vec::new(), &folder.join("load"))?.end(PATIENCE)?.rate)
 }

@@ -41,7 +41,7 @@ weighted round robin is round robin.",
 const ENDPOINTS: usize = 8;
 const BALANCERS: usize = 2;
 const PLACES: usize = 16;
-/// Quota of an endpoint, as a share of one CPU, per period.
+/// Quota of an endpoint, as a share of a CPU, per period.
 const PART: f64 = 0.18;
 const PERIOD: Duration = Duration::from_millis(20);
 const WORK_US: f64 = 5000.0;

@@ -1,5 +1,5 @@
 //! Slow-clients experiment, their cost to other clients and their memory: thousands in each state that a connection can
-//! be in, beside one client that is not slow.
+//! be in, beside a client that is not slow.
 
 use crate::balancers::{self, Balancer, Front, Listener, Pool, Route, Setup, Timeouts};
 use crate::child;
@@ -175,7 +175,7 @@ fn topology(slow: u64) -> String {
     machines(node("slow ones", slow.to_string()), 0.0)
 }
 
-/// Diagram of harmful clients beside a normal one; `failing`: share of their requests that fail.
+/// Diagram of harmful clients beside a normal client; `failing`: share of their requests that fail.
 pub(super) fn machines(harmful: Node, failing: f64) -> String {
     let columns = [
         column("clients", [node("one that asks", "1 kB, over and over"), harmful]),
@@ -224,7 +224,7 @@ impl Bench for Slow<'_> {
     }
 }
 
-/// Setup with endpoints that answer, and below `/silent/` one that does not.
+/// Setup with endpoints that answer, and below `/silent/` an endpoint that does not.
 pub(super) fn setup(origin: &Origin, silent: u16) -> Result<Setup> {
     let pool = |name, ports: &[u16]| Pool {
         name,
@@ -251,7 +251,7 @@ fn settle(pid: u32) -> Result<()> {
     }
 }
 
-/// Measures the 99th percentile of a closed loop of one client, in microseconds.
+/// Measures the 99th percentile of a closed loop of a client, in microseconds.
 pub(super) fn percentile_us(stream: &mut TcpStream, time: Duration) -> Result<f64> {
     let (began, mut took) = (Instant::now(), Vec::new());
     while began.elapsed() < time {

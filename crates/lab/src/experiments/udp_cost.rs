@@ -88,7 +88,7 @@ const LEN: usize = 200;
 /// Time after which an answer counts as lost.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// State of the measurement: all proxies run all the time, one is loaded at a time.
+/// State of the measurement: all proxies run all the time, a single proxy is loaded at a time.
 struct Costs {
     loads: Vec<&'static Load>,
     proxies: Vec<Running>,
@@ -159,7 +159,7 @@ fn start(balancer: &Balancer, endpoints: [u16; 2], core: usize) -> Result<Runnin
     balancer.start(child::on_core(core)?, setup)
 }
 
-/// Measures CPU time per forwarded datagram, and the number of lost ones.
+/// Measures CPU time per forwarded datagram, and the number of lost datagrams.
 fn round(load: &Load, proxy: &Running, time: Duration) -> Result<Run> {
     let clients = (0..load.clients).map(|_| client(proxy.port())).collect::<Result<Vec<_>>>()?;
     // Create the flows before the measurement.
@@ -220,7 +220,7 @@ fn endpoint() -> Result<u16> {
     std::thread::spawn(move || {
         let mut bytes = [0; 2048];
         loop {
-            // An error here is about a proxy that has ended; the next datagram is from another one.
+            // An error here is about a proxy that has ended; the next datagram is from another proxy.
             if let Ok((len, from)) = socket.recv_from(&mut bytes) {
                 let _ = socket.send_to(&bytes[..len], from);
             }

@@ -1,5 +1,5 @@
 //! CPU quota for a group of processes: a control group, version 1 or 2, removed on
-//! drop. One left behind by a killed lab is removed by the next.
+//! drop. A group left behind by a killed lab is removed by the next.
 
 use super::left::{PREFIX, left_behind};
 use crate::error::{Result, While};
@@ -19,7 +19,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Creates a group that may use this share of one CPU in each `period`. The kernel requires periods of 1 ms to 1 s
+    /// Creates a group that may use this share of a CPU in each `period`. The kernel requires periods of 1 ms to 1 s
     /// and a quota of at least 1 ms.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Hosts that vanish or lose packets: a network namespace with loopback only, in which nftables rules drop packets to
-//! and from one address. Does not need netem.
+//! and from a single address. Does not need netem.
 
 use super::left::PREFIX;
 use crate::child;
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_vanished_address_says_nothing_and_is_back_when_healed() {
-        // In a thread of its own, as a network namespace belongs to a thread.
+        // In a separate thread, as a network namespace belongs to a thread.
         let tried = std::thread::spawn(|| {
             let network = match Loopback::enter() {
                 Ok(network) => network,

@@ -1,5 +1,5 @@
-//! Network of hosts on one machine: a hub and hosts around it, each a network namespace with one
-//! link to the hub, whose rate can be limited. Removed on drop; one left behind by a killed lab is removed by the
+//! Network of hosts on a machine: a hub and hosts around it, each a network namespace with a
+//! link to the hub, whose rate can be limited. Removed on drop; a network left behind by a killed lab is removed by the
 //! next.
 
 use super::left::{PREFIX, left_behind};
@@ -80,7 +80,7 @@ impl Network {
         Ok(vec![child::find("nsenter")?, format!("--net={NAMESPACES}/{}", self.names[host])])
     }
 
-    /// Runs `work` on a thread of its own in the network of a host.
+    /// Runs `work` on a separate thread in the network of a host.
     ///
     /// # Errors
     /// The namespace cannot be entered, or `work` fails.
@@ -256,7 +256,7 @@ mod tests {
         let names = network.names.clone();
         drop(network);
         assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()));
-        // As a lab leaves one behind that was killed; no process has this number.
+        // As a lab leaves a network behind that was killed; no process has this number.
         let left = format!("{PREFIX}-4194305-0");
         let ip = child::find("ip").expect("it was there");
         assert!(

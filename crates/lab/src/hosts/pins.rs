@@ -7,7 +7,7 @@ use std::path::Path;
 
 const PINS: &str = "/sys/fs/bpf";
 
-/// Name of what an evenkeel of this lab makes in the kernel.
+/// Name of objects that an evenkeel of this lab makes in the kernel.
 pub fn kernel_name() -> String {
     format!("{PREFIX}-{}-kernel", std::process::id())
 }

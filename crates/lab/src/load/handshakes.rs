@@ -1,4 +1,4 @@
-//! Load of TLS handshakes: clients of the lab's own connect, send one request and close, and check whether their
+//! Load of TLS handshakes: clients of the lab's own connect, send a request and close, and check whether their
 //! session was resumed. A load whose sessions are not of the intended kind gives no figure.
 
 use super::{Answered, answered};
@@ -69,7 +69,7 @@ impl Handshakes {
         Ok(counted)
     }
 
-    /// Checks the number of resumed sessions. Each client's first one cannot resume.
+    /// Checks the number of resumed sessions. Each client's first session cannot resume.
     fn check(self, sum: Counted) -> std::result::Result<(), String> {
         let Counted { answers, resumed } = sum;
         let wanted = if self.resumed { answers.saturating_sub(u64::from(self.clients)) * 99 / 100 } else { 0 };

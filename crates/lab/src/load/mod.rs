@@ -14,15 +14,16 @@ use std::time::Duration;
 /// Load program, with the number of concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// wrk with one thread and this many connections, each of which sends its next request after the answer.
+    /// wrk with a single thread and this many connections, each of which sends its next request after the answer.
     KeepAlive(u32),
-    /// Connections of `KeepAlive`, each request with a query of its own.
+    /// Connections of `KeepAlive`, each request with a separate query.
     Distinct(u32),
     /// ApacheBench, HTTP/1.0: a new connection for each request.
     Close(u32),
 }
 
-/// Script of wrk that gives each request a query of its own. Runs begin at the time in seconds, so none repeats another's.
+/// Script of wrk that gives each request a separate query. Runs begin at the time in seconds, so none repeats
+/// another's.
 const DISTINCT: &str = "local n = os.time() * 1000000\n\
 request = function()\n  n = n + 1\n  return wrk.format(nil, wrk.path .. '?' .. string.format('%d', n))\nend\n";
 

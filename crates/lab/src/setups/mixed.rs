@@ -17,7 +17,7 @@ use std::time::Duration;
 /// # Errors
 /// If it does not.
 pub fn start(balancer: &Balancer, endpoints: &[SocketAddr], certificates: &Certificates) -> Result<(Running, Ports)> {
-    let ([clear, admin], [h2c, tls]) = (origin::free_ports()?, origin::free_ports()?);
+    let [clear, admin, h2c, tls] = origin::held_ports()?;
     let ports = Ports { clear, h2c, tls };
     let running = balancer.start(Vec::new(), setup(endpoints, ports, admin, certificates.of(Certificate::P256)))?;
     running.await_answer()?;

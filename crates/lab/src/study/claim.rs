@@ -94,7 +94,8 @@ impl Finding {
         Finding::within(claim, what, measured, (f64::NEG_INFINITY, most))
     }
 
-    /// Judges a claim on the ratio of runs of the same rounds. `missing`: reason to give if one of the two did not run.
+    /// Judges a claim on the ratio of runs of the same rounds. `missing`: reason to give if either of the two did not
+    /// run.
     pub fn of_ratio(
         claim: Claim,
         what: &str,

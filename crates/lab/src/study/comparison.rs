@@ -59,7 +59,7 @@ pub struct Case<'c> {
     /// Names of its point and its algorithm in the simulator's JSON.
     pub simulated: (&'c str, &'c str),
     pub colour: usize,
-    /// Known cause of an error, as a sentence about what the simulator leaves out; empty if there is none.
+    /// Known cause of an error, as a sentence about omissions of the simulator; empty if there is none.
     pub why: &'static str,
 }
 

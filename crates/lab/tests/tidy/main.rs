@@ -56,7 +56,7 @@ fn the_house_is_in_order() {
     let files = house();
     let (warnings, mut findings) = sizes::lengths(&files);
     // Rules may share a check function.
-    let mut checks: Vec<fn(&[File]) -> Vec<Finding>> = rules().map(|rule| rule.check).collect();
+    let mut checks: Vec<_> = rules().map(|rule| rule.check).collect();
     checks.dedup_by(|a, b| std::ptr::fn_addr_eq(*a, *b));
     findings.extend(checks.iter().flat_map(|check| check(&files)));
     let mut report: Vec<String> = findings.iter().map(Finding::to_string).collect();

@@ -14,9 +14,6 @@ use std::collections::BTreeSet;
 /// Maximum length of an import cycle: a thing and its part.
 const CIRCLE_MAX: usize = 2;
 
-/// Crates and folders that do not have an order yet.
-const WITHOUT_ORDER: &[&str] = &["config/sections", "config/sections/filters", "convert/", "discovery/", "evenkeel/"];
-
 /// Rules of this file, see [`Rule`].
 pub static RULES: &[Rule] = &[
     Rule {
@@ -257,11 +254,7 @@ impl<'k> Level<'k> {
         let row = ORDERS.iter().find(|(row, _)| *row == name.trim_end_matches('/'));
         let row = row.map(|(_, order)| (0, order.iter().map(|names| names.split(' ').collect()).collect()));
         let Some((line, places)): Option<(usize, Vec<Vec<&str>>)> = order(file).or(row) else {
-            let is_later = WITHOUT_ORDER.iter().any(|later| match later.ends_with('/') {
-                true => name.starts_with(later),
-                false => name.trim_end_matches('/') == *later,
-            });
-            if parts.len() > 1 && !is_later {
+            if parts.len() > 1 {
                 let error = format!("no order of its parts; as it is: {}", self.proposal());
                 findings.push(file.finding(0, error, "a line above `mod`, with the order that it should have"));
             }

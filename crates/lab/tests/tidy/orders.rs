@@ -1,24 +1,8 @@
-//! Orders of crates whose files still move; those of all others are in their modules.
+//! Orders of the proxy, whose files still move; those of all other crates are in their modules.
 
 /// Rows by crate or folder, each from top to bottom.
 #[rustfmt::skip] // a row is an order
 pub const ORDERS: &[(&str, &[&str])] = &[
-    ("convert", &[
-        "nginx", "haproxy", "traefik", "caddy", "envoy", "rewriting", "recognise", "reconcile", "template", "expression", "limits", "tree",
-        "durations", "compression", "protection", "model", "ledger", "report",
-    ]),
-    ("convert/envoy", &["auth", "compression", "settled", "read"]),
-    ("convert/traefik", &["middleware", "auth", "service", "nested", "effect", "router", "rule", "labels"]),
-    ("discovery", &[
-        "metrics", "providers", "following", "sources", "ask", "context", "engine", "cluster", "etcd", "xds", "grpc", "blocking", "registry",
-        "backoff", "entries", "guard", "message", "polling", "out", "kept", "shared", "slices", "lock", "system",
-    ]),
-    ("discovery/xds", &["ads", "world delta", "session", "topics", "assignment", "consumer", "messages"]),
-    ("discovery/etcd", &["members", "keys", "messages"]),
-    ("evenkeel", &[
-        "commands greeting", "arguments", "output", "reach", "serve", "asked_at", "signals", "watchdog", "notify", "offered", "upgrade",
-        "window", "predictions", "planes", "registry", "asked", "configured", "in_use", "traces", "failure log",
-    ]),
     ("proxy", &[
         "plan", "serve", "forward", "pipeline", "record", "tcp", "udp", "listener", "filters", "side", "load", "upstream", "http2", "body",
         "core", "observe", "peer", "cache", "encoder_memory", "threads",
@@ -27,15 +11,16 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/cache", &["filling", "handover", "state", "encodings", "asked", "stream", "disk", "flights", "counts", "of_late", "keys", "partner"]),
     ("proxy/core", &["handoff", "idle_limit", "linger"]),
     ("proxy/filters", &[
-        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load_field",
-        "load_report", "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "filter",
-        "exchange",
+        "table", "access", "acme_challenge", "answering", "auth", "client", "forwarded", "headers", "hsts", "https_redirect", "limits", "load",
+        "caching", "services", "loop_mark", "max_forwards", "policies", "request_id", "rewriting", "sticky", "trace", "template", "list", "row", "step",
+        "filter", "exchange", "states",
     ]),
     ("proxy/filters/answering", &["maintenance", "redirect", "respond"]),
     ("proxy/filters/auth", &["basic_auth", "jwt", "token"]),
     ("proxy/filters/caching", &["trial", "cache", "behind", "responses", "fill", "rules"]),
     ("proxy/filters/headers", &["cookies", "request", "response", "changes"]),
-    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "preflight", "cors", "body_max", "host_groups"]),
+    ("proxy/filters/policies", &["bandwidth", "compress", "compress_body", "compressed", "preflight", "cors", "body_max", "host_groups"]),
+    ("proxy/filters/load", &["field", "report"]),
     ("proxy/filters/rewriting", &["rewrite", "restore", "send_host"]),
     ("proxy/filters/services", &["forward_auth", "mirror", "copied"]),
     ("proxy/filters/template", &["value", "variables", "source", "parameters", "lines"]),
@@ -52,7 +37,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/load/probe", &["http", "datagram", "outstanding"]),
     ("proxy/observe", &[
         "access_log", "explanations", "metrics", "request_id", "shown", "shown_cache", "numbers", "taps", "traces", "finished", "summary", "tries",
-        "route_stats stats", "timing", "compressed", "dropped_report", "end", "flow_end", "latency",
+        "route_stats stats", "timing", "dropped_report", "end", "flow_end", "latency",
     ]),
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
     ("proxy/observe/metrics", &["cache", "compression", "endpoints", "limits", "listeners", "pools", "reports", "udp", "modes", "used"]),

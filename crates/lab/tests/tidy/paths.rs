@@ -56,7 +56,7 @@ fn machine_paths(files: &[File]) -> Vec<Finding> {
     findings
 }
 
-/// Pages that report what was so on a day.
+/// Pages that report the state of a day.
 const DATED: &[&str] = &["docs/measurements/", "docs/lab/", "CHANGELOG.md"];
 
 fn named_files(files: &[File]) -> Vec<Finding> {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 pub struct Room {
     pub name: &'static str,
-    /// Question that the crate answers, and what else a newcomer should know.
+    /// Question that the crate answers, and other hints for newcomers.
     answers: &'static str,
     /// Crates that it may import, its tests included.
     pub imports: &'static [&'static str],
@@ -133,7 +133,7 @@ fn table() -> String {
     out
 }
 
-/// Text with everything between two marks replaced by what is generated.
+/// Text with everything between two marks replaced by the generated text.
 fn between(page: &str, begin: &str, end: &str, generated: &str) -> Option<String> {
     let (above, rest) = page.split_once(begin)?;
     let (_, below) = rest.split_once(end)?;

@@ -1,4 +1,4 @@
-//! State of a request at the cache of its route, from its head to the end of its response.
+//! Request that the cache of a route sends to an endpoint, and the effect of the cache on its response.
 
 use super::Entry;
 use super::asked::Asked;
@@ -14,29 +14,35 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// State of a request at the cache of its route.
-pub enum CacheState {
-    /// Passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
-    Bypassed(Bypass, Option<Asked>),
-    /// Waits for the response of an endpoint, which may be stored.
-    Fetching(Box<Fetch>),
-    /// Has a response, from the cache or from an endpoint.
-    Answered(Outcome),
-    /// Has a response of an endpoint that is stored once its body is complete.
-    Storing(Outcome, Fate),
+/// Effect of the cache on a response that has begun.
+pub struct Cached {
+    planned: Outcome,
+    /// Fate of a response that is stored once its body is complete.
+    fate: Option<Fate>,
 }
 
 /// Reason why a response that was to be stored is not, known at its end at the latest. Shared with its body.
 pub type Fate = Rc<Cell<Option<Refusal>>>;
 
-impl CacheState {
-    /// Effect of the cache on the response, as far as it is known. `None` before there is a response.
-    pub fn outcome(&self) -> Option<Outcome> {
-        match self {
-            CacheState::Answered(outcome) => Some(*outcome),
-            CacheState::Storing(outcome, fate) => Some(outcome.but(fate.get())),
-            CacheState::Bypassed(..) | CacheState::Fetching(_) => None,
-        }
+impl Cached {
+    /// Effect on a response that is not stored, or was stored before.
+    pub fn known(outcome: Outcome) -> Cached {
+        Cached { planned: outcome, fate: None }
+    }
+
+    /// Effect on a response that is stored once its body is complete.
+    pub fn storing(planned: Outcome, fate: Fate) -> Cached {
+        Cached { planned, fate: Some(fate) }
+    }
+
+    /// True if the effect is known only once the body has passed.
+    pub fn is_open(&self) -> bool {
+        self.fate.is_some()
+    }
+
+    /// Effect on the response, as far as it is known.
+    pub fn outcome(&self) -> Outcome {
+        self.planned.but(self.fate.as_ref().and_then(|fate| fate.get()))
     }
 }
 

@@ -21,15 +21,15 @@ impl Filter for Trusting {
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if cx.peer.is_trusted {
             let said = forwarded::believe(head.request, self.0.trusted(), cx.peer.ip, cx.peer.scheme());
-            cx.origin = (said.client != cx.peer.ip).then_some(said.client);
+            cx.facts.origin = (said.client != cx.peer.ip).then_some(said.client);
             cx.stats.forwarded_malformed.add(said.malformed);
-            cx.said = Some(Box::new(said));
+            cx.facts.said = Some(Box::new(said));
         }
         Verdict::Next
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match cx.origin {
+        match cx.facts.origin {
             Some(client) => format!("{client}, as reported by {}", cx.peer.ip).into(),
             None => "".into(),
         }

@@ -1,25 +1,23 @@
-//! A request and its response as filters see them: its peer, its pool and endpoint, and the state that filters share.
+//! A request and its response as filters see them: its peer, the facts about it, and the states that filters keep.
 
 use super::states::States;
 use crate::cache::counts::CacheResult;
-use crate::cache::filling::Filling;
-use crate::cache::state::CacheState;
+use crate::cache::state::{Cached, Outcome};
 use crate::core::Core;
-use crate::observe::compressed::CompressState;
 use crate::observe::request_id::RequestId;
-use crate::observe::stats::{ListenerStats, MirrorDrop};
+use crate::observe::stats::ListenerStats;
 use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
+use crate::peer::limits::Held;
 use crate::peer::sender::Sender;
-use crate::side::copy::Coming;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
 use evenkeel_balance::Clock;
-use evenkeel_config::plan::{MIRRORS_MAX, Scheme};
-use evenkeel_tokens::{Checked, Refused};
+use evenkeel_config::plan::Scheme;
+use evenkeel_tokens::Checked;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::prefixes::Prefixes;
@@ -37,62 +35,61 @@ pub struct Exchange<'c> {
     /// Statistics of the listener.
     pub(crate) stats: &'c ListenerStats,
     pub(crate) timing: Cell<Timing>,
-    /// False if the request cannot have passed a proxy before.
-    pub(crate) has_passed_proxies: bool,
-    /// The origin of the request as trusted proxies state it.
-    pub(crate) said: Option<Box<Origin>>,
-    /// The client, if a trusted proxy sent the request for it.
-    pub(crate) origin: Option<IpAddr>,
-    /// Pool of the route; `None` if no route matched.
-    pub(crate) pool: Option<&'c WorkerPool>,
-    /// The endpoint that was picked.
-    pub(crate) endpoint: Option<Rc<Endpoint>>,
-    /// Session of the client, if the pool is sticky.
-    pub(crate) session: Option<Session>,
+    /// Facts about the request and its response.
+    pub(crate) facts: Facts<'c>,
+    /// Made by the first filter that keeps something.
+    pub(super) states: States,
     /// Bandwidth of the route, if it is limited.
     pub(crate) bandwidth: Option<Arc<Bandwidth>>,
-    /// User whose password the request has, if its route asks for one.
-    pub(crate) user: Option<Box<[u8]>>,
-    /// Decision about the credentials of the request in words; empty if its route asks for none.
-    pub(super) auth: &'static str,
-    /// Answer of the service that `forward_auth` of the route asks.
-    pub(crate) asked: Asked,
-    /// Fields of the answer of that service for the client.
-    pub(super) of_service: Option<Box<Table>>,
+}
+
+/// Facts about a request and its response that several filters, the pipeline or observers read.
+pub(crate) struct Facts<'c> {
+    /// False if the request cannot have passed a proxy before.
+    pub has_passed_proxies: bool,
     /// True if the request asks for a switch of protocols.
-    pub(crate) switches: bool,
+    pub switches: bool,
     /// True if the client speaks HTTP/1.0, which has no chunks.
-    pub(crate) is_http10: bool,
-    /// State of the request at `compress` of its route; `None` if it has none.
-    pub(crate) compress: Option<Box<CompressState>>,
-    /// State of the request at the cache of its route; `None` if it has none.
-    pub(super) cached: Cell<Option<Box<CacheState>>>,
-    /// True if a stored response answers the request.
-    pub(super) serves_stored: Cell<bool>,
-    /// Response that is to be stored once its body is complete.
-    pub(super) filling: Cell<Option<Box<Filling>>>,
-    /// Copies of the request for `mirror` of the route, while its body is still to come.
-    pub(crate) copying: Cell<Vec<Rc<Coming>>>,
-    /// Decision of each `mirror` of the route.
-    pub(super) copied: [Copied; MIRRORS_MAX],
-    /// Token of the request, or the reason why it is refused, if the route verifies tokens.
-    pub(super) token: Option<Result<Checked, Refused>>,
-    /// Trace of the request, if tracing is on.
-    pub(crate) trace: Option<Box<Trace>>,
+    pub is_http10: bool,
     /// True if each endpoint gets its own host instead of the client's.
-    pub(crate) sends_host_of_endpoint: bool,
+    pub sends_host_of_endpoint: bool,
+    /// True if the client gets a compressed response where one can be made.
+    pub takes_coding: bool,
+    /// True if a filter looks at the request body, whatever its framing.
+    pub wants_body: bool,
+    /// True if a stored response answers the request.
+    pub serves_stored: Cell<bool>,
     /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated, and
     /// for an open stream of a stated length of 0.
-    pub(crate) framing: Stated,
-    /// The page that sent the request, as a route with `cors` sees it.
-    pub(super) page: Page,
+    pub framing: Stated,
+    /// The origin of the request as trusted proxies state it.
+    pub said: Option<Box<Origin>>,
+    /// The client, if a trusted proxy sent the request for it.
+    pub origin: Option<IpAddr>,
+    /// Pool of the route; `None` if no route matched.
+    pub pool: Option<&'c WorkerPool>,
+    /// The endpoint that was picked.
+    pub endpoint: Option<Rc<Endpoint>>,
+    /// Places of the request among those in flight, which limits of the route by any key count.
+    pub held: Option<Box<Held>>,
+    /// Session of the client, if the pool is sticky.
+    pub session: Option<Session>,
+    /// User whose password the request has, if its route asks for one.
+    pub user: Option<Box<[u8]>>,
+    /// Token of the request, if its route verifies tokens.
+    pub token: Option<Checked>,
+    /// Fields for the client of the service that `forward_auth` of the route asks.
+    pub of_service: Option<Box<Table>>,
+    /// Reason for the log, if a page of a service refuses the request.
+    pub refusal: Option<Box<str>>,
     /// Prefixes of the request's path, if its route restores them.
-    pub(super) prefixes: Option<Box<Prefixes>>,
-    /// Values of the request that filters keep for its response.
-    pub(super) kept: Vec<Vec<u8>>,
-    pub(super) id: OnceCell<RequestId>,
-    /// States of the filters.
-    pub(super) states: States,
+    pub prefixes: Option<Box<Prefixes>>,
+    /// Effect of the cache of the route, once the response has begun.
+    pub cached: Cell<Option<Box<Cached>>>,
+    /// Trace of the request, if tracing is on.
+    pub trace: Option<Box<Trace>>,
+    /// Id of the request, once it is needed.
+    pub id: OnceCell<RequestId>,
 }
 
 impl<'c> Exchange<'c> {
@@ -103,92 +100,74 @@ impl<'c> Exchange<'c> {
             peer,
             stats,
             timing: Cell::new(Timing::new(core.clock.now())),
-            has_passed_proxies: true,
-            said: None,
-            origin: None,
-            pool: None,
-            endpoint: None,
-            session: None,
-            bandwidth: None,
-            user: None,
-            auth: "",
-            asked: Asked::Not,
-            of_service: None,
-            switches: false,
-            is_http10: false,
-            compress: None,
-            cached: Cell::new(None),
-            serves_stored: Cell::new(false),
-            filling: Cell::new(None),
-            copying: Cell::default(),
-            copied: [Copied::No; MIRRORS_MAX],
-            token: None,
-            trace: None,
-            sends_host_of_endpoint: false,
-            framing: Stated::Nothing,
-            page: Page::None,
-            prefixes: None,
-            kept: Vec::new(),
-            id: OnceCell::new(),
+            facts: Facts {
+                has_passed_proxies: true,
+                switches: false,
+                is_http10: false,
+                sends_host_of_endpoint: false,
+                takes_coding: false,
+                wants_body: false,
+                serves_stored: Cell::new(false),
+                framing: Stated::Nothing,
+                said: None,
+                origin: None,
+                pool: None,
+                endpoint: None,
+                held: None,
+                session: None,
+                user: None,
+                token: None,
+                of_service: None,
+                refusal: None,
+                prefixes: None,
+                cached: Cell::new(None),
+                trace: None,
+                id: OnceCell::new(),
+            },
             states: States::default(),
+            bandwidth: None,
         }
     }
 
     /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent one.
     pub(crate) fn request_id(&self) -> &RequestId {
-        self.id.get_or_init(|| self.core.next_request_id())
+        self.facts.id.get_or_init(|| self.core.next_request_id())
+    }
+
+    /// Effect of the cache of the route, once the response has begun.
+    pub(crate) fn cached(&self) -> Option<Outcome> {
+        let cached = self.facts.cached.take();
+        let outcome = cached.as_deref().map(Cached::outcome);
+        self.facts.cached.set(cached);
+        outcome
     }
 
     /// Result of the request at the cache of its route, once its response has begun.
     pub(crate) fn cache_result(&self) -> Option<&'static str> {
-        let state = self.cached.take();
-        let outcome = state.as_deref().and_then(CacheState::outcome);
-        self.cached.set(state);
-        outcome.map(|outcome| CacheResult::LABELS[outcome.result() as usize])
+        self.cached().map(|outcome| CacheResult::LABELS[outcome.result() as usize])
     }
 
     /// Facts about the request that are not in its head, for its route.
     pub(crate) fn sender(&self) -> Sender {
-        let scheme = self.said.as_deref().and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
+        let said = self.facts.said.as_deref();
+        let scheme = said.and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
         let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
         Sender { is_trusted: self.peer.is_trusted, ..Sender::new(self.client(), scheme) }
     }
 
     /// The client's address: the one that trusted proxies report, or else the peer's.
     pub fn client(&self) -> IpAddr {
-        self.origin.unwrap_or(self.peer.ip)
+        self.facts.origin.unwrap_or(self.peer.ip)
     }
 }
 
-/// Origin of the page that sent a request, as a route with `cors` sees it.
-pub(super) enum Page {
-    /// The request has no origin.
-    None,
-    /// The route does not allow it.
-    Refused,
-    /// The route allows every origin.
-    Any,
-    /// The route allows this one.
-    Allowed(Box<[u8]>),
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Answer of the service that `forward_auth` of a route asks about a request, by its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// No service was asked, or its answer is not there yet.
-    Not,
-    Passed(u16),
-    /// The answer goes to the client.
-    Refused(u16),
-    /// No whole answer came in time.
-    InVain,
-}
-
-/// Decision of `mirror` of a route about a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copied {
-    No,
-    Yes,
-    /// Not copied although it was drawn, for this reason.
-    Dropped(MirrorDrop),
+    /// An exchange is written and dropped for each request.
+    #[test]
+    fn an_exchange_takes_few_cache_lines() {
+        assert!(size_of::<Exchange<'_>>() <= 360, "{}", size_of::<Exchange<'_>>());
+    }
 }

@@ -1,5 +1,7 @@
 //! The [`Filter`] trait: a step that requests and responses pass, and its possible decisions.
 
+pub use super::states::Own;
+
 use super::exchange::Exchange;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
@@ -10,9 +12,6 @@ use evenkeel_wire::head::{Edits, Fields, Request};
 use std::any::Any;
 use std::borrow::Cow;
 use std::pin::Pin;
-
-/// State that a filter keeps of one request; `None` until it keeps something.
-pub type Own<S> = Option<Box<S>>;
 
 /// A step that requests and responses pass. Its prediction for described requests is in [`Predict`].
 pub trait Filter: 'static {
@@ -49,6 +48,11 @@ pub trait Filter: 'static {
         _: &Exchange<'_>,
         _: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>> {
+        None
+    }
+
+    /// Returns a filter for the body of a response that the client does not get, as [`ResponseHead::instead`] replaces it.
+    fn unsent_body(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
         None
     }
 
@@ -176,6 +180,6 @@ pub struct ResponseHead<'a, 'h, 'b> {
 impl ResponseHead<'_, '_, '_> {
     /// True if an endpoint made this response, now or before it was stored; false for responses of the proxy itself.
     pub(super) fn is_of_endpoint(&self, cx: &Exchange<'_>) -> bool {
-        self.outcome.is_some() || cx.serves_stored.get()
+        self.outcome.is_some() || cx.facts.serves_stored.get()
     }
 }

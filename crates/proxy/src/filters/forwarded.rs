@@ -25,7 +25,7 @@ impl Filter for Forwarded {
         if let Some(info) = cx.peer.tls() {
             lines.extend_from_slice(&info.note().fields);
         }
-        let said = cx.said.as_deref();
+        let said = cx.facts.said.as_deref();
         let list = said.map_or(cx.peer.ip_text(), |said| said.list.as_bytes());
         let scheme = said.and_then(|said| said.scheme).unwrap_or(cx.peer.scheme());
         let proto: &[u8] = match scheme {

@@ -54,52 +54,54 @@ pub fn of_route(from: &Build<'_>) -> Option<Step> {
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
 
-/// State of a request at limits of its route.
-enum Counted {
-    /// Counted as in flight.
-    Held(#[expect(dead_code, reason = "counts until it is dropped")] Held),
-    /// Refused by this limit, in words.
-    Over(String),
+/// Limit that has refused a request, by its index among all of the route.
+struct Refused(usize);
+
+impl Refused {
+    fn text(&self, limits: &RouteLimits) -> Cow<'static, str> {
+        limits.all().get(self.0).map_or("".into(), |limit| format!("refused: {}", reason(limit)).into())
+    }
 }
 
-impl Counted {
-    /// Keeps the result of the limits.
-    fn keep(counted: Result<Option<Held>, Over<'_>>, own: &mut Own<Counted>) -> Verdict {
-        match counted {
-            Ok(held) => {
-                *own = held.map(|held| Box::new(Counted::Held(held)));
-                Verdict::Next
-            }
-            Err(over) => {
-                *own = Some(Box::new(Counted::Over(reason(&over))));
-                Verdict::Answer(refusal(over))
-            }
+/// Notes the result of limits: the places of a request in flight, or the limit that refuses it.
+fn note(
+    limits: &RouteLimits,
+    counted: Result<Option<Box<Held>>, Over<'_>>,
+    own: &mut Own<Refused>,
+    cx: &mut Exchange<'_>,
+) -> Verdict {
+    match counted {
+        Ok(held) => {
+            cx.facts.held = held;
+            Verdict::Next
         }
-    }
-
-    fn did(own: Option<&Counted>) -> Cow<'static, str> {
-        match own {
-            Some(Counted::Over(over)) => format!("refused: {over}").into(),
-            Some(Counted::Held(_)) => "counted as in flight".into(),
-            None => "".into(),
+        Err(over) => {
+            let at = limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit));
+            *own = at.map(|at| Box::new(Refused(at)));
+            Verdict::Answer(refusal(over))
         }
     }
 }
 
 impl Filter for Limits {
-    type State = Counted;
+    type State = Refused;
 
-    fn request(&self, own: &mut Own<Counted>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        Counted::keep(self.0.admit(head.request, cx.client(), || cx.core.clock.now()), own)
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let counted = self.0.admit(head.request, cx.client(), || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
     }
 
-    fn did(&self, own: Option<&Counted>, _: &Exchange<'_>) -> Cow<'static, str> {
-        Counted::did(own)
+    fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (own, &cx.facts.held) {
+            (Some(refused), _) => refused.text(&self.0),
+            (None, Some(_)) => "counted as in flight".into(),
+            (None, None) => "".into(),
+        }
     }
 }
 
 impl Predict for Limits {
-    fn dry_run(&self, _: &mut Own<Counted>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(&self, _: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let over = self.0.would_refuse(head.request, cx.client(), cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| !limit.is_of_token())),
@@ -117,21 +119,22 @@ pub fn of_claims(from: &Build<'_>) -> Option<Step> {
 }
 
 impl Filter for OfClaims {
-    type State = Counted;
+    type State = Refused;
 
-    fn request(&self, own: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return Verdict::Next };
-        Counted::keep(self.0.admit_token(token, || cx.core.clock.now()), own)
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        let Some(Checked { token, .. }) = &cx.facts.token else { return Verdict::Next };
+        let counted = self.0.admit_token(cx.facts.held.take(), token, || cx.core.clock.now());
+        note(&self.0, counted, own, cx)
     }
 
-    fn did(&self, own: Option<&Counted>, _: &Exchange<'_>) -> Cow<'static, str> {
-        Counted::did(own)
+    fn did(&self, own: Option<&Refused>, _: &Exchange<'_>) -> Cow<'static, str> {
+        own.map_or("".into(), |refused| refused.text(&self.0))
     }
 }
 
 impl Predict for OfClaims {
-    fn dry_run(&self, _: &mut Own<Counted>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        let Some(Ok(Checked { token, .. })) = &cx.token else { return DryRun::Next("".into()) };
+    fn dry_run(&self, _: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        let Some(Checked { token, .. }) = &cx.facts.token else { return DryRun::Next("".into()) };
         let over = self.0.would_refuse_token(token, cx.core.clock.now());
         over.map_or_else(
             || within(self.0.all().iter().filter(|limit| limit.is_of_token())),
@@ -146,8 +149,8 @@ fn within<'l>(limits: impl Iterator<Item = &'l Limit>) -> DryRun {
 }
 
 /// Returns the reason for a refusal in words, for the client and the log.
-fn reason(over: &Over<'_>) -> String {
-    format!("more than {}", most(over.limit))
+fn reason(limit: &Limit) -> String {
+    format!("more than {}", most(limit))
 }
 
 fn most(limit: &Limit) -> String {
@@ -170,7 +173,7 @@ fn refusal(over: Over<'_>) -> Response {
         }
         Most::InFlight(max) => (format!("\"{key}\";q={max};qu=\"concurrent-requests\""), format!("\"{key}\";r=0")),
     };
-    Response::new(429, format!("too many requests: {}; try again later", reason(&over)))
+    Response::new(429, format!("too many requests: {}; try again later", reason(over.limit)))
         .with("Retry-After", &seconds.to_string())
         .with("RateLimit-Policy", &policy)
         .with("RateLimit", &left)

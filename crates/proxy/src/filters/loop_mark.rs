@@ -43,7 +43,7 @@ impl Filter for LoopMark {
 
     #[inline]
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if cx.has_passed_proxies && self.mark.is_on(head.request) {
+        if cx.facts.has_passed_proxies && self.mark.is_on(head.request) {
             cx.stats.loops.add(1);
             return Verdict::Answer(Response::new(508, &*self.why));
         }

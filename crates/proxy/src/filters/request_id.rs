@@ -34,7 +34,7 @@ impl Filter for Id {
         let field = &self.0.field;
         let taken = head.request.field(field).filter(|_| cx.peer.is_trusted).and_then(RequestId::take);
         if let Some(taken) = taken {
-            cx.id.get_or_init(|| taken);
+            cx.facts.id.get_or_init(|| taken);
         }
         let Fields { bytes, rows } = &mut head.request.fields;
         for row in rows.iter_mut() {

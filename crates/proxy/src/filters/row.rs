@@ -5,7 +5,7 @@ use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
-use crate::observe::stats::ListenerStats;
+use crate::observe::stats::{ListenerStats, RouteStats};
 use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
 use crate::peer::bandwidth::Bandwidth;
@@ -117,6 +117,8 @@ pub struct Route<'b> {
     pub(crate) body: Option<&'b Bytes>,
     /// Statistics of the listener.
     pub(crate) stats: &'b Arc<ListenerStats>,
+    /// Statistics of the route at the listener.
+    pub(crate) route_stats: &'b Arc<RouteStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
     /// Pools that filters of the route send requests of their own to, if there are any.

@@ -1,8 +1,10 @@
 //! States of the filters of one request. They are made by the filters that keep something, and dropped with the exchange.
 
-use super::filter::Own;
 use std::any::Any;
 use std::cell::Cell;
+
+/// State that a filter keeps of one request; `None` until it keeps something.
+pub type Own<S> = Option<Box<S>>;
 
 /// Place of a filter among the states of a request: its index in the table of filters.
 pub type Place = u16;

@@ -24,6 +24,7 @@ pub trait AnyFilter {
         cx: &Exchange<'_>,
         head: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>>;
+    fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>>;
     fn did(&self, at: Place, cx: &Exchange<'_>) -> Cow<'static, str>;
 }
 
@@ -70,6 +71,10 @@ impl<F: Predict> AnyFilter for F {
         head: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>> {
         cx.states.with(at, |own| Filter::response_body(self, own, cx, head))
+    }
+
+    fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
+        cx.states.with(at, |own| Filter::unsent_body(self, own, cx))
     }
 
     fn did(&self, at: Place, cx: &Exchange<'_>) -> Cow<'static, str> {

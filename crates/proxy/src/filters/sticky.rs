@@ -19,13 +19,13 @@ impl Filter for Sessions {
     type State = ();
 
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        cx.session = cx.pool.and_then(|pool| pool.session(head.request, cx.core));
+        cx.facts.session = cx.facts.pool.and_then(|pool| pool.session(head.request, cx.core));
         Verdict::Next
     }
 
     /// Sets the cookie on responses of endpoints only.
     fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        if let (Some(session), Some(endpoint), Some(_)) = (&cx.session, &cx.endpoint, head.outcome)
+        if let (Some(session), Some(endpoint), Some(_)) = (&cx.facts.session, &cx.facts.endpoint, head.outcome)
             && let Some(cookie) = session.cookie_for(cx.core, endpoint)
         {
             head.added.extend_from_slice(cookie.as_bytes());
@@ -33,7 +33,7 @@ impl Filter for Sessions {
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match (&cx.session, &cx.endpoint) {
+        match (&cx.facts.session, &cx.facts.endpoint) {
             (Some(session), Some(endpoint)) if session.is_at(endpoint) => {
                 "the client has a session at this endpoint".into()
             }

@@ -372,7 +372,7 @@ mod tests {
         }
     }
 
-    /// Keys that change what other filters do.
+    /// Keys that change the effect of other filters.
     const PARTS: [&str; 3] = ["error_pages", "request_trailers", "strip_slashes"];
 
     #[test]

@@ -28,7 +28,7 @@ impl Filter for Traces {
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.trace {
+        match &cx.facts.trace {
             Some(trace) if trace.is_recorded() => format!("recorded as {}", trace.id_text()).into(),
             Some(trace) => format!("of trace {}, not recorded", trace.id_text()).into(),
             None => "".into(),
@@ -57,7 +57,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     };
     if sampled == Sampled::No && came.sampled == Sampled::No {
         // The client decided not to sample: its fields are forwarded unchanged.
-        cx.trace = came.parent.map(|told| Trace::left_alone(told).into());
+        cx.facts.trace = came.parent.map(|told| Trace::left_alone(told).into());
         return;
     }
     let (trace, is_random) = match came.parent {
@@ -67,7 +67,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     trace_context::leave_out(fields, came.by == Some(Format::W3c));
     let parent = came.parent.map(|parent| parent.span);
     let told = Span { trace, span: 0, is_random };
-    cx.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
+    cx.facts.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
 }
 
 /// Id of a new trace: the request id if it was generated here, else a generated one.

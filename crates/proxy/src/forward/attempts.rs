@@ -81,9 +81,9 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         now.since(self.record.timing.get().began) >= limit.as_nanos() as u64
     }
 
-    /// Picks an endpoint: that of the session at the first try, else by the algorithm.
+    /// Picks an endpoint: by the session at the first try, else by the algorithm.
     fn place(&self) -> Result<(InFlight<'r>, How), NoPick> {
-        if let Some(session) = self.record.session.as_ref().filter(|_| self.record.tries == 0)
+        if let Some(session) = self.record.facts.session.as_ref().filter(|_| self.record.tries == 0)
             && let Some(ticket) = session.at(self.tries.clock, self.tries.pool)
         {
             return Ok((ticket, How::Session));
@@ -95,7 +95,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         Ok((ticket?, How::Picked))
     }
 
-    /// Returns the response to a request for which no endpoint was found: that of the attempt before, if there was one.
+    /// Returns the response to a request for which no endpoint was found: the response of the attempt before, if any.
     #[cold]
     fn unplaced(&self, none: NoPlace, last: Option<Response>) -> Option<Response> {
         let pool = self.tries.pool;
@@ -119,7 +119,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         if let Some(pool) = target.only().or_else(drawn) {
             record.rules.prober.after_start(pool);
         }
-        record.endpoint = Some(ticket.endpoint.clone());
+        record.facts.endpoint = Some(ticket.endpoint.clone());
         record.note_try_began(pool, ticket, how);
         self.call_left = route.call_timeout.map(|limit| {
             let used = Duration::from_nanos(self.tries.clock.now().since(record.timing.get().began));

@@ -123,7 +123,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         self.tries.on_answer(first.latency_ns(), second.began());
         self.tries.pool.stats.hedges_won.add(1);
         self.record.note_try_ended(&first.endpoint, first_start, if is_lost { "reset" } else { "overtaken" });
-        self.record.endpoint = Some(second.endpoint.clone());
+        self.record.facts.endpoint = Some(second.endpoint.clone());
         first.give_up(if is_lost { Fault::NoResponse } else { Fault::Overtaken });
     }
 

@@ -46,6 +46,6 @@ impl<'t, 'r, D: Downstream> Forward<'t, 'r, D> {
 
     fn wanted(&self) -> Wanted<'r> {
         let (client, pool) = (self.client, self.opened.route.pool);
-        Wanted { core: client.core, peer: Some(&client.peer), origin: self.record.origin, pool }
+        Wanted { core: client.core, peer: Some(&client.peer), origin: self.record.facts.origin, pool }
     }
 }

@@ -20,7 +20,7 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 /// A request, and the bytes that the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
-    /// The rest of the body.
+    /// Part of the body that the head did not bring.
     pub rest: BodyRest,
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.

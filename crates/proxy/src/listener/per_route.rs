@@ -98,14 +98,20 @@ impl PerRoute {
     }
 
     /// Returns the state of a route, created at its first use. `filters` builds its filters.
-    pub fn of(&self, id: RouteId, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> &Noted {
+    pub fn of(
+        &self,
+        id: RouteId,
+        route: Option<&plan::Route>,
+        filters: impl FnOnce(&Arc<RouteStats>) -> Filters,
+    ) -> &Noted {
         let block = self.blocks[id / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
         block[id % BLOCK].get_or_init(|| self.first(route, filters))
     }
 
     #[cold]
-    fn first(&self, route: Option<&plan::Route>, filters: impl FnOnce() -> Filters) -> Box<Noted> {
+    fn first(&self, route: Option<&plan::Route>, filters: impl FnOnce(&Arc<RouteStats>) -> Filters) -> Box<Noted> {
         let stats = route.map_or_else(|| self.stats.unrouted().clone(), |route| self.stats.of(&route.name));
-        Box::new(Noted { stats, named: Named::default(), filters: filters() })
+        let filters = filters(&stats);
+        Box::new(Noted { stats, named: Named::default(), filters })
     }
 }

@@ -161,10 +161,10 @@ impl Rules {
     }
 
     fn noted(&self, route: RouteId) -> &Noted {
-        self.noted.of(route, self.routes.planned.get(route), || self.build_filters(route))
+        self.noted.of(route, self.routes.planned.get(route), |stats| self.build_filters(route, stats))
     }
 
-    fn build_filters(&self, id: RouteId) -> Filters {
+    fn build_filters(&self, id: RouteId, route_stats: &Arc<RouteStats>) -> Filters {
         let (Some(route), Some(target)) = (self.routes.planned.get(id), self.routes.target(id)) else {
             return Filters::default();
         };
@@ -186,6 +186,7 @@ impl Rules {
             encoder_memory: &compiled.encoder_memory,
             body,
             stats: &self.noted.of_listener,
+            route_stats,
             instance,
             services: self.routes.services(id),
             prober: &self.prober,

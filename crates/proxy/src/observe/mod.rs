@@ -5,7 +5,6 @@
 //! [`shown`] sums them for operators, and the cache in [`shown_cache`].
 
 pub mod access_log;
-pub mod compressed;
 pub mod dropped_report;
 pub mod end;
 pub mod explanations;

@@ -3,7 +3,6 @@
 
 #![expect(clippy::disallowed_types, reason = "taken at a route's first request only, see below")]
 
-use super::compressed::Compressed;
 use super::stats::{ByStatus, CLASSES, Counter, FAILED, Histogram, METHODS, class};
 use evenkeel_compress::coding::Coding;
 use std::collections::{HashMap, HashSet};
@@ -54,6 +53,17 @@ impl RouteStats {
             self.sent_failed.add(u64::from(class == FAILED));
         }
     }
+}
+
+/// Response that was compressed, and has passed.
+pub struct Compressed {
+    pub coding: Coding,
+    /// Bytes of its body as it came.
+    pub before: u64,
+    /// Bytes of its body as it was sent.
+    pub after: u64,
+    /// True if it was stored so, and not compressed for this request.
+    pub is_stored: bool,
 }
 
 /// Statistics of the compressed responses of one route.

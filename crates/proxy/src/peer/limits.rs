@@ -112,29 +112,30 @@ impl RouteLimits {
         request: &Request<'_, '_>,
         client: IpAddr,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held>, Over<'_>> {
-        self.count(|limit, table| limit.key(table, request, client), now)
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
+        self.count(None, |limit, table| limit.key(table, request, client), now)
     }
 
-    /// Counts a request whose token was verified, by claims, as [`admit`](Self::admit) does by other keys.
+    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
     ///
     /// # Errors
     /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
     pub fn admit_token(
         self: &Arc<RouteLimits>,
+        held: Option<Box<Held>>,
         token: &Verified,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held>, Over<'_>> {
-        self.count(|limit, table| limit.key_of_token(table, token), now)
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
+        self.count(held, |limit, table| limit.key_of_token(table, token), now)
     }
 
     #[inline]
     fn count(
         self: &Arc<RouteLimits>,
+        mut held: Option<Box<Held>>,
         key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>,
         now: impl Fn() -> Instant,
-    ) -> Result<Option<Held>, Over<'_>> {
-        let mut held = None;
+    ) -> Result<Option<Box<Held>>, Over<'_>> {
         for (index, limit) in self.0.iter().enumerate() {
             let table = limit.counts.table.get_or_init(|| limit.table());
             let Some(key) = key(limit, table) else { continue };
@@ -146,8 +147,8 @@ impl RouteLimits {
                 }
                 Bound::InFlight(max) => match table.apply(key, &Enter { max }) {
                     Some((place, true)) => {
-                        let new = || Held { limits: self.clone(), places: [None; LIMITS_MAX] };
-                        let held: &mut Held = held.get_or_insert_with(new);
+                        let new = || Box::new(Held { limits: self.clone(), places: [None; LIMITS_MAX] });
+                        let held = held.get_or_insert_with(new);
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),

@@ -5,8 +5,6 @@ use crate::body::fault::Unfit;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
-use crate::filters::caching::fill::kept_alone;
-use crate::filters::exchange::Asked;
 use crate::filters::filter::ResponseHead;
 use crate::observe::end::Cause;
 use crate::record::Record;
@@ -64,7 +62,7 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     let body_chain = match (&instead, look_at_bodies) {
         (_, false) => None,
         (None, true) => body_chain(record, &mut head),
-        (Some(_), true) => BodyChain::new(kept_alone(record).into_iter()),
+        (Some(_), true) => BodyChain::new(of_route.unsent_body(record).chain(of_listener.unsent_body(record))),
     };
     if added.is_empty() || instead.is_some() {
         record.core.give_back(added);
@@ -120,9 +118,9 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let (Asked::Refused(status), Content::Page { .. }) = (record.asked, &response.content) {
+    if let Some(reason) = &record.facts.refusal {
         record.blame(Cause::Proxy);
-        record.note_reason(&format!("forward_auth: the service answered {status}"));
+        record.note_reason(reason);
     }
     if let Content::Malformed(_) = response.content {
         record.stats.malformed.add(1);
@@ -145,7 +143,7 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
         own.body.left = body;
     }
     if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
-        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.is_http10 {
+        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.facts.is_http10 {
             own.body.chain = Some(chain);
         } else {
             // A filter that rejects the body leaves the head alone.
@@ -212,11 +210,8 @@ fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     if let Content::Page { .. } = response.content {
         // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
-        let why = match record.asked {
-            Asked::Refused(status) => format!("forward_auth: the service answered {status}"),
-            _ => format!("the route answers {}", response.status),
-        };
-        response.content = Content::Reason(why);
+        let reason = record.facts.refusal.as_deref().map(str::to_string);
+        response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));
     }
     let fields = grpc::answer(status, &record.text_of(&response), &response);
     record.call.set(Call::Ended(status));

@@ -122,9 +122,9 @@ pub fn route<'r>(
     let id = record.route;
     verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
     // Of a route without a pool, one of the filters answers.
-    let pool = record.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
+    let pool = record.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
-    let is_open = record.framing == Stated::Chunked;
+    let is_open = record.facts.framing == Stated::Chunked;
     let looks = |filters: &Filters| filters.look_at_bodies() || is_open && filters.look_at_open_bodies();
     Ok(Route {
         pool,
@@ -136,7 +136,7 @@ pub fn route<'r>(
         is_deadline_of_call: false,
         wants_body: looks(&rules.filters)
             || looks(rules.filters_of(id))
-            || !record.copying.get_mut().is_empty()
+            || record.facts.wants_body
             || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
 }

@@ -69,9 +69,9 @@ fn filter(
     // Not those of the listener: nothing is counted.
     let stats = ListenerStats::default();
     let mut exchange = Exchange::new(&worker.core, &peer, &stats);
-    exchange.pool = pool.as_deref();
-    exchange.framing = framing(request);
-    exchange.said = rules.plan.tls.is_some().then(|| Box::new(over_tls(client)));
+    exchange.facts.pool = pool.as_deref();
+    exchange.facts.framing = framing(request);
+    exchange.facts.said = rules.plan.tls.is_some().then(|| Box::new(over_tls(client)));
     let mut edits = Edits::new(Vec::new());
     let mut head = RequestHead { request, edits: &mut edits };
     // Found by name: the worker may have another plan by now, without this route.

@@ -20,7 +20,7 @@ use crate::observe::traces;
 use crate::peer::route_files::RouteFiles;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{self, LineSink, LogTarget, Mode, SyslogAddress};
+use evenkeel_config::plan::{self, LineSink, LogTarget, SyslogAddress};
 use evenkeel_net::inherit::Inherited;
 use evenkeel_net::listen::{ListenFd, Protocol};
 use evenkeel_net::log_writer::{Logger, Sink, Writer};
@@ -327,7 +327,7 @@ impl Plane for Proxy {
     fn tick(&mut self, now: Instant) -> Option<Work> {
         let numbers = self.now();
         numbers.tick_cache(now);
-        if self.ticks % CERTIFICATES_EVERY == 0 {
+        if self.ticks.is_multiple_of(CERTIFICATES_EVERY) {
             self.secured.store().look();
         }
         self.ticks = self.ticks.wrapping_add(1);
@@ -418,10 +418,10 @@ fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     members.endpoints.iter().zip(&members.workers[worker]).filter_map(one).collect()
 }
 
-/// Addresses of a listener that this plane serves: all but those for DNS, which is a plane of its own.
+/// Addresses of a listener that this plane serves.
 fn addresses(listener: &plan::Listener) -> impl Iterator<Item = (Protocol, SocketAddr)> {
     let protocol = protocol_of(listener.mode);
-    let ours = listener.mode != Mode::Dns && !listener.plane.is_kernel();
+    let ours = listener.mode.is_proxied() && !listener.plane.is_kernel();
     listener.bind.iter().filter(move |_| ours).map(move |addr| (protocol, *addr))
 }
 

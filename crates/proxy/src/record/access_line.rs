@@ -25,7 +25,7 @@ impl AccessLine {
     /// Begins the line of a request.
     pub fn begin(progress: &Progress<'_>, log: &AccessLog, request: &Request<'_, '_>) -> AccessLine {
         let mut asked = progress.core.scratch();
-        log.layout.keep(request, progress.trace.as_ref().map(|trace| trace.id_text()), &mut asked);
+        log.layout.keep(request, progress.facts.trace.as_ref().map(|trace| trace.id_text()), &mut asked);
         AccessLine { asked, wants_response: log.layout.wants_response(), ..AccessLine::default() }
     }
 
@@ -55,7 +55,7 @@ impl AccessLine {
         let AccessLine { asked, answered, mut tries, .. } = self;
         let (core, peer) = (progress.core, &progress.client.peer);
         let ip = peer.ip_text();
-        let origin = progress.origin.map(AddressText::of);
+        let origin = progress.facts.origin.map(AddressText::of);
         let announced = peer.announced_by().map(AddressText::of);
         if summary.tries < 2 {
             tries.clear();
@@ -67,8 +67,8 @@ impl AccessLine {
         let line = Line {
             client_port: if origin.is_some() { 0 } else { peer.port },
             peer: announced.as_ref().map(AddressText::as_bytes).or(origin.is_some().then_some(ip)),
-            sent: progress.pool.map_or(&NOWHERE, |pool| pool.named(progress.endpoint.as_deref())),
-            user: progress.user.as_deref(),
+            sent: progress.facts.pool.map_or(&NOWHERE, |pool| pool.named(progress.facts.endpoint.as_deref())),
+            user: progress.facts.user.as_deref(),
             cache: progress.cache_result(),
             tls: peer.tls(),
             asked: &asked,

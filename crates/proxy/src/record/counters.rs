@@ -11,10 +11,7 @@ pub fn ended(progress: &Progress<'_>, summary: &Summary) {
     progress.stats.bytes_out.add(bytes_out);
     progress.stats.ends[cause as usize].add(1);
     progress.rules.stats(progress.route).count(progress.method, status, timing.total_ns, progress.is_sent);
-    if let Some(compressed) = progress.compress.as_ref().and_then(|state| state.compressed()) {
-        progress.rules.stats(progress.route).compression.count(&compressed);
-    }
-    if let (Some(pool), Some(_)) = (progress.pool, &progress.endpoint) {
+    if let (Some(pool), Some(_)) = (progress.facts.pool, &progress.facts.endpoint) {
         pool.stats.record(&timing);
         if let Some(status) = call_status {
             pool.stats.grpc[usize::from(status.code())].add(1);

@@ -120,7 +120,7 @@ impl Explanation {
         let steps = of_listener.chain(progress.rules.filters_of(progress.route).steps(progress));
         progress.core.explanations.keep(Explained {
             request_id: progress.request_id().to_string(),
-            trace_id: progress.trace.as_ref().map(|trace| trace.id_text()),
+            trace_id: progress.facts.trace.as_ref().map(|trace| trace.id_text()),
             worker: progress.core.index as u64,
             listener,
             route,

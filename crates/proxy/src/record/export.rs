@@ -20,7 +20,7 @@ impl Export {
     #[inline]
     pub fn begin(progress: &Progress<'_>, request: &Request<'_, '_>) -> Option<Box<Export>> {
         let taps = progress.core.taps.wanting(request);
-        let is_recorded = progress.trace.as_ref().is_some_and(|trace| trace.is_recorded());
+        let is_recorded = progress.facts.trace.as_ref().is_some_and(|trace| trace.is_recorded());
         if taps.is_none() && !is_recorded {
             return None;
         }
@@ -36,7 +36,7 @@ impl Export {
     #[cold]
     pub fn ended(self, progress: &Progress<'_>, summary: &Summary) {
         let Export { taps, mut request } = self;
-        let (core, trace) = (progress.core, progress.trace.as_deref());
+        let (core, trace) = (progress.core, progress.facts.trace.as_deref());
         request.request_id = progress.request_id().to_string();
         request.trace_id = trace.map(|trace| trace.id_text());
         request.spans = trace.filter(|trace| trace.is_recorded()).map(|trace| Spans {
@@ -44,7 +44,7 @@ impl Export {
             parent: trace.parent(),
             server: trace.span(0),
             scheme: progress.peer.scheme(),
-            policy: progress.pool.map(|pool| pool.balancer.borrow().algorithm()).unwrap_or_default(),
+            policy: progress.facts.pool.map(|pool| pool.balancer.borrow().algorithm()).unwrap_or_default(),
         });
         request.worker = core.index;
         (request.listener, request.route, request.pool) = progress.names();

@@ -87,7 +87,7 @@ impl<'c> Record<'c> {
     #[inline]
     pub fn note_routed(&mut self, request: &mut Request<'_, '_>, route: usize, pool: Option<&'c WorkerPool>) {
         self.route = route;
-        self.pool = pool;
+        self.facts.pool = pool;
         let Some(pool) = pool else { return };
         let trigger = self.core.explanations.trigger(request, &pool.name);
         self.observers.explanation = trigger.map(|trigger| Explanation::begin(trigger, request, self.core.clock.now()));
@@ -111,7 +111,7 @@ impl<'c> Record<'c> {
             let why = reply.map(Response::why);
             explanation.try_failed(slot, why.as_deref().unwrap_or(by.text()));
         }
-        if let Some(endpoint) = self.endpoint.clone() {
+        if let Some(endpoint) = self.facts.endpoint.clone() {
             self.note_try_ended(&endpoint, self.current_try, failure_text(failure, by));
         }
     }

@@ -142,12 +142,12 @@ impl<'c> Progress<'c> {
     /// `host` its host, if endpoints get their own.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
-        if self.sends_host_of_endpoint
-            && let Some(pool) = self.pool
+        if self.facts.sends_host_of_endpoint
+            && let Some(pool) = self.facts.pool
         {
             pool.write_host(endpoint, host);
         }
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = &self.facts.trace {
             trace.write(self.current_try.number, lines);
         }
         if let Some(left) = call_left {
@@ -177,13 +177,13 @@ impl<'c> Progress<'c> {
         (
             self.client.listener.name.clone(),
             route.map(|route| route.name.clone()).unwrap_or_default(),
-            self.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
+            self.facts.pool.map(|pool| pool.name.clone()).unwrap_or_default(),
         )
     }
 
     /// The last try, unless it is one of the `lost` tries that are in the list already.
     pub(super) fn last_try(&self, lost: usize, summary: &Summary) -> Option<Try> {
-        let last = self.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
+        let last = self.facts.endpoint.as_deref().filter(|_| (lost as u64) < u64::from(summary.tries))?;
         let end = match summary.cause {
             Cause::Normal => "answered",
             cause => cause.label(),
@@ -198,7 +198,7 @@ impl<'c> Progress<'c> {
             addr: endpoint.addr.clone(),
             number: start.number,
             how: start.how,
-            span: self.trace.as_ref().map_or(0, |trace| trace.span(start.number)),
+            span: self.facts.trace.as_ref().map_or(0, |trace| trace.span(start.number)),
             at_ns: start.at.since(self.timing.get().began),
             took_ns: self.core.clock.now().since(start.at),
             end,

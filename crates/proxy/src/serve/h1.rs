@@ -239,7 +239,7 @@ impl H1 {
             Err(reject) => return Err((*reject).into()),
         };
         record.proto = proto(request.version);
-        record.has_passed_proxies = request.has_passed_proxies;
+        record.facts.has_passed_proxies = request.has_passed_proxies;
         let mut came = Came {
             version: request.version,
             keep_alive: request.keep_alive && !last && !client.is_ending(),
@@ -252,9 +252,9 @@ impl H1 {
             head_len: request.head_len,
             rest: BodyRest { body: std::mem::replace(&mut request.body, Body::EMPTY), chain: None },
         };
-        record.switches = came.upgrade;
-        record.is_http10 = came.version == Version::V10;
-        record.framing = match &came.rest.body {
+        record.facts.switches = came.upgrade;
+        record.facts.is_http10 = came.version == Version::V10;
+        record.facts.framing = match &came.rest.body {
             Body::Chunked(_) => Stated::Chunked,
             Body::Length(length) => Stated::Length(*length),
             Body::UntilClose => Stated::Nothing,

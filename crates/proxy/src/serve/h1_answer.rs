@@ -36,7 +36,7 @@ impl H1 {
         let rest = rest.filter(|_| keep_alive);
         let Own { status, fields, mut body, .. } = own(record, response);
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
-        let keep_alive = keep_alive && !record.is_http10;
+        let keep_alive = keep_alive && !record.facts.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };
         // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
         let framing = match body.whole() {

@@ -87,12 +87,12 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    record.framing = match framing {
+    record.facts.framing = match framing {
         // Content may follow as long as the stream is open, and filters cannot wait for it to be refused.
         Stated::Length(0) if !ended && switch.is_none() => Stated::Chunked,
         stated => stated,
     };
-    record.switches = switch.is_some();
+    record.facts.switches = switch.is_some();
     let (mut passage, mut resume) = (Passage::default(), None);
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };

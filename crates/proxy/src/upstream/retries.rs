@@ -107,7 +107,7 @@ impl<'r> Tries<'r> {
         self.beyond.get()
     }
 
-    /// Decides what follows a failed try. A retry is taken from the budget, a refused one is counted.
+    /// Decides on a retry after a failed try. A retry is taken from the budget; a refusal is counted.
     #[cold]
     pub fn decide(&self, failed: &Failed) -> Decision {
         let (settings, mut retry) = (&self.retries.plan.settings, self.retry.get());

@@ -4,7 +4,7 @@ use crate::scenario::{Load, Scenario};
 use crate::work::exponential;
 use evenkeel_balance::Rng;
 
-/// Stream of arrivals. Has its own random generator, so that every policy sees the same arrivals; only those of a
+/// Stream of arrivals. Has a separate random generator, so that every policy sees the same arrivals; only arrivals of a
 /// closed loop depend on the answers.
 pub(super) struct Arrivals {
     load: Load,
@@ -28,7 +28,7 @@ impl Arrivals {
         arrivals
     }
 
-    /// Appends the times of the first arrivals: one per user of a closed loop, otherwise one.
+    /// Appends the times of the first arrivals: for each user of a closed loop, otherwise a single arrival.
     pub fn first(&mut self, at: &mut Vec<u64>) {
         match &self.load {
             Load::Closed { users, .. } => at.extend((0..*users).map(|_| 0)),
@@ -69,7 +69,8 @@ impl Arrivals {
     }
 }
 
-/// Number of client requests that a run waits for, at most as many as there are moments; `u64::MAX` if only time ends it.
+/// Number of client requests that a run waits for, at most as many as there are moments; `u64::MAX` if only time ends
+/// it.
 pub(super) fn requests(scenario: &Scenario) -> u64 {
     match &scenario.load {
         Load::Trace { at_ns } if scenario.requests < u64::MAX => scenario.requests.min(at_ns.len() as u64),

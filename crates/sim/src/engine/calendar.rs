@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub(crate) enum Event {
     /// A client sends a request.
     Arrive,
-    /// A request reaches a balancer that is a machine of its own.
+    /// A request reaches a balancer on a separate machine.
     AtBalancer(u32),
     /// A request reaches its server.
     AtServer(u32),
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     Depart(u32),
     /// An answer reaches the sender of the request.
     Answered(u32),
-    /// The answer of a balancer that is a machine of its own reaches the caller.
+    /// The answer of a balancer on a separate machine reaches the caller.
     Returned(u32),
     /// Timeout of an attempt. Ignored if the request is no longer at the attempt of this number.
     TimedOut(u32, u16),
@@ -27,7 +27,7 @@ pub(crate) enum Event {
     WaitedLong(u32, u16),
     /// A probe reaches its server, or its answer reaches the balancer.
     Probe(u32),
-    /// A server's capacity changes: its index, and that of the process in its `capacity`.
+    /// A server's capacity changes: its index, and the index of the process in its `capacity`.
     Capacity(u32, u16),
     /// Every balancer of a service gets load reports of all its servers.
     Board(u16),
@@ -96,7 +96,7 @@ impl Default for Calendar {
 }
 
 impl Calendar {
-    /// Inserts an event at a time not before the current one.
+    /// Inserts an event at a time not before the current time.
     #[inline]
     pub fn at(&mut self, at: u64, event: Event) {
         self.sequence += 1;
@@ -194,7 +194,7 @@ mod tests {
     fn events_come_in_order_whatever_lies_between_them() {
         for seed in 0..200 {
             let (mut rng, mut calendar) = (Rng::new(seed), Calendar::default());
-            // Expected events, by time and order of insertion; the number of the next one; the current time.
+            // Expected events, by time and order of insertion; the number of the next event; the current time.
             let (mut want, mut entered, mut now) = (BTreeSet::new(), 0, 0u64);
             let way = 1 << rng.below(20);
             for _ in 0..2000 {

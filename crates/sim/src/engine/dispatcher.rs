@@ -1,4 +1,4 @@
-//! Balancers in front of a service: a [`Dispatcher`] is one production pool with its workers. Under a yardstick, which
+//! Balancers in front of a service: a [`Dispatcher`] is a production pool with its workers. Under a yardstick, which
 //! picks by itself, it has no workers.
 
 use crate::scenario::{Balancing, Chooser, Policy, Service};
@@ -11,7 +11,7 @@ pub(super) struct Dispatcher {
     pub service: u16,
     pub pool: Pool,
     pub balancers: Vec<Balancer>,
-    /// Index among all servers of the processors that it has as a machine of its own.
+    /// Index among all servers of its processors, if it is a separate machine.
     pub processors: Option<u32>,
     /// Index of the server within its service, by slot of the pool.
     pub server_at: Vec<u32>,

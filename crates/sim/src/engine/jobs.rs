@@ -1,4 +1,4 @@
-//! Requests in progress: one [`Job`] each, in slots that are reused, so that a request allocates nothing.
+//! Requests in progress: a [`Job`] each, in slots that are reused, so that a request allocates nothing.
 
 use evenkeel_balance::retry::{self, Retry};
 use evenkeel_balance::slab::SlotNumbers;
@@ -30,7 +30,7 @@ impl Answer {
 
 /// A request of a client, or of a server to another service.
 pub(super) struct Job {
-    /// Job that waits for this one, or [`CLIENT`].
+    /// Job that waits for this job, or [`CLIENT`].
     pub parent: u32,
     pub service: u16,
     /// Index of the step that it is at.
@@ -61,7 +61,7 @@ pub(super) struct Job {
 pub(super) struct Rest {
     pub retry: Retry,
     pub tried: Vec<Slot>,
-    /// True if the next attempt must leave the tier in which the previous one failed.
+    /// True if the next attempt must leave the tier in which the previous attempt failed.
     pub beyond: bool,
     /// Load report that came with the server's answer.
     pub report: Option<LoadReport>,
@@ -73,7 +73,7 @@ impl Job {
         self.rest.get_or_insert_default()
     }
 
-    /// True if the next attempt must leave the tier in which the previous one failed.
+    /// True if the next attempt must leave the tier in which the previous attempt failed.
     #[inline]
     pub fn is_beyond(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.beyond)

@@ -1,9 +1,9 @@
 //! Event loop around the production balancers, in virtual time.
 //!
-//! Picks, queues, retries, health, ejection and slow start are those of `evenkeel_balance`, called as the proxy calls
+//! Picks, queues, retries, health, ejection and slow start come from `evenkeel_balance`, called as the proxy calls
 //! it, with time and seed passed in. This module simulates the rest: [`server`]s, links with a delay, clients
 //! ([`arrivals`]), and their measurements ([`tally`]). All policies see the same workload: arrivals, work and
-//! capacities have generators of their own, and random choices for a request depend on its number alone.
+//! capacities have separate generators, and random choices for a request depend on its number alone.
 
 // Order: outcome, requests, serving, upkeep, world, arrivals, calendar, dispatcher, jobs, server, tally, yardstick
 mod arrivals;

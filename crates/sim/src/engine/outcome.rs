@@ -63,7 +63,7 @@ fn capacity(server: &scenario::Server) -> f64 {
     cores * server.capacity.iter().map(factor).product::<f64>()
 }
 
-/// Returns the mean number of requests to each service that one client request causes.
+/// Returns the mean number of requests to each service that a client request causes.
 fn visits(scenario: &Scenario) -> Vec<f64> {
     let mut visits = vec![0.0; scenario.services.len()];
     let mut open = vec![0usize];
@@ -77,7 +77,7 @@ fn visits(scenario: &Scenario) -> Vec<f64> {
     visits
 }
 
-/// Offered work as a share of capacity: of servers, or of the balancers that are machines of their own, whichever is
+/// Offered work as a share of capacity: of servers, or of the balancers on separate machines, whichever is
 /// higher. 0 for closed loops, and where no capacity is limited.
 pub fn offered(scenario: &Scenario) -> f64 {
     let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
@@ -97,7 +97,7 @@ pub fn offered_to_servers(scenario: &Scenario) -> f64 {
     let Some(rate) = arrivals::rate(&scenario.load) else { return 0.0 };
     let of = |(service, visits): (&scenario::Service, f64)| {
         let works = service.steps.iter().filter(|s| **s == Step::Work).count() as f64;
-        // Requests per second that a server can do, with its own work if it has one.
+        // Requests per second that a server can do, with its own work if any.
         let can = |s: &scenario::Server| capacity(s) / (s.work.unwrap_or(service.work).mean_ns() / 1e9 * works);
         let all: f64 = service.servers.iter().map(can).sum();
         let bounded = service.servers.iter().all(|s| s.serving != Serving::Unlimited);

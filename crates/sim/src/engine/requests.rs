@@ -187,7 +187,7 @@ impl World<'_> {
         self.end_try(index, answer);
     }
 
-    /// Handles the timeout of an attempt: the request continues as a new job, and the old one remains as an orphan
+    /// Handles the timeout of an attempt: the request continues as a new job, and the old job remains as an orphan
     /// until its server is done with it.
     pub fn timed_out(&mut self, index: u32, attempt: u16) {
         let job = self.jobs.get(index);

@@ -8,7 +8,7 @@ use evenkeel_balance::LoadEstimate;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Stands for work that belongs to no request: that of a probe, or of a balancer beside the server.
+/// Stands for work that belongs to no request: the work of a probe, or of a balancer beside the server.
 pub(super) const NO_REQUEST: u32 = u32::MAX;
 
 /// Work in service, done when the server's clock reaches `due`.
@@ -63,12 +63,12 @@ pub(crate) struct Server<'s> {
     pub given: f64,
     /// Requests that have arrived and are not done.
     pub in_flight: u32,
-    /// Number of requests that hold a thread; those that wait for one.
+    /// Number of requests that hold a thread; requests that wait for a thread.
     pub threads_used: u32,
     pub backlog: VecDeque<u32>,
     /// Time at which its outgoing link is free.
     pub link_free_at: u64,
-    /// Estimate of its own load, which it reports.
+    /// Estimate of its load, which it reports.
     pub estimate: LoadEstimate,
     /// Requests received; maximum in flight.
     pub requests: u64,
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn shared_equally_but_never_more_than_a_core_each() {
-        // Two on one core: each at half speed from 10 on. The first has 10 left by then, and is done at 30.
+        // Two on a core: each at half speed from 10 on. The first has 10 left by then, and is done at 30.
         let got = run(Serving::Sharing { cores: 1.0 }, &[(0, 20.0), (10, 20.0)]);
         assert_eq!(got, [(0, 30), (1, 40)]);
         let got = run(Serving::Sharing { cores: 2.0 }, &[(0, 20.0), (10, 20.0)]);

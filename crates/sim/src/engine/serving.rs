@@ -55,7 +55,7 @@ impl World<'_> {
         self.take_step(index);
     }
 
-    /// Starts the current step, or answers after the last one or a failure.
+    /// Starts the current step, or answers after the last step or a failure.
     fn take_step(&mut self, index: u32) {
         let job = self.jobs.get(index);
         let (service, seed, began, measured) =
@@ -91,7 +91,7 @@ impl World<'_> {
 
     fn look_at(&mut self, at: u32) {
         let server = &mut self.servers[at as usize];
-        // An entry that turns out too early stays and causes one more look: cheaper than removing it.
+        // An entry that turns out too early stays and causes another look: cheaper than removing it.
         if let Some(done_at) = server.done_at().filter(|&done_at| done_at < server.next_at) {
             server.next_at = done_at;
             self.calendar.at(done_at, Event::Depart(at));

@@ -77,8 +77,8 @@ impl Tally {
     }
 
     /// Ratio of the two sides of Little's law: mean requests in flight over rate times mean time. `open_ns` is the time
-    /// so far of requests that have not ended by `now`. The sides are counted independently: one at changes, the other
-    /// per request.
+    /// so far of requests that have not ended by `now`. The sides are counted independently: the first at changes, the
+    /// other per request.
     pub fn little(&mut self, now: u64, open_ns: u128) -> f64 {
         self.integrate(now);
         let times = self.times_ns + open_ns;
@@ -86,7 +86,7 @@ impl Tally {
     }
 
     /// True if the number of requests in flight settled: its mean over the last quarter of the run is at most three
-    /// times that of the second quarter plus 10 for each of `servers`. Runs just below capacity vary that much.
+    /// times the value of the second quarter plus 10 for each of `servers`. Runs just below capacity vary that much.
     pub fn settled(&self, servers: usize) -> bool {
         let quarter = self.samples.len() / 4;
         let mean = |samples: &[u64]| samples.iter().sum::<u64>() as f64 / samples.len().max(1) as f64;
@@ -95,7 +95,7 @@ impl Tally {
     }
 }
 
-/// Time series of one service.
+/// Time series of a service.
 pub(super) struct Recorder {
     pub series: Series,
     /// Requests by server since the last sample.

@@ -26,8 +26,8 @@ pub(super) struct Group {
     /// Index of its first server among all, and their number.
     pub first: u32,
     pub count: u32,
-    /// Dispatchers: any of them for every caller (central), or one by index of the calling server, and the last for
-    /// clients (sidecars, kernels).
+    /// Dispatchers: any of them for every caller (central), or a dispatcher by index of the calling server, and the
+    /// last for clients (sidecars, kernels).
     pub dispatchers: Vec<u32>,
     /// Yardstick that picks instead of an algorithm.
     pub reference: Option<Reference>,
@@ -61,7 +61,7 @@ pub(super) struct World<'s> {
     pub now: u64,
     pub calendar: Calendar,
     pub jobs: Jobs,
-    /// Servers of all services, then the processors of balancers that are machines of their own.
+    /// Servers of all services, then the processors of balancers on separate machines.
     pub servers: Vec<Server<'s>>,
     /// Number of servers of services.
     pub first_balancer: u32,

@@ -3,7 +3,7 @@
 use crate::scenario::Reference;
 use evenkeel_balance::Rng;
 
-/// Chooses one of the servers in `open`, which it may reorder, by `load`. `None` if there are none.
+/// Chooses a server in `open`, which it may reorder, by `load`. `None` if there are none.
 pub(super) fn choose(reference: Reference, open: &mut [u32], load: impl Fn(u32) -> u32, rng: &mut Rng) -> Option<u32> {
     match reference {
         Reference::ShortestQueue | Reference::CentralQueue => shortest(open, load, rng),
@@ -26,7 +26,7 @@ pub(super) fn choose(reference: Reference, open: &mut [u32], load: impl Fn(u32) 
     }
 }
 
-/// Server with the lowest load; ties are broken uniformly (reservoir of one).
+/// Server with the lowest load; ties are broken uniformly (reservoir of size 1).
 fn shortest(among: &[u32], load: impl Fn(u32) -> u32, rng: &mut Rng) -> Option<u32> {
     let (mut best, mut least, mut equal) = (None, u32::MAX, 0);
     for &i in among {

@@ -42,7 +42,7 @@ fn cell(metric: &'static Metric, table: &Section, row: &Section, findings: &mut 
     Cell { metric, value, allowed: (low, high), note: table.text("note") }
 }
 
-/// Labels of the point and policy that a table names; reports an unknown one.
+/// Labels of the point and policy that a table names; reports an unknown label.
 fn named(table: &Section, key: &str, points: &[Point], findings: &mut Findings) -> Option<(String, String)> {
     let at = table.text("at");
     let point = match &at {

@@ -1,5 +1,5 @@
 //! Keys of a scenario file: top level, machines, references, load and cases. Services, work, and published figures and
-//! claims have files of their own.
+//! claims have separate files.
 
 use super::judged_keys::{CLAIM, PUBLISHED};
 use super::row::{DAY, H, MS, US, key, required, with_default};

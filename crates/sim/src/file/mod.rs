@@ -2,8 +2,8 @@
 //! once, each with its position and a fix.
 //!
 //! [`points`] makes a tree for each point, [`system`] and [`service`] turn each tree into a scenario, [`planes`] reads
-//! what balances and refuses what it cannot keep, [`pool`] puts a pool of a configuration into it, and [`judged`] reads
-//! published figures and claims. The `keys` files have a row for each key.
+//! the balancers and refuses unsupported settings, [`pool`] puts a pool of a configuration into it, and [`judged`]
+//! reads published figures and claims. The `keys` files have a row for each key.
 
 // Order: judged, points, policies, keys, judged_keys, service_keys, system, pool, service, planes, work, work_keys,
 // row

@@ -113,8 +113,8 @@ pub(super) fn kept(root: &Section, mut policies: Vec<Policy>, services: &[Servic
     policies
 }
 
-/// Reports algorithms that planes cannot keep: those of a service at its `balance`, those that are tried at their places
-/// in `algorithms`, and those of a pool at `plane`.
+/// Reports algorithms that planes cannot keep: of a service at its `balance`, of tried algorithms at their places
+/// in `algorithms`, and of a pool at `plane`.
 pub(super) fn check_policies(root: &Section, tried: &[Policy], services: &[Service], findings: &mut Findings) {
     for (service, named) in services.iter().zip(root.named("service")) {
         let own = service.balancing.policy.as_ref();

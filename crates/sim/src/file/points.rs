@@ -4,12 +4,12 @@
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Entry, Findings, Node, TableNode, Tree};
 
-/// Maximum points of one file.
+/// Maximum points of a file.
 const POINTS_MAX: usize = 1000;
 
 const DEPTH_MAX: usize = 12;
 
-/// Tree of one point, with its label.
+/// Tree of a point, with its label.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub label: String,
@@ -49,7 +49,7 @@ pub(super) fn points(tree: &TableNode, findings: &mut Findings) -> Vec<Variant> 
     (0..all).map(|point| variant(tree, &axes, point, findings)).collect()
 }
 
-/// Tree of one point by number; the last axis changes fastest.
+/// Tree of a point by number; the last axis changes fastest.
 fn variant(tree: &TableNode, axes: &[Vec<Choice>], mut point: usize, findings: &mut Findings) -> Variant {
     let mut chosen: Vec<&Choice> = Vec::new();
     for axis in axes.iter().rev() {

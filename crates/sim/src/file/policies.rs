@@ -86,7 +86,7 @@ fn split(text: &str) -> Vec<&str> {
     text.split(at_comma).collect()
 }
 
-/// Parses one policy: builds the scenario file that lists it, and reads that.
+/// Parses a policy: builds the scenario file that lists it, and reads that.
 fn one(name: &str) -> Result<Policy, Box<Diagnostic>> {
     let call = name.strip_suffix(')').and_then(|name| name.split_once('('));
     let value = match call {

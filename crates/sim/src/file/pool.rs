@@ -9,7 +9,7 @@ use evenkeel_config::plan::{self, Probe};
 use evenkeel_config::planes::Forwarding;
 use std::time::Duration;
 
-/// Default work of a request on one core: an assumption, as a configuration does not contain it.
+/// Default work of a request on a core: an assumption, as a configuration does not contain it.
 pub const WORK: Duration = Duration::from_millis(10);
 
 /// Default load, as a share of the endpoints' capacity.
@@ -26,7 +26,7 @@ pub struct FromPool<'a> {
     pub rate: Option<f64>,
 }
 
-/// Scenario file for a pool when none is given: one core per endpoint, Poisson arrivals and exponential work.
+/// Scenario file for a pool when none is given: a core per endpoint, Poisson arrivals and exponential work.
 pub fn assumed(pool: &str, file: &str, work: Option<Duration>) -> String {
     let work = work.unwrap_or(WORK).as_nanos();
     let summary = toml_text(&format!("Pool {pool} of {file}"));
@@ -42,7 +42,7 @@ fn toml_text(text: &str) -> String {
 }
 
 impl FromPool<'_> {
-    /// Endpoints that get requests: those of the first tier, as the simulator has no backup tiers.
+    /// Endpoints that get requests: endpoints of the first tier, as the simulator has no backup tiers.
     fn endpoints(&self) -> impl Iterator<Item = &plan::Endpoint> {
         let used = |e: &&plan::Endpoint| e.weight > 0 && !e.drain;
         let first = self.pool.endpoints.iter().filter(used).map(|e| e.priority).min();
@@ -50,8 +50,8 @@ impl FromPool<'_> {
     }
 
     /// Replaces the servers of a service by the endpoints, each modelled on the server of the same name or else on the
-    /// first; and its balancing by that of the pool. `has_cores`: the scenario has the processors of balancers, which
-    /// otherwise are as many as workers.
+    /// first; and its balancing by the algorithm of the pool. `has_cores`: the scenario has the processors of
+    /// balancers, which otherwise are as many as workers.
     pub(super) fn apply(&self, service: &mut Service, has_cores: bool) -> Groups {
         let models = std::mem::take(&mut service.servers);
         let in_kernel = service.balancing.plane.is_some_and(PlaneCost::is_kernel);
@@ -72,8 +72,8 @@ impl FromPool<'_> {
         (0..).zip(&service.servers).map(|(at, server)| (server.name.clone(), at..at + 1)).collect()
     }
 
-    /// Balancing of the pool, at the place and on the plane of `of`. A kernel has no workers, and none of the settings that
-    /// are about requests, such as retries, which a pool has by default.
+    /// Balancing of the pool, at the place and on the plane of `of`. A kernel has no workers, and none of the settings
+    /// that are about requests, such as retries, which a pool has by default.
     fn balancing(&self, of: &Balancing) -> Balancing {
         let plan::Pool { load_reports, health, retry, queue, .. } = self.pool;
         let reads = of.plane.is_none_or(|plane| plane.forwarding == Forwarding::Requests);
@@ -118,7 +118,7 @@ impl FromPool<'_> {
         }
     }
 
-    /// Policies without duplicates: the pool's algorithm, its shadows, then those of the scenario.
+    /// Policies without duplicates: the pool's algorithm, its shadows, then the policies of the scenario.
     pub(super) fn policies(&self, of: Vec<Policy>) -> Vec<Policy> {
         let own = std::iter::once(&self.pool.balance).chain(&self.pool.shadow);
         let own = own.cloned().map(Policy::algorithm);
@@ -131,7 +131,7 @@ impl FromPool<'_> {
         all
     }
 
-    /// Summary, in one line, of the settings taken from the configuration.
+    /// Summary, in a line, of the settings taken from the configuration.
     pub fn taken(&self) -> String {
         let count = self.endpoints().count();
         let Information { probes, with_answers, .. } = self.balancing(&Balancing::default()).information;

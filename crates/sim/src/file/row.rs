@@ -8,7 +8,7 @@ pub(super) const S: u64 = 1_000 * MS;
 pub(super) const H: u64 = 3_600 * S;
 pub(super) const DAY: u64 = 24 * H;
 
-/// Optional key without a default value; `absent` describes what its absence means.
+/// Optional key without a default value; `absent` describes the meaning of its absence.
 pub(super) const fn key(name: &'static str, kind: Kind, absent: &'static str, help: &'static str) -> Key {
     Key { name, kind, absent: Absent::Means(absent), help, why: "" }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Groups of equal servers, by name: ranges of indices in their service.
 pub(super) type Groups = Vec<(String, Range<usize>)>;
 
-/// Limits of a call graph; a client request causes at most this many executions, of one or more events each.
+/// Limits of a call graph; a client request causes at most this many executions, each with events.
 const SERVICES_MAX: usize = 100;
 const EXECUTIONS_MAX: u64 = 1000;
 
@@ -100,7 +100,7 @@ fn steps(section: &Section, names: &[&str], findings: &mut Findings) -> Vec<Step
     section.texts("steps").into_iter().filter_map(step).collect()
 }
 
-/// Returns the number of service executions that one client request causes; `None` if the graph has a cycle.
+/// Returns the number of service executions that a client request causes; `None` if the graph has a cycle.
 fn executions(services: &[Service]) -> Option<u64> {
     let mut counts = vec![1u64; services.len()];
     // Without a cycle, counts are final after as many rounds as there are services.

@@ -8,7 +8,7 @@ use crate::scenario::{Load, Scenario};
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Findings, Section};
 
-/// Scenario of one point, and the groups of its first service. `None` after an error, which has been reported.
+/// Scenario of a point, and the groups of its first service. `None` after an error, which has been reported.
 pub(super) fn scenario(
     root: &Section,
     pool: Option<&FromPool<'_>>,
@@ -40,7 +40,7 @@ pub(super) fn scenario(
     Some((scenario, groups))
 }
 
-/// Load of a scenario. `once` is the scenario at one request per second, to convert `share` into a rate.
+/// Load of a scenario. `once` is the scenario at a request per second, to convert `share` into a rate.
 fn load(root: &Section, once: &Scenario, findings: &mut Findings) -> Option<Load> {
     let table = &root.section("load");
     if table.is_broken() {

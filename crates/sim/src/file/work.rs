@@ -4,7 +4,7 @@ use crate::work::Work;
 use evenkeel_config::Code;
 use evenkeel_config::tables::{Findings, Section};
 
-/// Reads a table of [`WORK`](super::work_keys::WORK), of whose keys exactly one must be set.
+/// Reads a table of [`WORK`](super::work_keys::WORK), in which exactly 1 key must be set.
 pub(super) fn work(table: &Section, findings: &mut Findings) -> Work {
     let nothing = Work::Constant(0);
     if table.is_broken() {

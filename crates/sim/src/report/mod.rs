@@ -1,4 +1,4 @@
-//! Results as one self-contained HTML page: verdict, plots and tables.
+//! Results as a self-contained HTML page: verdict, plots and tables.
 
 use crate::experiment::{Experiment, Point};
 use crate::interval::Interval;
@@ -107,7 +107,7 @@ fn by_percentile(point: &Point, rows: &[Row]) -> String {
     .svg()
 }
 
-/// Plot of the ranked metric against the key that varies; `None` unless exactly one does, with at least two points.
+/// Plot of the ranked metric against the key that varies; `None` unless exactly 1 key does, with two points or more.
 fn against_what_varies(experiment: &Experiment, results: &Results) -> Option<String> {
     let xs: Vec<f64> = experiment.points.iter().map(|point| point.x).collect::<Option<_>>()?;
     if xs.len() < 2 {
@@ -176,7 +176,7 @@ fn over_time(point: &Point, rows: &[Row]) -> String {
 mod tests {
     use crate::{builtin, file};
 
-    /// Names of tags that are not closed. Hand-written SVG easily misses one.
+    /// Names of tags that are not closed. Hand-written SVG easily misses a tag.
     fn unclosed(page: &str) -> Vec<String> {
         let (mut open, mut rest): (Vec<String>, &str) = (Vec::new(), page);
         while let Some(at) = rest.find('<') {

@@ -12,7 +12,7 @@ use crate::scenario::Serving;
 /// Minimum requests of an endpoint.
 const REQUESTS_MIN: usize = 30;
 
-/// Maximum requests of an endpoint that are used, the latest ones.
+/// Maximum requests of an endpoint that are used, the latest first.
 const REQUESTS_MAX: usize = 4_000;
 
 /// Differences of the mean logarithm of work below this do not rule out a model, as none is exact.
@@ -86,7 +86,7 @@ pub(super) fn ways(trace: &Trace, endpoint: usize, name: &str) -> Result<Vec<Way
 
 /// Model with this work; `None` if the work rules it out.
 fn way(of: &[&Arrival], work: Vec<f64>, serving: Serving, delay_ns: u64) -> Option<Way> {
-    // The first ones may have found requests that started before the record.
+    // The first requests may have found requests that started before the record.
     let skipped = of.len() / 20;
     let negative = work.iter().skip(skipped).filter(|&&ns| ns <= 0.0).count();
     if negative as f64 > NEGATIVE_MAX * work.len() as f64 {
@@ -140,7 +140,7 @@ impl Moments {
     }
 }
 
-/// Start (after the delay) and end of the requests of one endpoint, in order of start.
+/// Start (after the delay) and end of the requests of an endpoint, in order of start.
 struct Timeline {
     spans: Vec<(u64, u64)>,
     /// Starts (`true`) and ends (`false`) in order of time, with the index of the request.
@@ -161,7 +161,7 @@ impl Timeline {
         self.spans.iter().map(|(came, went)| (went - came) as f64).collect()
     }
 
-    /// Work if all requests present share the cores, each at most one.
+    /// Work if all requests present share the cores, each at most a single core.
     fn shared(&self, cores: f64) -> Vec<f64> {
         let (mut work, mut got, mut at, mut there) = (vec![0.0; self.spans.len()], 0.0, 0, 0i64);
         for &(when, came, i) in &self.events {

@@ -1,5 +1,5 @@
-//! Predictions for other algorithms on the requests of a pool: its workers remember the latest ones, and the simulator
-//! replays them with another algorithm.
+//! Predictions for other algorithms on the requests of a pool: its workers remember the latest requests, and the
+//! simulator replays them with another algorithm.
 //!
 //! Predictions are exact for algorithms whose picks do not depend on the course of requests. Others depend on how
 //! endpoints would respond, of which only the recorded requests are known. So every combination of models of the
@@ -217,8 +217,8 @@ fn clients(trace: &Trace) -> Vec<Clients> {
     [open.then_some(Clients::Open), closed.then_some(Clients::Closed(users))].into_iter().flatten().collect()
 }
 
-/// Returns the endpoint whose share differs most from the measured one, and by how much more than by chance. A shorter
-/// record varies more than a run.
+/// Returns the endpoint whose share differs most from the measured share, and by how much more than by chance. A
+/// shorter record varies more than a run.
 fn furthest(played: &Played, trace: &Trace, real: &[f64]) -> (usize, f64) {
     let longer = (played.requests / trace.arrivals.len() as f64).max(1.0).sqrt();
     let off = |(share, real): (&Figure, &f64)| (share.value - real).abs() - share.error * longer;

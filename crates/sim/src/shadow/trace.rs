@@ -5,7 +5,7 @@ use evenkeel_balance::recent::{Recent, Row, Way};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Minimum requests. With 100, a share of one half has a standard deviation of 5 percentage points.
+/// Minimum requests. With 100, a share of 50 % has a standard deviation of 5 percentage points.
 const REQUESTS_MIN: usize = 100;
 
 /// Maximum share of requests that failed, of those that were retried, and of those that are still open; with more, the

@@ -1,9 +1,9 @@
 //! Responses that clients see in handshakes, while the file of the response changes and time passes.
 
 use super::authority::Authority;
-use crate::inspect::{WithTls, now};
+use crate::inspect::{now, with_tls};
 use crate::store::Store;
-use evenkeel_config::{Machine, Plan, ThisMachine};
+use evenkeel_config::{Machine, Plan};
 use evenkeel_peers::Trusting;
 use rustls::{ClientConfig, ClientConnection, ServerConnection, SignatureScheme};
 use std::fs;
@@ -136,10 +136,10 @@ fn check_warns_of_a_response_that_is_not_stapled() {
     let Some(authority) = Authority::new() else { return };
     authority.issue("a", "leaf", 7);
     authority.issue("b", "leaf", 8);
-    let machine = WithTls(ThisMachine);
+    let machine = with_tls(Machine::this());
     let check = |response: &[u8]| {
         fs::write(authority.path("a.ocsp"), response).expect("a file");
-        machine.ocsp(&authority.path("a.ocsp"), &authority.path("a.pem").as_path().into())
+        (machine.ocsp)(&authority.path("a.ocsp"), &authority.path("a.pem").as_path().into())
     };
     assert_eq!(check(&authority.response("a", "ca", Some('V'), "-ndays 7")), []);
     for (response, why) in [

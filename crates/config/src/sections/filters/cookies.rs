@@ -1,7 +1,7 @@
 //! `cookies` of a route: attributes for the cookies of endpoints. See [`CookieAttributes`].
 
 use crate::diagnostic::Findings;
-use crate::sections::pool::SameSite;
+use crate::sections::same_site::SameSite;
 use crate::table::{Absent, Key, Kind, Section, Words, table};
 
 table! {

@@ -145,7 +145,7 @@ pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
     ..RESPONSE_HEADERS
 };
 
-/// Reports, for a pool, what [`check`] does, and parameters of paths, which only routes have.
+/// Reports contradictions within the fields of a pool, and parameters of paths, which only routes have.
 pub(in crate::sections) fn check_of_pool(pool: &Section, findings: &mut Findings) {
     check_request(pool, findings);
     check_response(pool, findings);
@@ -190,12 +190,12 @@ pub(in crate::sections) fn check_trailers(route: &Section, findings: &mut Findin
     }
 }
 
-/// Reports what does not fit within the changes to fields of requests.
+/// Reports contradictions within the changes to fields of requests.
 pub(in crate::sections) fn check_request(owner: &Section, findings: &mut Findings) {
     check_fields(&owner.section("request_headers"), findings);
 }
 
-/// Reports what does not fit within the changes to fields of responses.
+/// Reports contradictions within the changes to fields of responses.
 pub(in crate::sections) fn check_response(owner: &Section, findings: &mut Findings) {
     check_fields(&owner.section("response_headers"), findings);
 }

@@ -1,6 +1,8 @@
 //! Filters of routes: a file for each subject, and [`FILTER_KEYS`], the table of their keys. `[[route]]` has all of
 //! them, `[filters.NAME]` and `[defaults.route]` ([`sets`]) have those that routes share.
 
+// Order: access, bandwidth, basic_auth, body_max, cache, compress, cookies, cors, forward_auth, jwt, limits, mirror,
+// rewrite, headers, sets
 mod access;
 mod bandwidth;
 mod basic_auth;
@@ -54,7 +56,7 @@ use mirror::MIRROR;
 use rewrite::{RESTORE_PREFIX, REWRITE, SEND_HOST, STRIP_PREFIX, STRIP_SLASHES};
 use std::sync::{Arc, LazyLock};
 
-/// A key of filters.
+/// Row of a key of [`Filters`].
 pub struct FilterKey {
     /// Row of the key in its tables.
     pub key: &'static Key,
@@ -67,7 +69,7 @@ pub struct FilterKey {
     is_shared: bool,
 }
 
-/// Declares [`Filters`] and [`FILTER_KEYS`]. Each field is that of a [`table!`], with `shared false` if its key belongs to
+/// Declares [`Filters`] and [`FILTER_KEYS`]. Fields are written as in a [`table!`], with `shared false` if its key belongs to
 /// routes alone, and with the function that checks it.
 macro_rules! filters {
     ($(
@@ -77,7 +79,7 @@ macro_rules! filters {
         table! {
             static FILTERS = "filters of [[route]]", "Filters that requests and their responses pass.";
 
-            /// Filters of a route.
+            /// Filters of a route, in the order of passing.
             #[derive(Clone, Debug, PartialEq)]
             pub struct Filters {
                 $( $(#[$doc])* $field: $ty = $row; )*
@@ -99,7 +101,7 @@ macro_rules! filters {
 filters! {
     /// Maintenance, during which requests get 503; `None` = off.
     maintenance: Option<Maintenance> = MAINTENANCE;
-    /// Pages for evenkeel's own answers, preferred to those of the listener.
+    /// Pages for evenkeel's own answers, preferred to the pages of the listener.
     error_pages: Vec<ErrorPage> = ERROR_PAGES, check error_pages::check;
     /// Changes to fields on their way to the endpoint.
     request_headers: RequestHeaders = REQUEST_HEADERS, check headers::check_request;
@@ -163,12 +165,12 @@ impl FilterKey {
     }
 }
 
-/// Reports what does not fit within the filters of a route, or beside its match.
+/// Reports contradictions within the filters of a route, and with its match.
 pub(crate) fn check(route: &Section, findings: &mut Findings) {
     FILTER_KEYS.iter().flat_map(|row| row.checks).for_each(|check| check(route, findings));
 }
 
-/// Reports what does not fit within the filters that routes share.
+/// Reports contradictions within the filters that routes share.
 pub(crate) fn check_shared(route: &Section, findings: &mut Findings) {
     let shared = FILTER_KEYS.iter().filter(|row| row.is_shared);
     shared.flat_map(|row| row.checks).for_each(|check| check(route, findings));

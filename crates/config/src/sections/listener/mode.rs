@@ -24,6 +24,11 @@ impl Mode {
         self.word()
     }
 
+    /// True if the proxy serves the listener, unless the kernel does. Other modes have other planes.
+    pub fn is_proxied(self) -> bool {
+        matches!(self, Mode::Http | Mode::Tcp | Mode::Udp)
+    }
+
     /// True if the listener accepts TCP connections.
     pub fn is_on_tcp(self) -> bool {
         self != Mode::Udp

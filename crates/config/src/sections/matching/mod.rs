@@ -1,6 +1,6 @@
 //! `match` of `[[route]]`: the requests that a route takes. See [`Match`] and [`Criteria`].
 
-// Order: check, texts, expected, partial
+// Order: check, of_route, texts, expected, partial
 mod check;
 mod expected;
 mod of_route;

@@ -37,7 +37,7 @@ pub use outlier::OUTLIER;
 pub use panic::PANIC;
 pub use queue::QUEUE;
 pub use slow_start::SLOW_START;
-pub use sticky::{SameSite, Secret, Sticky};
+pub use sticky::{Secret, Sticky};
 pub use subset::Subset;
 pub use tls::PoolTls;
 

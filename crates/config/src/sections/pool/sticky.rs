@@ -3,7 +3,8 @@
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, DAY, Key, Kind, Lines, S, Section, Words, quote, table, words};
+use crate::sections::same_site::SameSite;
+use crate::table::{Absent, DAY, Key, Kind, Lines, S, Section, Words, quote, table};
 use evenkeel_balance::picker::Algorithm;
 use std::fmt;
 use std::path::PathBuf;
@@ -77,26 +78,6 @@ table! {
             help: "`SameSite` of the cookie: which requests from other sites carry it. `none` needs `secure`.",
             why: "The value that browsers assume for a cookie without `SameSite`.",
         };
-    }
-}
-
-words! {
-    /// Requests from other sites that carry the cookie (RFC 6265bis, section 4.1.2.7).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum SameSite {
-        /// Only top-level navigation, as by following a link.
-        Lax = "lax",
-        /// No requests from other sites.
-        Strict = "strict",
-        /// All requests from other sites.
-        None = "none",
-    }
-}
-
-impl SameSite {
-    /// Name in the configuration; browsers ignore its case.
-    pub fn as_str(self) -> &'static str {
-        self.word()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules of a section: http-request, http-response, tcp-request, redirect, with their conditions.
 
+// Order: bandwidth, fields, refusal, counter, redirect, sample, caching & effect, address
 mod address;
 mod bandwidth;
 mod caching;

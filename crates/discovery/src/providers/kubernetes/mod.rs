@@ -6,6 +6,7 @@
 //!    [Ingresses](ingress), which share [`services`].
 //! 3. [`statuses`]: what objects get to know of that.
 
+// Order: translate, ingress, gateway, services, translation, statuses, world
 mod gateway;
 #[cfg(test)]
 mod hostile;

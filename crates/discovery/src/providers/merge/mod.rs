@@ -6,6 +6,7 @@
 //! 2. [`search`]: finds the pieces at fault when an error has no subject, among those that [`unwanted`] lists.
 //! 3. [`merged`]: the result, and the pieces that an error of this machine is about.
 
+// Order: expressions, merged, search, built & pieces, unwanted, origins
 #[cfg(test)]
 mod any_piece;
 mod built;

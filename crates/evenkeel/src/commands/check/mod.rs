@@ -7,11 +7,11 @@ use crate::arguments::Check;
 use crate::failure::{Failure, color, reason};
 use crate::output::print;
 use evenkeel_config::{
-    Disk, Files, Outcome, Plan, ThisMachine, check_from, load, load_from, planes_from, render_text, to_json,
+    Disk, Files, Machine, Outcome, Plan, check_from, load, load_from, planes_from, render_text, to_json,
 };
-use evenkeel_kernel::WithPlanes;
-use evenkeel_tls::WithTls;
-use evenkeel_tokens::WithKeys;
+use evenkeel_kernel::with_planes;
+use evenkeel_tls::with_tls;
+use evenkeel_tokens::with_keys;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ pub fn check(arguments: &Check) -> Result<(), Failure> {
 fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
     match elsewhere {
         true => load_from(files, file, &environment),
-        false => check_from(files, file, &environment, &WithPlanes(WithKeys(WithTls(ThisMachine)))),
+        false => check_from(files, file, &environment, &with_planes(with_keys(with_tls(Machine::this())))),
     }
 }
 

@@ -7,6 +7,7 @@
 //! 4. [`outage`]: an endpoint dies under load and comes back.
 //! 5. [`screen`]: the results on one screen; [`report`]: all figures, as a table or as JSON.
 
+// Order: screen, report, outage, trial, endpoints, load
 mod endpoints;
 mod load;
 mod outage;

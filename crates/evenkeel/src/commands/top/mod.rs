@@ -4,6 +4,7 @@
 //! 2. [`draw`]: pages and lines.
 //! 3. [`asking`]: threads that ask the process.
 
+// Order: asking, draw, keys, model, order
 mod asking;
 mod draw;
 mod keys;

@@ -93,7 +93,7 @@ fn room(file: &str) -> Option<&str> {
     Some(file.split_once("crates/balance/src/")?.1.split('/').next().unwrap_or_default())
 }
 
-/// True if an algorithm, one of its parts or the set of endpoints is on the stack, or if the seam is innermost.
+/// True if an algorithm, any of its parts or the set of endpoints is on the stack, or if the seam is innermost.
 fn picks(rooms: &[&str]) -> bool {
     rooms.iter().any(|room| ["algorithms", "parts", "endpoints"].contains(room)) || rooms.first() == Some(&"seam")
 }

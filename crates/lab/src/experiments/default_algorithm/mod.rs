@@ -1,5 +1,5 @@
 //! Default-algorithm experiment, after the discussion of HAProxy's default: throughput of round robin, leastconn and
-//! random with four servers, one of them behind a slow link; and the cost of picking.
+//! random with four servers, the last behind a slow link; and the cost of picking.
 
 // Order: outcome, beside, picking, known
 mod known;
@@ -91,7 +91,7 @@ fn run(options: &Options) -> Result<()> {
     let before = bench.sent_by_servers()?;
     let first = bench.run(&arms[0])?;
     let whole = first.rate * (bench.sent_by_servers()? - before) as f64 / first.answered as f64;
-    // One run per balancer without a slow link, then every algorithm at each share.
+    // A run per balancer without a slow link, then every algorithm at each share.
     let bases = arms.len() / ALGORITHMS;
     let base = |of: usize| format!("{} without a slow link", arms[of * ALGORITHMS].balancer.name);
     let slow =

@@ -1,4 +1,4 @@
-//! Report of the throughput with a slow link, relative to that without one, beside published figures.
+//! Report of the throughput with a slow link, relative to the throughput without it, beside published figures.
 
 use super::beside;
 use super::picking::Picking;
@@ -38,7 +38,7 @@ pub struct Outcome<'o> {
 }
 
 impl Outcome<'_> {
-    /// Throughput with a slow link, and of the same balancer without one, by round.
+    /// Throughput with a slow link, and of the same balancer without it, by round.
     fn runs(&self, arm: usize, share: usize) -> (Vec<f64>, Vec<f64>) {
         let rates = |at: usize| self.rounds.figures(at, |rate| *rate);
         (rates(self.bases + share * self.arms.len() + arm), rates(arm / ALGORITHMS))
@@ -155,7 +155,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Diagram: a client, the balancer and four servers, one behind a slow link.
+/// Diagram: a client, the balancer and four servers, the last behind a slow link.
 fn topology() -> String {
     let servers = (0..SERVERS).map(|n| node(format!("NGINX {n}"), if n == 0 { "1 kB, slow link" } else { "1 kB" }));
     let columns = [

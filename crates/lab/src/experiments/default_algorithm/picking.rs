@@ -321,7 +321,7 @@ impl Endpoints {
     fn start(cores: usize) -> Result<Endpoints> {
         let folder = Scratch::new()?;
         folder.write("1k", origin::content(1 << 10))?;
-        let ports: Vec<u16> = (0..ENDPOINTS / 2).map(|_| origin::free_ports()).collect::<Result<Vec<_>>>()?.concat();
+        let ports: [u16; ENDPOINTS] = origin::held_ports()?;
         let listen: String = ports.iter().map(|port| format!("listen 127.0.0.1:{port} backlog=4096; ")).collect();
         let lines = format!("  server {{ {listen}root {}; }}\n", folder.path().display());
         let process = origin::start_nginx(Vec::new(), folder.path(), (cores / 2).max(1), &lines, ports[0])?;

@@ -24,7 +24,7 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// Interval of progress updates.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Results of one balancer in a run.
+/// Results of a balancer in a run.
 pub struct Took {
     pub felt: Felt,
     /// Totals by client kind, as in `KINDS`.
@@ -56,7 +56,7 @@ pub struct Stage<'s> {
     /// Network in which packets can be dropped.
     pub network: Option<&'s Loopback>,
     pub certificates: &'s Certificates,
-    /// Number of runs before this one, and in total.
+    /// Number of runs before this run, and in total.
     pub round: (usize, usize),
     pub progress: &'s Progress,
 }

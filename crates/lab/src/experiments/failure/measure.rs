@@ -29,7 +29,7 @@ pub struct Struck {
     pub to_ns: u64,
 }
 
-/// Course of a run of one balancer, from plan and records.
+/// Course of a run of a balancer, from plan and records.
 pub struct Course<'a> {
     /// Start of the plan, on the clock of `clock::now_ns`.
     pub begin_ns: u64,
@@ -99,7 +99,7 @@ impl Course<'_> {
         self.begin_ns + clock::ns(self.plan[number].at)
     }
 
-    /// Records of requests sent from one moment to another.
+    /// Records of requests sent between two moments.
     fn sent_in(&self, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(move |record| (from_ns..to_ns).contains(&self.sent_ns(record.id.number)))
     }
@@ -109,7 +109,7 @@ impl Course<'_> {
         self.felt_of(self.records.iter())
     }
 
-    /// Client-side results of the whole run, over one protocol.
+    /// Client-side results of the whole run, over a protocol.
     pub fn felt_over(&self, over: Over) -> Felt {
         self.felt_of(self.records.iter().filter(|record| self.plan[record.id.number].over == over))
     }
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn the_way_back_counts_only_requests_sent_after_the_revival() {
         // Steered away until 2.5 s; a request that it finds in its buffers at its revival does not count, nor does a
-        // failed one.
+        // failed request.
         let made = Made::new(|number, record, endpoints| {
             if (100..250).contains(&number) && number != 150 {
                 *endpoints = vec![0];
@@ -376,7 +376,7 @@ mod tests {
         let seconds = made.course().seconds();
         assert_eq!(seconds.len(), 4);
         assert_eq!((seconds[1].failed, seconds[1].reached.as_slice()), ([0, 1, 0], [50, 50].as_slice()));
-        // The 99th of 99 is the slowest but one: rank ceil(0.99 x 99) = 99.
+        // The 99th of 99 is the second slowest: rank ceil(0.99 x 99) = 99.
         assert_eq!((seconds[0].p99_ms, seconds[1].p99_ms), (Some(10.0), Some(200.0)));
     }
 }

@@ -297,7 +297,7 @@ fn lived_of<'r>(ran: &'r Ran, balancer: usize, fault: &Fault) -> Option<&'r Felt
     lived(ran, &ran.took[balancer], fault).map(|lived| &lived.felt)
 }
 
-/// Plot of the first round of one balancer, second by second.
+/// Plot of the first round of a balancer, by seconds.
 fn course(balancer: &Balancer, took: &Took, ran: &Ran) -> Plot {
     let second = |at_ns: u64| at_ns.saturating_sub(ran.begin_ns) as f64 / 1e9;
     let shade = |struck: &Struck| {

@@ -1,4 +1,4 @@
-//! Schedule of faults, from a seed and a length: one endpoint at a time, each kind of fault once, with time
+//! Schedule of faults, from a seed and a length: a single endpoint at a time, each kind of fault once, with time
 //! to recover after it.
 
 use crate::endpoint::{Endpoint, Mode};
@@ -47,7 +47,7 @@ macro_rules! claims {
     };
 }
 
-/// All faults; short runs have the first ones.
+/// All faults; short runs have the first faults.
 pub static FAULTS: [Fault; 12] = [
     Fault {
         name: "killed",

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Share of POSTs among the requests that are not gRPC calls.
 pub const POSTS: f64 = 0.2;
-/// Share of requests on a connection of their own, closed afterwards.
+/// Share of requests on separate connections, closed afterwards.
 pub const FRESH: f64 = 0.1;
 
 /// Maximum age of an idle connection to reuse: the balancers close theirs after 60 s.
@@ -55,13 +55,13 @@ pub struct Request {
     pub ask: Ask,
     /// Protocol to the balancer.
     pub over: Over,
-    /// True if it uses a connection of its own.
+    /// True if it uses a separate connection.
     pub fresh: bool,
 }
 
 /// Requests over `length`, `rate` per second, at random moments (a Poisson process).
 pub fn plan(seed: u64, length: Duration, rate: u32) -> Vec<Request> {
-    // A different stream than that of the fault schedule.
+    // A different stream than the stream of the fault schedule.
     let mut rng = Rng::new(seed ^ 0x7261_6666_6963);
     let mut at = Duration::ZERO;
     let next = || {
@@ -177,7 +177,7 @@ async fn send_all(plan: &[Request], connectors: Vec<Connector>, begin_ns: u64, t
     while asked.join_next().await.is_some() {}
 }
 
-/// Client side of one balancer: idle HTTP/1.1 connections and a shared HTTP/2 connection, without and with TLS.
+/// Client side of a balancer: idle HTTP/1.1 connections and a shared HTTP/2 connection, without and with TLS.
 struct Line {
     connector: Connector,
     idle: Mutex<[Vec<(Wire, Instant)>; 2]>,

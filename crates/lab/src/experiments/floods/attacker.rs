@@ -35,7 +35,7 @@ pub struct Met {
 }
 
 impl Attackers {
-    /// Starts attackers, each with one connection at a time.
+    /// Starts attackers, each with a single connection at a time.
     pub fn start(attack: &'static Attack, port: u16, connections: u64) -> Attackers {
         let shared = Arc::<Shared>::default();
         let thread = |_| {
@@ -65,7 +65,7 @@ impl Attackers {
     }
 }
 
-/// Attacks on one connection. Returns true if evenkeel closed it.
+/// Attacks on a connection. Returns true if evenkeel closed it.
 fn one(attack: &Attack, stream: &TcpStream, shared: &Shared) -> bool {
     let _ = stream.set_write_timeout(Some(GLANCE));
     let _ = stream.set_read_timeout(Some(GLANCE));

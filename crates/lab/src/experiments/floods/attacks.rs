@@ -1,4 +1,4 @@
-//! Attacks, byte by byte: known ones on HTTP/2, and ones on TLS handshakes.
+//! Attacks, byte by byte: known attacks on HTTP/2, and attacks on TLS handshakes.
 
 /// Behaviour of an attacking connection.
 pub struct Attack {

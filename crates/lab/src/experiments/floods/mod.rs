@@ -1,5 +1,5 @@
 //! Floods experiment, the cost of attackers to other clients: HTTP/2 frame floods, and TLS handshakes
-//! that never complete, beside one well-behaved client.
+//! that never complete, beside a well-behaved client.
 
 // Order: attacker, attacks
 mod attacker;
@@ -42,7 +42,7 @@ moved that is to show the attack.",
 struct Arguments {
     #[command(flatten)]
     study: Options,
-    /// Run only attacks whose name contains one of these words.
+    /// Run only attacks whose name contains any of these words.
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     only: Vec<String>,
     /// Number of concurrent attacking connections.
@@ -167,7 +167,7 @@ impl Bench for Attacked {
         Ok(Kept { evenkeel, port, admin })
     }
 
-    /// Measures a quiet turn, then one during the attack.
+    /// Measures a quiet turn, then a turn during the attack.
     fn measure(&self, case: usize, _: usize, kept: &mut Kept) -> Result<Run> {
         let (attack, pid) = (self.attacks[case], kept.evenkeel.pid());
         let mut asking = http::connect(kept.evenkeel.port())?;

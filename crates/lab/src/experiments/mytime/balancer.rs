@@ -1,6 +1,6 @@
-//! Balancers of the application. One beside each service relays incoming requests to it, and balances its calls over
-//! the nodes; one at the edge balances the requests of clients and, as the external balancer, the calls of all
-//! services.
+//! Balancers of the application. A balancer beside each service relays incoming requests to it, and balances its calls
+//! over the nodes; a balancer at the edge balances the requests of clients and, as the external balancer, the calls of
+//! all services.
 
 use super::system::{EDGE, NODES, SERVICES, service_port};
 use crate::balancers::{Algorithm, Balancer, Care, Front, Listener, Pool, Reuse, Route, Running, Setup, Timeouts};
@@ -42,7 +42,7 @@ pub struct Balancing {
     pub ours: bool,
     /// Algorithm that picks a node for a call.
     pub algorithm: Algorithm,
-    /// True if the balancers beside services send calls to the one at the edge instead of spreading them.
+    /// True if the balancers beside services send calls to the balancer at the edge instead of spreading them.
     pub external: bool,
     /// True if balancers know each other's load.
     pub shared: bool,
@@ -53,7 +53,7 @@ impl Balancing {
         balancers.iter().find(|balancer| self.name.starts_with(balancer.name))
     }
 
-    /// Starts one of these balancers. `at`: command prefix, for its namespace and group.
+    /// Starts such a balancer. `at`: command prefix, for its namespace and group.
     ///
     /// # Errors
     /// If it cannot be started.

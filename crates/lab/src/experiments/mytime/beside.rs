@@ -25,7 +25,7 @@ const PEAKS: Figure = Figure {
     scale: 1.0,
     claim: Claim::ours("Peaks are within 20 % of the simulator's prediction in every case, or the page states why"),
 };
-/// Calls of each of [`SERVICES`] to others in one execution.
+/// Calls of each of [`SERVICES`] to others in an execution.
 const CALLS: [f64; 4] = [0.0, 0.0, 2.0, 3.0];
 /// The external balancer and shared load, by program; HAProxy shares none.
 const EXTERNAL: [&str; 2] = ["haproxy external", "evenkeel external"];
@@ -53,14 +53,14 @@ fn simulated(way: &Balancing) -> &'static str {
 /// Least work of a service in the simulator, in seconds.
 const LEAST: f64 = 1e-9;
 
-/// CPU seconds of one execution of a service, including its sidecar.
+/// CPU seconds of an execution of a service, including its sidecar.
 fn work(rounds: &Rounds<Run>, base: usize, kind: usize) -> f64 {
     let of =
         |run: &Run| run.kinds.of(SERVICES[kind]).as_secs_f64() / run.load.answered.max(1) as f64 / EXECUTIONS[kind];
     Spread::of(&rounds.figures(base, of)).map_or(0.0, |of| of.median)
 }
 
-/// CPU time of the sidecars relative to that of the services. A ratio, as the speed of the machine varies between runs.
+/// CPU time of the sidecars relative to the services. A ratio, as the speed of the machine varies between runs.
 fn beside_services(rounds: &Rounds<Run>, at: usize) -> f64 {
     let of = |run: &Run| {
         let [balancers, services] = ["balancers beside services", "services"].map(|who| run.used.of(who).as_secs_f64());
@@ -69,7 +69,7 @@ fn beside_services(rounds: &Rounds<Run>, at: usize) -> f64 {
     Spread::of(&rounds.figures(at, of)).map_or(0.0, |of| of.median)
 }
 
-/// Scenario with the measured costs of one program. Sidecars relay incoming and outgoing requests in every way; their
+/// Scenario with the measured costs of a program. Sidecars relay incoming and outgoing requests in every way; their
 /// additional cost where they balance calls themselves is the work of an attempt.
 fn measured(ways: &[Balancing], rounds: &Rounds<Run>, ours: bool) -> Option<String> {
     let find = |name: &str| ways.iter().position(|way| way.name == name);

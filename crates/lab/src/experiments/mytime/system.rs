@@ -1,4 +1,4 @@
-//! Machines and processes of the application: six nodes, each a network namespace with one process of every service;
+//! Machines and processes of the application: six nodes, each a network namespace with a process of every service;
 //! the CPUs of a node are control groups with a quota, which its services share or not.
 
 use super::balancer::{Balancing, Place, outbound};
@@ -18,13 +18,13 @@ pub const CLIENTS: u32 = 120;
 pub const NODES: usize = 6;
 /// Host number of the edge balancer and the clients.
 pub const EDGE: usize = NODES + 1;
-/// Services. The last digit of a service's ports is its index plus one.
+/// Services. The last digit of a service's ports is its index plus 1.
 pub const SERVICES: [&str; 4] = ["time", "user", "log", "mytime"];
 
 /// Number of CPU groups of a node for its four services; the quotas always add up to [`NODE`].
 pub const LEVELS: [(&str, usize); 3] = [("no contention", 4), ("moderate contention", 2), ("high contention", 1)];
 
-/// Quota of a node, as a share of one CPU.
+/// Quota of a node, as a share of a CPU.
 pub const NODE: f64 = 0.22;
 /// Period of the quota. The smallest group has 1.1 ms of it; the kernel's minimum is 1 ms.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -112,8 +112,8 @@ impl System {
         &of_node[kind % of_node.len()]
     }
 
-    /// Starts a balancer beside every service, in the CPU group of that service, and then the one at the edge, which
-    /// has no quota.
+    /// Starts a balancer beside every service, in the CPU group of that service, and then the balancer at the edge,
+    /// which has no quota.
     ///
     /// # Errors
     /// A process does not listen.

@@ -132,7 +132,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     study::present_beside(&found, &beside, options)
 }
 
-/// Measures what proxies cost on loopback, and directly.
+/// Measures the cost of proxies on loopback, and directly.
 fn on_loopback(options: &Options, proxies: &[Balancer]) -> Result<(Found, Comparison)> {
     let evenkeel = &proxies[0];
     let cores = Cores::divide()?;

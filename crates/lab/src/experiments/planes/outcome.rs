@@ -1,4 +1,5 @@
-//! Report of the runs: claims by ratios within a round, tables, plots, and published models of what cannot run here.
+//! Report of the runs: claims by ratios within a round, tables, plots, and published models of systems that cannot run
+//! here.
 
 use super::measure::Run;
 use super::{Arm, DIRECT, EXPERIMENT};

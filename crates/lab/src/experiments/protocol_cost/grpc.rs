@@ -82,9 +82,9 @@ async fn accept(listener: TcpListener) {
     }
 }
 
-/// Serves one connection until it ends.
+/// Serves a connection until it ends.
 async fn serve(stream: TcpStream) {
-    // Otherwise an answer would wait for the ACK of the one before. An error means that the connection is gone.
+    // Otherwise an answer would wait for the ACK of the answer before. An error means that the connection is gone.
     let _ = stream.set_nodelay(true);
     // The client has gone: nothing to do.
     let Ok(mut connection) = http2::builder().handshake::<_, Bytes>(stream).await else { return };

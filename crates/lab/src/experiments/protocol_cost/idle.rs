@@ -1,4 +1,4 @@
-//! Idle connections, which are silent after one request: over HTTP/1.1 by blocking clients, over HTTP/2 by tasks of one
+//! Idle connections, which are silent after a request: over HTTP/1.1 by blocking clients, over HTTP/2 by tasks of one
 //! thread.
 
 use crate::balancers::Front;
@@ -39,7 +39,7 @@ impl Idle {
         }
     }
 
-    /// Opens `count` more connections, and sends one request on each.
+    /// Opens `count` more connections, and sends a request on each.
     ///
     /// # Errors
     /// If a connection fails or a response is not a 200.
@@ -73,10 +73,10 @@ impl Idle {
         Ok(())
     }
 
-    /// Sends another request on every hundredth connection, to detect a proxy that has closed idle ones.
+    /// Sends another request on every hundredth connection, to detect a proxy that has closed idle connections.
     ///
     /// # Errors
-    /// If one of these is not answered.
+    /// If any of these is not answered.
     pub fn ask_again(&mut self, path: &str) -> Result<()> {
         match self {
             Idle::Http1(held) => {

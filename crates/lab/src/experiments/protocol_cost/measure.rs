@@ -112,7 +112,7 @@ impl Costs<'_> {
         Ok((run, answered.requests))
     }
 
-    /// Measures the resident memory per idle connection, in KiB. Each run has a fresh process, as an older one has
+    /// Measures the resident memory per idle connection, in KiB. Each run has a fresh process, as an older process has
     /// freed memory to reuse.
     fn idle_memory(&self, case: &Case, proxy: usize, wanted: u32) -> Result<Run> {
         // Lab and proxy each have a file per connection (the proxy two for TCP), plus some more.
@@ -184,7 +184,7 @@ fn load(case: &Case, proxy: &Running, seconds: u64) -> Result<Answered> {
     }
 }
 
-/// Number of new connections to endpoints per request. Fails if it is not what the case expects.
+/// Number of new connections to endpoints per request. Fails if it differs from the expectation of the case.
 fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<f64> {
     // Reading the counters is itself a connection and a request.
     let asked = after.requests.saturating_sub(before.requests + 1);
@@ -200,9 +200,9 @@ fn check_reuse(case: &Case, before: Seen, after: Seen, answered: u64) -> Result<
     let each = opened as f64 / asked.max(1) as f64;
     let (meant, wanted) = match case.front {
         _ if case.closes => (each > 0.99, "one"),
-        // One per session; the number of sessions is up to the client.
+        // A connection per session; the number of sessions is up to the client.
         Front::Tcp => (each < 1.1, "at most one"),
-        // Some are opened at peaks of concurrency at an endpoint, or replace idle ones that were closed.
+        // Some are opened at peaks of concurrency at an endpoint, or replace idle connections that were closed.
         _ => (opened <= 2 * u64::from(case.work.at_once()) + answered / 50, "almost none"),
     };
     let text = || {

@@ -1,5 +1,5 @@
-//! Cost of a request over HTTP/1.1, TCP, HTTP/2, gRPC and TLS: CPU time, system calls and idle memory of evenkeel, HAProxy,
-//! NGINX and Envoy, each with one worker on a core of its own, in front of the same endpoints.
+//! Cost of a request over HTTP/1.1, TCP, HTTP/2, gRPC and TLS: CPU time, system calls and idle memory of evenkeel,
+//! HAProxy, NGINX and Envoy, each with a worker on a separate core, in front of the same endpoints.
 
 // Order: measure, idle, proxy, cases, grpc
 mod cases;

@@ -13,12 +13,12 @@ use crate::setups::mixed;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Minimum time from one reload to the next.
+/// Minimum time between two reloads.
 const BETWEEN: Duration = Duration::from_millis(120);
 /// Maximum time for a change to take effect; long, as the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time after which a signal without effect is sent again: a HAProxy master that has just reloaded misses the next one.
-/// Doubled each time, as another signal restarts a slow reload.
+/// Time after which a signal without effect is sent again: a HAProxy master that has just reloaded misses the next
+/// signal. Doubled each time, as another signal restarts a slow reload.
 const LOST: Duration = Duration::from_millis(500);
 /// Pause before the first reload, after the last, and after an upgrade.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub struct Went {
     pub before: (usize, u64),
 }
 
-/// Runs one balancer through `reloads` reloads and an upgrade.
+/// Runs a balancer through `reloads` reloads and an upgrade.
 ///
 /// # Errors
 /// If something does not start, or a reload does not take effect.

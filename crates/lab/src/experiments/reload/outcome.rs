@@ -137,7 +137,7 @@ impl Measured<'_> {
         rows
     }
 
-    /// Row over all clients of one balancer, with figures of its processes.
+    /// Row over all clients of a balancer, with figures of its processes.
     fn whole(&self, at: usize) -> Vec<String> {
         let all: Vec<usize> = (0..KINDS.len()).collect();
         let of = |figure: fn(&Went) -> f64, digits| told(&self.rounds.figures(at, figure), digits);

@@ -43,7 +43,7 @@ pub enum Kind {
     WebSocket,
     /// Batches of concurrent requests on a kept HTTP/2 connection.
     Http2,
-    /// gRPC stream on an HTTP/2 connection of its own, on which each message must be echoed.
+    /// gRPC stream on an separate HTTP/2 connection, on which each message must be echoed.
     Grpc,
 }
 
@@ -104,7 +104,7 @@ pub const KINDS: [Row; 12] = [
 pub struct Count {
     /// Complete and correct answers; for streams, echoes.
     pub done: usize,
-    /// Failures by what the client saw; for streams, those that ended early.
+    /// Failures by the client's view; for streams, early ends.
     pub failed: BTreeMap<String, usize>,
 }
 
@@ -121,7 +121,7 @@ impl Count {
     }
 }
 
-/// Running clients of one balancer, until stopped.
+/// Running clients of a balancer, until stopped.
 pub struct Clients {
     shared: Arc<Shared>,
     thread: JoinHandle<Result<()>>,
@@ -344,7 +344,7 @@ impl Shared {
     }
 }
 
-/// Sends one request. Returns `false` if the peer had announced that it accepts no more.
+/// Sends a request. Returns `false` if the peer had announced that it accepts no more.
 async fn ask(connection: Connection, id: Id) -> std::result::Result<bool, String> {
     let ask = if id.number.is_multiple_of(5) { Ask::Post } else { Ask::Get };
     match connection.exchange(id, ask, &mut false).await {

@@ -205,7 +205,7 @@ impl Measured<'_> {
             let figures = |at: usize| self.rounds.figures(at, |run| run[column]);
             figures(of_at).into_iter().zip(figures(over_at)).map(|(of, over)| of / over).collect::<Vec<f64>>()
         });
-        // NaN wins: a round in which one of the two failed has no ratio.
+        // NaN wins: a round in which either of the two failed has no ratio.
         let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
         let worst =
             ratios.fold(vec![0.0; rounds], |worst, of| worst.into_iter().zip(of).map(|(a, b)| larger(a, b)).collect());

@@ -63,7 +63,7 @@ fn endpoints(table: &Table, seed: u64) -> Vec<Endpoint> {
     table.below_ms.iter().enumerate().map(endpoint).collect()
 }
 
-/// Runs a stack. Returns the latencies in milliseconds, ascending. `seed` is that of the endpoints.
+/// Runs a stack. Returns the latencies in milliseconds, ascending. `seed` is the seed of the endpoints.
 ///
 /// # Errors
 /// A balancer fails a request.

@@ -1,5 +1,5 @@
-//! Sending of requests, all from one thread. A client of a closed load keeps its connection; requests of an open load
-//! use the idle one that was used last, or a new one.
+//! Sending of requests, all from a single thread. A client of a closed load keeps its connection; requests of an open
+//! load use the idle connection that was used last, or a new connection.
 
 use super::resolve::resolve;
 use super::ticks::ring;

@@ -1,6 +1,6 @@
-//! Load generator that measures latency as seen by clients, in a process of its own. Closed: a number of clients, each
+//! Load generator that measures latency as seen by clients, in a separate process. Closed: a number of clients, each
 //! of which sends its next request after the answer. Open: requests at times drawn beforehand, independent of earlier
-//! ones; latency counts from the planned time.
+//! requests; latency counts from the planned time.
 
 // Order: drive, resolve, tally, ticks
 mod drive;

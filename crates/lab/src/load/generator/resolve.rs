@@ -1,4 +1,4 @@
-//! DNS lookup of a client that caches nothing: one datagram from a new socket for each name.
+//! DNS lookup of a client that caches nothing: a datagram from a new socket for each name.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use tokio::net::UdpSocket;
 /// Maximum length of an answer without EDNS (RFC 1035).
 const ANSWER_MAX: usize = 512;
 
-/// Looks up the first address of a name. `id` is that of the query.
+/// Looks up the first address of a name. `id` is the id of the query.
 ///
 /// # Errors
 /// The answer has no address.

@@ -158,7 +158,7 @@ mod tests {
         // Three digits: within a thousandth.
         assert!((outcome.quantile(0.5) - 500.0).abs() < 1.0 && (outcome.quantile(0.99) - 990.0).abs() < 1.0);
         assert!((outcome.mean_ms - 500.5).abs() < 1.0 && outcome.quantile(0.123) == 0.0);
-        // One each 2 ms.
+        // A count each 2 ms.
         assert!((outcome.rate - 500.0).abs() < 1e-6, "{}", outcome.rate);
         assert_eq!(outcome.each_second, [500, 500]);
         assert_eq!(Outcome::parse(&outcome.json().to_string()), Some(outcome));

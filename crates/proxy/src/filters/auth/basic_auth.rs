@@ -52,43 +52,55 @@ fn challenge(realm: &str) -> String {
 }
 
 impl Filter for BasicAuth {
-    type State = ();
+    /// Decision about the credentials, in words.
+    type State = &'static str;
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(
+        &self,
+        own: &mut Own<&'static str>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> Verdict {
         let settings = &self.0;
         let credentials = match credentials(head.request) {
             Ok(credentials) => credentials,
-            Err(why) => return settings.refuse(cx, why),
+            Err(why) => return settings.refuse(own, cx, why),
         };
         let mut users = settings.users.borrow_mut();
         users.refresh();
         let (client, now) = (cx.client(), cx.core.clock.now());
         match settings.list.verifier.check(users.get(), &credentials, client, now) {
-            Checked::Remembered(true) => settings.admit(cx, head, credentials.name().into(), "remembered"),
-            Checked::Remembered(false) => settings.refuse(cx, WRONG),
+            Checked::Remembered(true) => settings.admit(own, cx, head, credentials.name().into(), "remembered"),
+            Checked::Remembered(false) => settings.refuse(own, cx, WRONG),
             Checked::Waits(verification) => {
                 cx.stats.passwords_verified.add(u64::from(verification.is_new));
                 wait(settings.clone(), verification, credentials.name().into())
             }
-            Checked::TooMany => too_many(cx),
+            Checked::TooMany => too_many(own, cx),
         }
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.user {
-            Some(user) => format!("{}, {}", String::from_utf8_lossy(user), cx.auth).into(),
-            None => cx.auth.into(),
+    fn did(&self, own: Option<&&'static str>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (own, &cx.facts.user) {
+            (Some(how), Some(user)) => format!("{}, {how}", String::from_utf8_lossy(user)).into(),
+            (Some(why), None) => (*why).into(),
+            (None, _) => "".into(),
         }
     }
 }
 
 impl Predict for BasicAuth {
-    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(
+        &self,
+        own: &mut Own<&'static str>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> DryRun {
         match credentials(head.request) {
             Ok(credentials) => DryRun::Next(
                 format!("verifies the password of \"{}\"", String::from_utf8_lossy(credentials.name())).into(),
             ),
-            Err(why) => self.0.refuse(cx, why).into(),
+            Err(why) => self.0.refuse(own, cx, why).into(),
         }
     }
 }
@@ -104,12 +116,12 @@ fn credentials(request: &Request<'_, '_>) -> Result<Credentials, &'static str> {
 
 #[cold]
 fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> Verdict {
-    BasicAuth::wait(verification, move |verified, _, cx, head| match verified {
-        Verified::Right => settings.admit(cx, head, user, "verified"),
-        Verified::Wrong => settings.refuse(cx, WRONG),
+    BasicAuth::wait(verification, move |verified, own, cx, head| match verified {
+        Verified::Right => settings.admit(own, cx, head, user, "verified"),
+        Verified::Wrong => settings.refuse(own, cx, WRONG),
         Verified::GaveWay => {
             cx.stats.passwords_gave_way.add(1);
-            too_many(cx)
+            too_many(own, cx)
         }
     })
 }
@@ -117,6 +129,7 @@ fn wait(settings: Rc<Settings>, verification: Verification, user: Box<[u8]>) -> 
 impl Settings {
     fn admit(
         &self,
+        own: &mut Own<&'static str>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
         user: Box<[u8]>,
@@ -125,22 +138,22 @@ impl Settings {
         if !self.keeps {
             head.request.fields.leave_out("authorization");
         }
-        (cx.user, cx.auth) = (Some(user), how);
+        (cx.facts.user, *own) = (Some(user), Some(Box::new(how)));
         Verdict::Next
     }
 
     #[cold]
-    fn refuse(&self, cx: &mut Exchange<'_>, why: &'static str) -> Verdict {
+    fn refuse(&self, own: &mut Own<&'static str>, cx: &mut Exchange<'_>, why: &'static str) -> Verdict {
         cx.stats.passwords_refused.add(1);
-        cx.auth = why;
+        *own = Some(Box::new(why));
         Verdict::Answer(Response::new(401, why).with("WWW-Authenticate", &self.challenge))
     }
 }
 
 #[cold]
-fn too_many(cx: &mut Exchange<'_>) -> Verdict {
+fn too_many(own: &mut Own<&'static str>, cx: &mut Exchange<'_>) -> Verdict {
     cx.stats.passwords_waiting.add(1);
-    cx.auth = "too many passwords wait to be verified";
+    *own = Some(Box::new("too many passwords wait to be verified"));
     let why = "too many passwords wait to be verified; try again later";
     Verdict::Answer(Response::new(503, why).with("Retry-After", "1"))
 }

@@ -33,25 +33,26 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
 }
 
 impl Filter for Tokens {
-    type State = ();
+    /// Kept for the response, which names it in a challenge.
+    type State = Refused;
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        self.decide(cx, head, Check::token)
+    fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        self.decide(own, cx, head, Check::token)
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.token {
-            Some(Ok(Checked { is_known: true, .. })) => "accepted the token, which was verified before".into(),
-            Some(Ok(_)) => "accepted the token".into(),
-            Some(Err(refused)) => format!("refused: {refused}").into(),
-            None => "".into(),
+    fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        match (&cx.facts.token, own) {
+            (Some(Checked { is_known: true, .. }), _) => "accepted the token, which was verified before".into(),
+            (Some(_), _) => "accepted the token".into(),
+            (None, Some(refused)) => format!("refused: {refused}").into(),
+            (None, None) => "".into(),
         }
     }
 }
 
 impl Predict for Tokens {
-    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        match self.decide(cx, head, Check::dry_run) {
+    fn dry_run(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+        match self.decide(own, cx, head, Check::dry_run) {
             Verdict::Next => DryRun::Next("accepts the token".into()),
             verdict => verdict.into(),
         }
@@ -68,6 +69,7 @@ impl Tokens {
     #[inline]
     fn decide(
         &self,
+        own: &mut Own<Refused>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
         check: impl FnOnce(&mut Check, &[u8], i64) -> Result<Checked, Refused>,
@@ -81,7 +83,7 @@ impl Tokens {
             }
             Err(refused) => {
                 budget::charge(if refused.is_of_signed() { SIGNATURE } else { 0 });
-                cx.token = Some(Err(refused));
+                *own = Some(Box::new(refused));
                 return Verdict::Answer(self.refuse(cx, refused));
             }
         };
@@ -93,7 +95,7 @@ impl Tokens {
             token::remove(head.request, head.edits, &self.rules.from);
         }
         self.forward(&checked, head);
-        cx.token = Some(Ok(checked));
+        cx.facts.token = Some(checked);
         Verdict::Next
     }
 

@@ -77,7 +77,7 @@ impl Behind {
     }
 
     fn pool_of(&self, cx: &Exchange<'_>) -> Option<Rc<Destination>> {
-        let is_of = |to: &&Rc<Destination>| cx.pool.is_some_and(|pool| std::ptr::eq(&*to.pool, pool));
+        let is_of = |to: &&Rc<Destination>| cx.facts.pool.is_some_and(|pool| std::ptr::eq(&*to.pool, pool));
         self.pools.iter().find(is_of).cloned()
     }
 
@@ -86,8 +86,8 @@ impl Behind {
         let host = head.edits.host().unwrap_or(head.request.host);
         Part {
             target: head.edits.target().unwrap_or(head.request.target).into(),
-            host: (!cx.sends_host_of_endpoint && !host.is_empty()).then(|| host.into()),
-            hash: cx.pool.and_then(|pool| hash_key::hash(pool.plan().key()?, head.request, cx.client())),
+            host: (!cx.facts.sends_host_of_endpoint && !host.is_empty()).then(|| host.into()),
+            hash: cx.facts.pool.and_then(|pool| hash_key::hash(pool.plan().key()?, head.request, cx.client())),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::cache::disk;
 use crate::cache::encodings::Whole;
 use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::state::{CacheState, Fate, Fetch, Outcome, Why};
+use crate::cache::state::{Cached, Fate, Fetch, Outcome, Why};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
@@ -97,73 +97,86 @@ enum OnDisk {
     Found(Loaded),
 }
 
-impl Filter for Caching {
-    type State = ();
+/// State of a request at the cache of its route, until its response has passed.
+pub enum Stage {
+    /// Passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
+    Bypassed(Bypass, Option<Asked>),
+    /// Waits for the response of an endpoint, which may be stored.
+    Fetching(Box<Fetch>),
+    /// Waits for the body of a response that is to be stored.
+    Filling(Box<Filling>),
+}
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+impl Filter for Caching {
+    type State = Stage;
+
+    fn request(&self, own: &mut Own<Stage>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let cache = &self.0;
         match cache.wish(cx, head) {
-            Ok(wish) => cache.look(cx, head, wish, cache.collapse),
+            Ok(wish) => cache.look(own, cx, head, wish, cache.collapse),
             Err(bypass) => {
                 let is_unsafe = invalidate::is_unsafe(head.request.method);
                 let asked = is_unsafe.then(|| Asked::of(head.request, head.edits));
-                cx.cached.set(Some(Box::new(CacheState::Bypassed(bypass, asked))));
+                *own = Some(Box::new(Stage::Bypassed(bypass, asked)));
                 Verdict::Next
             }
         }
     }
 
-    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Stage>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let cache = &self.0;
-        let Some(progress) = cx.cached.take() else { return };
-        let state = match *progress {
-            state @ (CacheState::Answered(_) | CacheState::Storing(..)) => state,
-            CacheState::Bypassed(bypass, asked) => {
+        let stage = own.take_if(|stage| !matches!(**stage, Stage::Filling(_)));
+        let cached = match stage.map(|stage| *stage) {
+            Some(Stage::Bypassed(bypass, asked)) => {
                 if let (Some(mut asked), Some(_)) = (asked, head.outcome) {
                     let (is_https, now) = (cx.sender().scheme == Scheme::Https, cache.responses.moment(cx.core));
                     cache.responses.invalidate(&asked.request(), is_https, head.status, head.fields, now);
                 }
                 let why = Some(Why::Bypass(bypass));
-                CacheState::Answered(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() })
+                Cached::known(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() }).into()
             }
-            CacheState::Fetching(fetch) => cache.fetched(cx, *fetch, head),
+            Some(Stage::Fetching(fetch)) => cache.fetched(own, cx, *fetch, head).into(),
+            // A stored response, or one that passes anew.
+            Some(Stage::Filling(_)) | None => match cx.facts.cached.take() {
+                Some(cached) => cached,
+                None => return,
+            },
         };
-        if head.instead.is_some() {
-            // The stored response passes here in its turn.
-            return cx.cached.set(Some(Box::new(state)));
+        // One that is replaced passes here in its turn.
+        if head.instead.is_none() {
+            cache.answered(&cached, head);
         }
-        // One whose body is still to come counts at its end.
-        if let CacheState::Answered(outcome) = &state {
-            outcome.count(&cache.counts);
-        }
-        if !cache.responses.policy.sends_tags {
-            tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
-        }
-        if let Some(outcome) = state.outcome().filter(|_| cache.has_status_field) {
-            outcome.write(head.added);
-        }
-        cx.cached.set(Some(Box::new(state)));
+        cx.facts.cached.set(Some(cached));
     }
 
     fn response_body(
         &self,
-        _: &mut Own<()>,
-        cx: &Exchange<'_>,
+        own: &mut Own<Stage>,
+        _: &Exchange<'_>,
         _: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>> {
-        Some(Box::new(Kept::new(*cx.filling.take()?)))
+        Some(Box::new(Kept::new(filling(own)?)))
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        let progress = cx.cached.take();
-        let outcome = progress.as_deref().and_then(CacheState::outcome);
-        cx.cached.set(progress);
-        outcome.map(|outcome| outcome.text()).unwrap_or_default().into()
+    fn unsent_body(&self, own: &mut Own<Stage>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
+        Some(Box::new(Kept::alone(filling(own)?)))
+    }
+
+    fn did(&self, _: Option<&Stage>, cx: &Exchange<'_>) -> Cow<'static, str> {
+        cx.cached().map(|outcome| outcome.text()).unwrap_or_default().into()
+    }
+}
+
+/// Takes the response whose body is to be stored, if there is one.
+fn filling(own: &mut Own<Stage>) -> Option<Filling> {
+    match *own.take_if(|stage| matches!(**stage, Stage::Filling(_)))? {
+        Stage::Filling(filling) => Some(*filling),
+        Stage::Bypassed(..) | Stage::Fetching(_) => None,
     }
 }
 
 impl Predict for Caching {
-    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(&self, _: &mut Own<Stage>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         self.0.trial(cx, head)
     }
 }
@@ -174,10 +187,10 @@ impl Cache {
     /// # Errors
     /// The reason why it passes the cache by.
     pub(super) fn wish(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<Wish, Bypass> {
-        if cx.switches {
+        if cx.facts.switches {
             return Err(Bypass::Upgrade);
         }
-        let has_body = !matches!(cx.framing, Stated::Nothing | Stated::Length(0));
+        let has_body = !matches!(cx.facts.framing, Stated::Nothing | Stated::Length(0));
         let lookup = Lookup::of(head.request, has_body, &self.responses.policy)?;
         let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
         self.drop_unkeyed(cx, head);
@@ -185,10 +198,10 @@ impl Cache {
         let place = Place {
             is_https: cx.sender().scheme == Scheme::Https,
             route: &self.route,
-            pool: cx.pool.map_or("", |pool| &pool.name),
+            pool: cx.facts.pool.map_or("", |pool| &pool.name),
             user: user.as_deref(),
             sent: sent.as_deref(),
-            reported_host: cx.said.as_deref().and_then(|said| said.host.as_deref()),
+            reported_host: cx.facts.said.as_deref().and_then(|said| said.host.as_deref()),
         };
         let key = match self.responses.keys.fields.is_empty() {
             true => self.responses.keys.key(head.request, &place)?,
@@ -205,7 +218,7 @@ impl Cache {
             row.dropped |= keys.drops(row.name(fields.bytes));
         }
         // The list that trusted proxies continue begins with what the client has sent, hosts included.
-        if cx.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
+        if cx.facts.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
             retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
         }
     }
@@ -214,6 +227,7 @@ impl Cache {
     /// the endpoint. `wait`: the longest time that it may still wait.
     fn look(
         self: &Rc<Cache>,
+        own: &mut Own<Stage>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
         wish: Wish,
@@ -308,14 +322,14 @@ impl Cache {
         let part = (is_part && !fills).then(|| self.behind.part(cx, head).into());
         let fetch =
             Fetch { asked, lookup, key, entry, stale_from, forward, sent: now, began, lead, is_collapsed, part };
-        cx.cached.set(Some(Box::new(CacheState::Fetching(fetch.into()))));
+        *own = Some(Box::new(Stage::Fetching(fetch.into())));
         Verdict::Next
     }
 
     /// Waits for the disk, on which the key may be. Requests for the same key wait for the same read.
     fn read(self: &Rc<Cache>, wish: Wish, read: Read, wait: Option<Duration>) -> Verdict {
         let cache = self.clone();
-        Caching::wait(disk::loaded(read), move |loaded, _, cx, head| {
+        Caching::wait(disk::loaded(read), move |loaded, own, cx, head| {
             let disk = match loaded {
                 Some(loaded) if !loaded.responses.is_empty() => {
                     cache.responses.shared.promote(&wish.key, &loaded, cache.responses.moment(cx.core));
@@ -323,7 +337,7 @@ impl Cache {
                 }
                 _ => OnDisk::Nothing,
             };
-            cache.look(cx, head, Wish { disk, ..wish }, wait)
+            cache.look(own, cx, head, Wish { disk, ..wish }, wait)
         })
     }
 
@@ -341,17 +355,37 @@ impl Cache {
     /// Waits for the response that another request fetches.
     fn follow(self: &Rc<Cache>, cx: &Exchange<'_>, wish: Wish, follow: Follow, wait: Duration) -> Verdict {
         let (cache, began) = (self.clone(), cx.core.clock.now());
-        Caching::wait(timeout(wait, follow), move |end, _, cx, head| {
+        Caching::wait(timeout(wait, follow), move |end, own, cx, head| {
             // After a failure another request leads. A request that has waited for a response does not wait again.
             let waited = Duration::from_nanos(cx.core.clock.now().since(began));
             let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
             // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
-            cache.look(cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
+            cache.look(own, cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
         })
     }
 
+    /// Counts a response that the client gets, and changes its fields.
+    fn answered(&self, cached: &Cached, head: &mut ResponseHead<'_, '_, '_>) {
+        // A response whose body is still to come counts at its end.
+        if !cached.is_open() {
+            cached.outcome().count(&self.counts);
+        }
+        if !self.responses.policy.sends_tags {
+            tags::FIELDS.iter().for_each(|field| head.fields.leave_out(field));
+        }
+        if self.has_status_field {
+            cached.outcome().write(head.added);
+        }
+    }
+
     /// Decides on the response to a request of this cache.
-    fn fetched(&self, cx: &Exchange<'_>, mut fetch: Fetch, head: &mut ResponseHead<'_, '_, '_>) -> CacheState {
+    fn fetched(
+        &self,
+        own: &mut Own<Stage>,
+        cx: &Exchange<'_>,
+        mut fetch: Fetch,
+        head: &mut ResponseHead<'_, '_, '_>,
+    ) -> Cached {
         let now = self.responses.moment(cx.core);
         let (status, forward) = (head.status, Some(fetch.forward));
         let asked = Outcome { forward, is_collapsed: fetch.is_collapsed, ..Outcome::default() };
@@ -368,10 +402,10 @@ impl Cache {
             offer_whole(cx, &mut response, entry, now, || fetch.key.clone());
             let bytes = response.page_len();
             head.instead = Some(response.into());
-            return CacheState::Answered(Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked });
+            return Cached::known(Outcome { forward_status, ttl, bytes, why: Some(Why::Stale), ..asked });
         }
         if head.outcome.is_none() {
-            return CacheState::Answered(asked);
+            return Cached::known(asked);
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
@@ -391,19 +425,19 @@ impl Cache {
             }
             head.instead = Some(response.into());
             let is_stored = why.is_none();
-            return CacheState::Answered(Outcome { forward_status: Some(304), ttl, bytes, is_stored, why, ..asked });
+            return Cached::known(Outcome { forward_status: Some(304), ttl, bytes, is_stored, why, ..asked });
         }
         if fetch.lookup.is_head {
             if let Some(entry) = &fetch.entry {
                 self.responses.compare(entry, &fetch.key, &request, &reply, fetch.began);
             }
-            return CacheState::Answered(asked);
+            return Cached::known(asked);
         }
         if let Some(part) = &fetch.part
             && let Some((stored, length)) = storable_whole(&request, &fetch.lookup, &reply, &self.responses.policy)
         {
             let is_begun = self.behind.whole(&self.responses, cx, part, &fetch, length + stored.size() as u64);
-            return CacheState::Answered(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
+            return Cached::known(Outcome { why: Some(if is_begun { Why::Whole } else { Why::Part }), ..asked });
         }
         let shared = &self.responses.shared;
         let storable = storable(&request, &fetch.lookup, &reply, &self.responses.policy).and_then(|stored| {
@@ -416,7 +450,7 @@ impl Cache {
                 // The conditions of the client were left out, so that there is a response to store.
                 let answer = Answer::new(&stored, &request, length_of(head));
                 if answer.status == 304 {
-                    cx.serves_stored.set(true);
+                    cx.facts.serves_stored.set(true);
                     head.instead = Some(answer_of(&answer, &stored, now, bytes::Bytes::new()).into());
                 }
                 let Fetch { key, began, lead, .. } = fetch;
@@ -427,9 +461,9 @@ impl Cache {
                 if head.ends {
                     filling.store(Vec::new());
                 } else {
-                    cx.filling.set(Some(filling.into()));
+                    *own = Some(Box::new(Stage::Filling(filling.into())));
                 }
-                CacheState::Storing(outcome, fate)
+                Cached::storing(outcome, fate)
             }
             Err(refusal) => {
                 let is_over = !refusal.is_of_request() && !decide::is_error(status);
@@ -440,7 +474,7 @@ impl Cache {
                     lead.end(End::of(Some(refusal)), cx.core.clock.now());
                 }
                 let why = Some(if fetch.part.is_some() { Why::Part } else { Why::Refusal(refusal) });
-                CacheState::Answered(Outcome { why, ..asked })
+                Cached::known(Outcome { why, ..asked })
             }
         }
     }
@@ -465,14 +499,13 @@ fn answer(
     let ttl = Some(entry.head().terms.ttl(now));
     let bytes = if head.request.is_head() { 0 } else { response.page_len() };
     let outcome = Outcome { ttl, bytes, is_collapsed: wish.is_collapsed, ..Outcome::default() };
-    cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+    cx.facts.cached.set(Some(Cached::known(outcome).into()));
     response
 }
 
 /// Lets `compress` of the route send the body of a stored response in its coding, if the response has the whole of it.
 fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Moment, key: impl FnOnce() -> Key) {
-    let is_wanted = cx.compress.as_ref().is_some_and(|state| state.coding.is_ok());
-    if is_wanted && to.status == entry.head().status {
+    if cx.facts.takes_coding && to.status == entry.head().status {
         to.whole = Some(Whole { entry: entry.clone(), key: key(), now }.into());
     }
 }
@@ -491,7 +524,7 @@ fn has_conditions(edits: &Edits) -> bool {
 
 /// Stored response as the answer to a request: whole, a part of it, or a 304.
 pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
-    cx.serves_stored.set(true);
+    cx.facts.serves_stored.set(true);
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
@@ -516,15 +549,15 @@ fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) 
 #[cold]
 fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
     let outcome = Outcome { why: Some(Why::OnlyIfCached), ..Outcome::default() };
-    cx.cached.set(Some(Box::new(CacheState::Answered(outcome))));
+    cx.facts.cached.set(Some(Cached::known(outcome).into()));
     Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
 }
 
 /// Users whose password and token the request has. `None` if it has neither, or a token without a name.
 fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
-    let name = cx.user.as_deref();
-    let Some(token) = &cx.token else { return name.map(Cow::Borrowed) };
-    let of_token = token.as_ref().ok()?.token.user()?;
+    let name = cx.facts.user.as_deref();
+    let Some(checked) = &cx.facts.token else { return name.map(Cow::Borrowed) };
+    let of_token = checked.token.user()?;
     let Some(name) = name else { return Some(Cow::Borrowed(of_token)) };
     Some([&(name.len() as u64).to_le_bytes(), name, of_token].concat().into())
 }

@@ -4,7 +4,6 @@ use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
 use crate::cache::Room;
 use crate::cache::filling::Filling;
-use crate::filters::exchange::Exchange;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
@@ -16,15 +15,15 @@ pub struct Kept {
     is_alone: bool,
 }
 
-/// Returns the body that is kept of a response that the client does not get, if it is to be stored.
-pub fn kept_alone(cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
-    Some(Box::new(Kept { is_alone: true, ..Kept::new(*cx.filling.take()?) }))
-}
-
 impl Kept {
     pub fn new(filling: Filling) -> Kept {
         let room = filling.shared.room();
         Kept { filling: Some((filling, Vec::new(), room)), is_alone: false }
+    }
+
+    /// Body of a response that the client does not get.
+    pub fn alone(filling: Filling) -> Kept {
+        Kept { is_alone: true, ..Kept::new(filling) }
     }
 }
 

@@ -25,7 +25,7 @@ impl Cache {
             Ok(wish) => wish,
             Err(bypass) => return DryRun::Next(format!("passes the cache by: {bypass}").into()),
         };
-        if cx.pool.is_none() {
+        if cx.facts.pool.is_none() {
             return DryRun::Next("has responses for each pool of the split apart, and the pool is drawn".into());
         }
         let now = self.responses.moment(cx.core);

@@ -31,7 +31,7 @@ impl Filter for Cookies {
             return;
         }
         let bytes = head.fields.bytes;
-        let prefixes = cx.prefixes.as_deref().filter(|_| self.restores);
+        let prefixes = cx.facts.prefixes.as_deref().filter(|_| self.restores);
         for row in head.fields.rows.iter_mut() {
             if row.dropped || !row.name(bytes).eq_ignore_ascii_case(b"set-cookie") {
                 continue;

@@ -50,7 +50,7 @@ impl RequestHeaders {
 
 impl OfPools {
     fn of(&self, cx: &Exchange<'_>) -> Option<&RequestHeaders> {
-        let pool = cx.pool?;
+        let pool = cx.facts.pool?;
         self.0.iter().find(|(of, _)| std::ptr::eq(&**of, pool)).map(|(_, headers)| headers)
     }
 }
@@ -77,7 +77,7 @@ impl Filter for RequestHeaders {
         let bytes = head.request.fields.bytes;
         head.request.fields.rows.iter_mut().for_each(|row| row.dropped |= is_own(row.name(bytes)));
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), status: 0 };
+        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
         let fits = self.changes.render(&source, &mut rendered);
         if fits.is_ok() {
             self.changes.apply(&mut head.request.fields, head.edits.lines(), &rendered, &mut memory);

@@ -12,7 +12,7 @@ use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
 use crate::upstream::pool::WorkerPool;
-use evenkeel_config::plan::{self, Variable};
+use evenkeel_config::plan;
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -23,6 +23,9 @@ struct ResponseHeaders {
     kept: Box<[Value]>,
     summary: String,
 }
+
+/// Values of the request that are kept for its response.
+type Texts = Vec<Vec<u8>>;
 
 /// Fields that browsers act on, and true for those that replace the endpoint's.
 const SECURITY: [(&str, &str, bool); 3] = [
@@ -37,69 +40,55 @@ struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, &[], Parameters::of_route(route))?))
+    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, Parameters::of_route(route))?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let from = from.route.as_ref()?;
-    // Values that the route's own filter keeps come first.
-    let mut kept = Vec::new();
-    prepare(&from.plan.filters.response_headers, from.plan, &mut kept);
     let of_pool = |pool: &Rc<WorkerPool>| {
         let path = Parameters::of(std::iter::empty());
-        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, &kept, path)?))
+        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path)?))
     };
     let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
     (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
 }
 
-/// Prepares the changes for responses of a route, and adds variables of requests that they need to `kept`.
-fn prepare(headers: &plan::ResponseHeaders, route: &plan::Route, kept: &mut Vec<Variable>) -> Changes {
-    let plan::ResponseHeaders { remove, rename, set, add, .. } = headers;
-    let keys = Keys { remove, rename, set, add };
-    Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, kept))
-}
-
 impl ResponseHeaders {
-    /// Prepares the changes; `None` if there are none. `before` are variables whose values other filters keep already.
-    fn new(
-        headers: &plan::ResponseHeaders,
-        route: &plan::Route,
-        before: &[Variable],
-        path: Parameters,
-    ) -> Option<ResponseHeaders> {
-        let mut kept = before.to_vec();
-        let (security, changes) = (headers.security, prepare(headers, route, &mut kept));
+    /// Prepares the changes; `None` if there are none.
+    fn new(headers: &plan::ResponseHeaders, route: &plan::Route, path: Parameters) -> Option<ResponseHeaders> {
+        let plan::ResponseHeaders { security, remove, rename, set, add } = headers;
+        let (keys, mut kept) = (Keys { remove, rename, set, add }, Vec::new());
+        let changes = Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, &mut kept));
         if changes.is_empty() && !security {
             return None;
         }
         let path = Rc::new(path);
-        let kept = kept.into_iter().skip(before.len()).map(|variable| Value::of_variable(variable, &path)).collect();
+        let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect();
         let summary = match (security, changes.is_empty()) {
             (true, true) => "security fields".to_string(),
             (true, false) => format!("security fields; {}", changes.summary()),
             (false, _) => changes.summary(),
         };
-        Some(ResponseHeaders { security, changes, kept, summary })
+        Some(ResponseHeaders { security: *security, changes, kept, summary })
     }
 }
 
 impl OfPools {
     fn of(&self, cx: &Exchange<'_>) -> Option<&ResponseHeaders> {
-        let pool = cx.pool?;
+        let pool = cx.facts.pool?;
         self.0.iter().find(|(of, _)| std::ptr::eq(&**of, pool)).map(|(_, headers)| headers)
     }
 }
 
 impl Filter for OfPools {
-    type State = ();
+    type State = Texts;
 
-    fn request(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, own: &mut Own<Texts>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         self.of(cx).map_or(Verdict::Next, |headers| headers.request(own, cx, head))
     }
 
     /// Changes responses of endpoints only.
-    fn response(&self, own: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Texts>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         if head.is_of_endpoint(cx)
             && let Some(headers) = self.of(cx)
         {
@@ -107,7 +96,7 @@ impl Filter for OfPools {
         }
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&Texts>, cx: &Exchange<'_>) -> Cow<'static, str> {
         self.of(cx).map_or("".into(), |headers| headers.did(None, cx))
     }
 }
@@ -115,33 +104,32 @@ impl Filter for OfPools {
 impl Pure for OfPools {}
 
 impl Filter for ResponseHeaders {
-    type State = ();
+    type State = Texts;
 
     /// Keeps the values of the request that responses need: its head may be gone by then.
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, own: &mut Own<Texts>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         if !self.kept.is_empty() {
-            let mut kept = std::mem::take(&mut cx.kept);
-            kept.reserve(self.kept.len());
-            let source = Source { cx, request: Some(head.request), lines: &[], status: 0 };
-            for value in &self.kept {
+            let source = Source { cx, request: Some(head.request), lines: &[], kept: &[], status: 0 };
+            let text = |value: &Value| {
                 let mut text = Vec::new();
                 // A value that does not fit makes its field unfit: the mark is a control character.
                 if value.render(&source, &mut text).is_err() {
                     text.push(0);
                 }
-                kept.push(text);
-            }
-            cx.kept = kept;
+                text
+            };
+            *own = Some(Box::new(self.kept.iter().map(text).collect()));
         }
         Verdict::Next
     }
 
-    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Texts>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
         if self.security && head.status != 101 {
             add_security(head, &mut memory);
         }
-        let source = Source { cx, request: None, lines: &[], status: head.status };
+        let kept = own.as_deref().map(Vec::as_slice).unwrap_or_default();
+        let source = Source { cx, request: None, lines: &[], kept, status: head.status };
         // The client has to get a response: those fields that fit are sent.
         let _ = self.changes.render(&source, &mut rendered);
         self.changes.apply(head.fields, head.added, &rendered, &mut memory);
@@ -151,7 +139,7 @@ impl Filter for ResponseHeaders {
         }
     }
 
-    fn did(&self, _: Option<&()>, _: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, _: Option<&Texts>, _: &Exchange<'_>) -> Cow<'static, str> {
         self.summary.clone().into()
     }
 }

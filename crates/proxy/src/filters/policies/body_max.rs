@@ -29,21 +29,21 @@ impl Filter for BodyMax {
     type State = ();
 
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        match cx.framing {
+        match cx.facts.framing {
             Stated::Length(length) if length > self.max => Verdict::Answer(self.refuse(cx, length)),
             _ => Verdict::Next,
         }
     }
 
     fn request_body(&self, _: &mut Own<()>, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
-        match cx.framing {
+        match cx.facts.framing {
             Stated::Chunked => Some(Box::new(Counted { left: self.max, stats: self.stats.clone() })),
             _ => None,
         }
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match cx.framing {
+        match cx.facts.framing {
             Stated::Length(length) if length > self.max => format!("refused: a body of {length} bytes").into(),
             Stated::Chunked => format!("counted the body, up to {} bytes", self.max).into(),
             _ => "".into(),
@@ -54,7 +54,7 @@ impl Filter for BodyMax {
 impl Predict for BodyMax {
     fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         match self.request(own, cx, head) {
-            Verdict::Next if cx.framing == Stated::Chunked => {
+            Verdict::Next if cx.facts.framing == Stated::Chunked => {
                 DryRun::Next(format!("counts the body, up to {} bytes", self.max).into())
             }
             verdict => verdict.into(),

@@ -4,6 +4,7 @@
 //! is told. Responses pass it last: the cache stores them as they come, and fields that other filters add count.
 
 use super::compress_body::{Body, Chosen};
+use super::compressed::{CompressState, Decision};
 use crate::body::filter::BodyFilter;
 use crate::cache::SharedCache;
 use crate::cache::encodings::Form;
@@ -12,7 +13,7 @@ use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
-use crate::observe::compressed::{CompressState, Decision};
+use crate::observe::stats::RouteStats;
 use evenkeel_compress::accept::preferred;
 use evenkeel_compress::coding::{self, Coding};
 use evenkeel_compress::encoder::Room;
@@ -22,7 +23,6 @@ use evenkeel_compress::response::{Response, Rules, code, is_no_transform, retag,
 use evenkeel_compress::tags;
 use evenkeel_config::plan::{Algorithm, Compress, Effort};
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::sync::Arc;
 
 struct Compression {
@@ -34,6 +34,7 @@ struct Compression {
     /// Stored responses, whose bodies have encoded forms.
     cache: Arc<SharedCache>,
     memory: Arc<EncoderMemory>,
+    stats: Arc<RouteStats>,
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
@@ -64,14 +65,20 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         rules: Rules { types, min_length: plan.min_length },
         cache: route.cache.clone(),
         memory: route.encoder_memory.clone(),
+        stats: route.route_stats.clone(),
     }))
 }
 
 impl Filter for Compression {
-    type State = ();
+    type State = CompressState;
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let coding = if cx.is_http10 {
+    fn request(
+        &self,
+        own: &mut Own<CompressState>,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+    ) -> Verdict {
+        let coding = if cx.facts.is_http10 {
             Err(Refusal::Http10)
         } else if head.request.values("cache-control").any(is_no_transform) {
             Err(Refusal::NoTransformAsked)
@@ -94,44 +101,71 @@ impl Filter for Compression {
                     && self.order.contains(&Coding::Gzip)
                     && preferred(values(), &[Coding::Gzip]).is_some()
         });
-        cx.compress = Some(Box::new(CompressState {
+        cx.facts.takes_coding = coding.is_ok();
+        *own = Some(Box::new(CompressState {
             coding,
             takes_gzip,
             asked,
             is_head: head.request.is_head(),
-            decision: Cell::new(Decision::None),
+            decision: Decision::None,
             tally: Default::default(),
+            stats: self.stats.clone(),
         }));
         Verdict::Next
     }
 
-    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        let Some(state) = &cx.compress else { return };
-        state.decision.set(Decision::None);
-        if head.status == 304 {
-            return self.not_modified(state, head);
+    fn response(&self, own: &mut Own<CompressState>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+        let Some(state) = own else { return };
+        state.decision = Decision::None;
+        match head.status {
+            304 => self.not_modified(state, head),
+            _ => state.decision = self.decide(state, cx.facts.switches, head),
         }
-        let response = Response {
-            status: head.status,
-            is_empty: head.ends && !state.is_head,
-            length: head.length,
-            switches: cx.switches,
-        };
+    }
+
+    fn response_body(
+        &self,
+        own: &mut Own<CompressState>,
+        _: &Exchange<'_>,
+        head: &ResponseHead<'_, '_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
+        let state = own.as_ref()?;
+        let Decision::Compressed(coding, room) = state.decision else { return None };
+        if state.is_head && head.length.is_none() {
+            // Nothing follows, and the head states no length.
+            return None;
+        }
+        Some(Box::new(Body::new(self.chosen(coding, room), self.memory.clone(), state.tally.clone())))
+    }
+
+    fn did(&self, own: Option<&CompressState>, _: &Exchange<'_>) -> Cow<'static, str> {
+        own.map(CompressState::text).unwrap_or_default().into()
+    }
+}
+
+impl Pure for Compression {}
+
+impl Compression {
+    /// Decides whether and how to compress a response, and changes its head. `switches`: the request asks for a switch of
+    /// protocols.
+    fn decide(&self, state: &CompressState, switches: bool, head: &mut ResponseHead<'_, '_, '_>) -> Decision {
+        let response =
+            Response { status: head.status, is_empty: head.ends && !state.is_head, length: head.length, switches };
         let room = match self.rules.check(&response, head.fields, head.added) {
             Ok(room) => room,
-            Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
+            Err(refusal) => return Decision::Refused(refusal),
         };
         vary(head.fields, head.added);
         let coding = match state.coding {
             Ok(coding) => coding,
-            Err(refusal) => return state.decision.set(Decision::Refused(refusal)),
+            Err(refusal) => return Decision::Refused(refusal),
         };
         let form = head.whole.take().map_or(Form::None, |whole| self.cache.encoded(*whole, coding));
         let decision = match form {
-            Form::NoSmaller => return state.decision.set(Decision::Refused(Refusal::NoSmaller)),
+            Form::NoSmaller => return Decision::Refused(Refusal::NoSmaller),
             Form::None => match self.fitting(state.takes_gzip, self.chosen(coding, room), head) {
                 Some(chosen) => Decision::Compressed(chosen.coding, chosen.room),
-                None => return state.decision.set(Decision::Refused(Refusal::NoMemory)),
+                None => return Decision::Refused(Refusal::NoMemory),
             },
             Form::Encoded(body) => {
                 let lengths = [head.length.unwrap_or_default(), body.len() as u64];
@@ -142,32 +176,9 @@ impl Filter for Compression {
         if let Decision::Compressed(coding, _) | Decision::Stored(coding, _) = decision {
             code(head.fields, head.added, coding);
         }
-        state.decision.set(decision);
+        decision
     }
 
-    fn response_body(
-        &self,
-        _: &mut Own<()>,
-        cx: &Exchange<'_>,
-        head: &ResponseHead<'_, '_, '_>,
-    ) -> Option<Box<dyn BodyFilter>> {
-        let state = cx.compress.as_ref()?;
-        let Decision::Compressed(coding, room) = state.decision.get() else { return None };
-        if state.is_head && head.length.is_none() {
-            // Nothing follows, and the head states no length.
-            return None;
-        }
-        Some(Box::new(Body::new(self.chosen(coding, room), self.memory.clone(), state.tally.clone())))
-    }
-
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        cx.compress.as_ref().map(|state| state.text()).unwrap_or_default().into()
-    }
-}
-
-impl Pure for Compression {}
-
-impl Compression {
     fn chosen(&self, coding: Coding, room: Room) -> Chosen {
         Chosen { coding, level: self.levels[coding as usize], room }
     }

@@ -4,10 +4,10 @@
 //! ([`EncoderMemory`]). Without room the bytes pass in blocks of the coding that are not compressed. While memory is short, a
 //! compressor that has had nothing to do for some seconds, as its client takes nothing or its endpoint sends nothing, is given up.
 
+use super::compressed::Tally;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
 use crate::encoder_memory::{EncoderMemory, Lack, Share, Taken};
-use crate::observe::compressed::Tally;
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::{Encoder, Failed, Op, Room, memory_of};
 use evenkeel_compress::response::DROPPED_TRAILERS;

@@ -1,7 +1,7 @@
 //! Filter for pages of other origins (CORS, as in the Fetch standard): tells their browsers which responses they may
 //! read. Preflights are answered by [`preflight`](super::preflight).
 
-use crate::filters::exchange::{Exchange, Page};
+use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
@@ -10,10 +10,20 @@ use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::append;
 use std::borrow::Cow;
 
+/// Origin of the page that sent a request, as a route with `cors` sees it.
+pub enum Page {
+    /// The route does not allow it.
+    Refused,
+    /// The route allows every origin.
+    Any,
+    /// The route allows this one.
+    Allowed(Box<[u8]>),
+}
+
 /// Beginning of the names of fields that this filter replaces.
 const FAMILY: &[u8] = b"access-control-";
 
-struct Readers {
+pub struct Readers {
     origins: Vec<Origin>,
     /// True if every page may read.
     any: bool,
@@ -26,17 +36,7 @@ struct Readers {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let cors: &Cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
-    Some(Box::new(Readers {
-        origins: cors.origins.clone(),
-        any: cors.origins.contains(&Origin::Any),
-        star: cors.origins.contains(&Origin::Any) && !cors.credentials,
-        credentials: if cors.credentials { "Access-Control-Allow-Credentials: true\r\n" } else { "" },
-        expose: match cors.expose[..] {
-            [] => String::new(),
-            _ => format!("Access-Control-Expose-Headers: {}\r\n", cors.expose.join(", ")),
-        },
-    }))
+    Some(Box::new(Readers::new(from.route.as_ref()?.plan.filters.cors.as_ref()?)))
 }
 
 /// True if a browser asks for permission to send a request.
@@ -47,23 +47,15 @@ pub fn is_preflight(request: &Request<'_, '_>) -> bool {
 }
 
 impl Filter for Readers {
-    type State = ();
+    type State = Page;
 
     /// Keeps the origin, as the head may be gone when the response comes.
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let mut origins = head.request.values("origin");
-        cx.page = match (origins.next(), origins.next()) {
-            (None, _) => Page::None,
-            // No browser sends two.
-            (Some(_), Some(_)) => Page::Refused,
-            (Some(_), None) if self.star => Page::Any,
-            (Some(origin), None) if self.allows(origin) => Page::Allowed(origin.into()),
-            (Some(_), None) => Page::Refused,
-        };
+    fn request(&self, own: &mut Own<Page>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        *own = self.page(head.request).map(Box::new);
         Verdict::Next
     }
 
-    fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
+    fn response(&self, own: &mut Own<Page>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         // A preflight's answer has fields of its own; no other answer of this proxy has any.
         if head.is_of_endpoint(cx) {
             let bytes = head.fields.bytes;
@@ -79,7 +71,7 @@ impl Filter for Readers {
             if !varies_by_origin(head) {
                 head.added.extend_from_slice(b"Vary: Origin\r\n");
             }
-            let Page::Allowed(origin) = &cx.page else { return };
+            let Some(Page::Allowed(origin)) = own.as_deref() else { return };
             origin
         };
         append(
@@ -88,12 +80,12 @@ impl Filter for Readers {
         );
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match &cx.page {
-            Page::None => "".into(),
-            Page::Any => "pages of every origin may read the response".into(),
-            Page::Refused => "pages of this origin may not read the response".into(),
-            Page::Allowed(origin) => {
+    fn did(&self, own: Option<&Page>, _: &Exchange<'_>) -> Cow<'static, str> {
+        match own {
+            None => "".into(),
+            Some(Page::Any) => "pages of every origin may read the response".into(),
+            Some(Page::Refused) => "pages of this origin may not read the response".into(),
+            Some(Page::Allowed(origin)) => {
                 format!("pages of {} may read the response", String::from_utf8_lossy(origin)).into()
             }
         }
@@ -101,15 +93,40 @@ impl Filter for Readers {
 }
 
 impl Predict for Readers {
-    fn dry_run(&self, own: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(&self, own: &mut Own<Page>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         match self.request(own, cx, head) {
-            Verdict::Next => DryRun::Next(self.did(None, cx)),
+            Verdict::Next => DryRun::Next(self.did(own.as_deref(), cx)),
             verdict => verdict.into(),
         }
     }
 }
 
 impl Readers {
+    pub fn new(cors: &Cors) -> Readers {
+        Readers {
+            origins: cors.origins.clone(),
+            any: cors.origins.contains(&Origin::Any),
+            star: cors.origins.contains(&Origin::Any) && !cors.credentials,
+            credentials: if cors.credentials { "Access-Control-Allow-Credentials: true\r\n" } else { "" },
+            expose: match cors.expose[..] {
+                [] => String::new(),
+                _ => format!("Access-Control-Expose-Headers: {}\r\n", cors.expose.join(", ")),
+            },
+        }
+    }
+
+    /// The page that sent a request; `None` if it has no origin.
+    pub fn page(&self, request: &Request<'_, '_>) -> Option<Page> {
+        let mut origins = request.values("origin");
+        Some(match (origins.next()?, origins.next()) {
+            // No browser sends two.
+            (_, Some(_)) => Page::Refused,
+            (_, None) if self.star => Page::Any,
+            (origin, None) if self.allows(origin) => Page::Allowed(origin.into()),
+            (_, None) => Page::Refused,
+        })
+    }
+
     /// True if pages of this origin may read. That of sandboxed pages and files has to be listed where pages have
     /// credentials: any site can have it.
     fn allows(&self, origin: &[u8]) -> bool {

@@ -4,6 +4,7 @@ pub mod bandwidth;
 pub mod body_max;
 pub mod compress;
 pub mod compress_body;
+mod compressed;
 pub mod cors;
 pub mod host_groups;
 pub mod preflight;

@@ -1,9 +1,9 @@
 //! Filter that answers preflights: requests by which browsers ask if a page of another origin may send one. They have no
 //! credentials, and no endpoint sees them. The fields for every response are those of [`cors`](super::cors).
 
-use super::cors::is_preflight;
+use super::cors::{Page, Readers, is_preflight};
 use crate::body::response::{Response, TEXT};
-use crate::filters::exchange::{Exchange, Page};
+use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
@@ -11,6 +11,7 @@ use evenkeel_wire::head::Request;
 use std::sync::Arc;
 
 struct Preflights {
+    readers: Readers,
     methods: Allowed,
     headers: Allowed,
     max_age: String,
@@ -51,15 +52,16 @@ impl Allowed {
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let cors = from.route.as_ref()?.plan.filters.cors.as_ref()?;
     let max_age = cors.max_age.as_secs().to_string();
-    Some(Box::new(Preflights { methods: Allowed::new(&cors.methods), headers: Allowed::new(&cors.headers), max_age }))
+    let (methods, headers) = (Allowed::new(&cors.methods), Allowed::new(&cors.headers));
+    Some(Box::new(Preflights { readers: Readers::new(cors), methods, headers, max_age }))
 }
 
 impl Filter for Preflights {
     type State = ();
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match is_preflight(head.request) {
-            true => Verdict::Answer(self.answer(cx, head.request)),
+            true => Verdict::Answer(self.answer(head.request)),
             false => Verdict::Next,
         }
     }
@@ -75,9 +77,9 @@ impl Predict for Preflights {
 }
 
 impl Preflights {
-    fn answer(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Response {
+    fn answer(&self, request: &Request<'_, '_>) -> Response {
         let response = Response { status: 204, ..Response::page(TEXT, "") };
-        if !matches!(cx.page, Page::Any | Page::Allowed(_)) {
+        if !matches!(self.readers.page(request), Some(Page::Any | Page::Allowed(_))) {
             return response;
         }
         let (methods, headers) = ("Access-Control-Request-Method", "Access-Control-Request-Headers");

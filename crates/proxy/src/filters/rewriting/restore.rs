@@ -45,25 +45,25 @@ impl Filter for Restore {
         if !matches!(outer.as_bytes(), [b'/', b'/' | b'\\', ..]) && outer.bytes().all(|b| b.is_ascii_graphic()) {
             let prefixes = Prefixes::new(outer, self.inner.clone(), head.request.host);
             restore_destination(&prefixes, head);
-            cx.prefixes = Some(Box::new(prefixes));
+            cx.facts.prefixes = Some(Box::new(prefixes));
         }
         Verdict::Next
     }
 
     fn interim(&self, _: &mut Own<()>, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
-        if let Some(prefixes) = cx.prefixes.as_deref() {
+        if let Some(prefixes) = cx.facts.prefixes.as_deref() {
             self.restore(cx, prefixes, fields, added);
         }
     }
 
     /// Changes the responses of endpoints only.
     fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        let Some(prefixes) = cx.prefixes.as_deref().filter(|_| head.is_of_endpoint(cx)) else { return };
+        let Some(prefixes) = cx.facts.prefixes.as_deref().filter(|_| head.is_of_endpoint(cx)) else { return };
         self.restore(cx, prefixes, head.fields, head.added);
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        cx.prefixes.as_ref().map_or("".into(), |prefixes| format!("prefix of links {}", prefixes.outer()).into())
+        cx.facts.prefixes.as_ref().map_or("".into(), |prefixes| format!("prefix of links {}", prefixes.outer()).into())
     }
 }
 
@@ -133,7 +133,7 @@ impl Restore {
 
     /// The host that the endpoint got.
     fn sent_host(&self, cx: &Exchange<'_>, prefixes: &Prefixes) -> Vec<u8> {
-        match (&self.send_host, cx.pool, &cx.endpoint) {
+        match (&self.send_host, cx.facts.pool, &cx.facts.endpoint) {
             (SendHost::Fixed(host), ..) => host.as_bytes().to_vec(),
             (SendHost::Endpoint, Some(pool), Some(endpoint)) => {
                 let mut host = Vec::new();

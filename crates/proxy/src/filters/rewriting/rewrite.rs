@@ -96,7 +96,7 @@ impl Rewrite {
         out: &mut Vec<u8>,
     ) -> Result<Option<&'b str>, Unsendable> {
         let path = head.request.path();
-        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), status: 0 };
+        let source = Source { cx, request: Some(head.request), lines: head.edits.added(), kept: &[], status: 0 };
         let render = |value: &Value, out: &mut Vec<u8>| match value.render(&source, out) {
             Ok(()) => Ok(()),
             Err(Unfit::Control) => Err(Unsendable::Character),

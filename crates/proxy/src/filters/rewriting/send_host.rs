@@ -27,13 +27,13 @@ impl Filter for Host {
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         match self {
             Host::Fixed(host) => head.edits.set_host(host.as_bytes()),
-            Host::OfEndpoint => cx.sends_host_of_endpoint = true,
+            Host::OfEndpoint => cx.facts.sends_host_of_endpoint = true,
         }
         Verdict::Next
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        match (self, &cx.endpoint) {
+        match (self, &cx.facts.endpoint) {
             (Host::Fixed(host), _) => format!("host {host}").into(),
             (Host::OfEndpoint, Some(endpoint)) => format!("host of {}", endpoint.name).into(),
             (Host::OfEndpoint, None) => "".into(),

@@ -12,10 +12,10 @@ pub fn copied(cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> SideRequest 
     let host = edits.host().unwrap_or(request.host);
     SideRequest {
         method: request.method.into(),
-        host: (!cx.sends_host_of_endpoint && !host.is_empty()).then(|| host.into()),
+        host: (!cx.facts.sends_host_of_endpoint && !host.is_empty()).then(|| host.into()),
         fields: request.fields.kept().collect::<Table>(),
         lines: edits.added().to_vec(),
-        has_body: cx.framing != Stated::Nothing,
+        has_body: cx.facts.framing != Stated::Nothing,
         ..SideRequest::get(edits.target().unwrap_or(request.target))
     }
 }

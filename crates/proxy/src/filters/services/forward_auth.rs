@@ -3,7 +3,7 @@
 //! filter gives the client fields of a 2xx answer with its response.
 
 use crate::body::response::Response;
-use crate::filters::exchange::{Asked, Exchange};
+use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, Pure, RequestHead, ResponseHead, Verdict};
 use crate::filters::loop_mark::Mark;
 use crate::filters::row::Build;
@@ -24,6 +24,16 @@ use evenkeel_wire::http1::fields::append;
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Answer of the service about a request, by its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Passed(u16),
+    /// The answer goes to the client.
+    Refused(u16),
+    /// No whole answer came in time.
+    InVain,
+}
 
 /// Fields of an answer that belong to its connection or its framing, beside those that are removed with the head.
 const OF_ANSWER: [&str; 6] = ["content-length", "content-type", "trailer", "keep-alive", "connection", "upgrade"];
@@ -80,7 +90,7 @@ impl Filter for ForClient {
     type State = ();
 
     fn response(&self, _: &mut Own<()>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        let Some(fields) = &cx.of_service else { return };
+        let Some(fields) = &cx.facts.of_service else { return };
         let is_cookie = |name: &[u8]| name.eq_ignore_ascii_case(b"set-cookie");
         let bytes = head.fields.bytes;
         for row in head.fields.rows.iter_mut() {
@@ -91,7 +101,7 @@ impl Filter for ForClient {
     }
 
     fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        cx.of_service.as_ref().map_or("".into(), |fields| {
+        cx.facts.of_service.as_ref().map_or("".into(), |fields| {
             let names: Vec<_> = fields.iter().map(|(name, _)| String::from_utf8_lossy(name)).collect();
             format!("gave the client {} of the service", names.join(", ")).into()
         })
@@ -101,9 +111,9 @@ impl Filter for ForClient {
 impl Pure for ForClient {}
 
 impl Filter for ForwardAuth {
-    type State = ();
+    type State = Asked;
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+    fn request(&self, _: &mut Own<Asked>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let auth = self.0.clone();
         if let Some(response) = auth.loop_end(cx, head.request) {
             return Verdict::Answer(response);
@@ -115,22 +125,26 @@ impl Filter for ForwardAuth {
         let key = auth.to.pool.plan().key().and_then(|key| hash_key::hash(key, head.request, cx.client()));
         let asking = auth.clone();
         let answer = async move { send(&asking.to, &mut question, key).await };
-        ForwardAuth::wait(answer, move |answer, _, cx, head| auth.decide(answer, cx, head))
+        ForwardAuth::wait(answer, move |answer, own, cx, head| {
+            let (asked, verdict) = auth.decide(answer, cx, head);
+            *own = Some(Box::new(asked));
+            verdict
+        })
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
+    fn did(&self, own: Option<&Asked>, _: &Exchange<'_>) -> Cow<'static, str> {
         let pool = &self.0.plan.pool;
-        match cx.asked {
-            Asked::Not => "".into(),
-            Asked::Passed(status) => format!("passed: pool \"{pool}\" answered {status}").into(),
-            Asked::Refused(status) => format!("refused: pool \"{pool}\" answered {status}").into(),
-            Asked::InVain => format!("refused: no answer of pool \"{pool}\"").into(),
+        match own {
+            None => "".into(),
+            Some(Asked::Passed(status)) => format!("passed: pool \"{pool}\" answered {status}").into(),
+            Some(Asked::Refused(status)) => format!("refused: pool \"{pool}\" answered {status}").into(),
+            Some(Asked::InVain) => format!("refused: no answer of pool \"{pool}\"").into(),
         }
     }
 }
 
 impl Predict for ForwardAuth {
-    fn dry_run(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(&self, _: &mut Own<Asked>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         match self.0.loop_end(cx, head.request) {
             Some(response) => response.into(),
             None => DryRun::Next(format!("asks pool \"{}\", which decides", self.0.plan.pool).into()),
@@ -142,7 +156,7 @@ impl Auth {
     /// Answer to a request that has passed the route before.
     fn loop_end(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Option<Response> {
         let (mark, why) = self.mark.as_ref()?;
-        if !cx.has_passed_proxies || !mark.is_on(request) {
+        if !cx.facts.has_passed_proxies || !mark.is_on(request) {
             return None;
         }
         cx.stats.loops.add(1);
@@ -164,7 +178,7 @@ impl Auth {
                 question.fields.push(name, value);
             }
         }
-        let said = cx.said.as_deref();
+        let said = cx.facts.said.as_deref();
         let list = said.map_or(cx.peer.ip_text(), |said| said.list.as_bytes());
         let scheme = said.and_then(|said| said.scheme).unwrap_or(cx.peer.scheme());
         let host = said.and_then(|said| said.host.as_deref()).unwrap_or(request.host);
@@ -194,36 +208,34 @@ impl Auth {
         answer: Result<Answer, String>,
         cx: &mut Exchange<'_>,
         head: &mut RequestHead<'_, '_, '_>,
-    ) -> Verdict {
+    ) -> (Asked, Verdict) {
         let count = |end: AuthEnd| cx.stats.forward_auth[end as usize].add(1);
         match answer {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 count(AuthEnd::Passed);
-                cx.asked = Asked::Passed(answer.status);
                 self.copy(&answer.fields, head);
                 let is_named =
                     |name: &[u8]| self.plan.client_headers.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
                 let fields: Table = answer.fields.iter().filter(|(name, _)| is_named(name)).collect();
-                cx.of_service = (!fields.is_empty()).then(|| fields.into());
-                Verdict::Next
+                cx.facts.of_service = (!fields.is_empty()).then(|| fields.into());
+                (Asked::Passed(answer.status), Verdict::Next)
             }
             Ok(answer) if !answer.is_whole => {
                 count(AuthEnd::TooLarge);
-                cx.asked = Asked::Refused(answer.status);
                 let (pool, most) = (&self.plan.pool, self.plan.answer_max);
                 let why =
                     format!("forward_auth: the answer of pool \"{pool}\" is larger than answer_max, {most} bytes");
-                Verdict::Answer(Response::new(502, why))
+                (Asked::Refused(answer.status), Verdict::Answer(Response::new(502, why)))
             }
             Ok(answer) => {
                 count(AuthEnd::Refused);
-                cx.asked = Asked::Refused(answer.status);
-                Verdict::Answer(self.passed_on(answer))
+                let status = answer.status;
+                cx.facts.refusal = Some(format!("forward_auth: the service answered {status}").into());
+                (Asked::Refused(status), Verdict::Answer(self.passed_on(answer)))
             }
             Err(why) => {
                 count(AuthEnd::Unanswered);
-                cx.asked = Asked::InVain;
-                Verdict::Answer(Response::new(503, format!("forward_auth: {why}")))
+                (Asked::InVain, Verdict::Answer(Response::new(503, format!("forward_auth: {why}"))))
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::copied::copied;
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended};
-use crate::filters::exchange::{Copied, Exchange};
+use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
@@ -12,7 +12,7 @@ use crate::observe::stats::MirrorDrop;
 use crate::peer::hash_key;
 use crate::side::copy::{Coming, Mirror, RequestCopy};
 use crate::upstream::pool::WorkerPool;
-use evenkeel_config::plan;
+use evenkeel_config::plan::{self, MIRRORS_MAX};
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::grpc::is_grpc;
 use evenkeel_wire::head::{Request, Table};
@@ -24,6 +24,23 @@ use std::rc::Rc;
 const MARK: &str = "X-Evenkeel-Mirror";
 
 struct Mirrors(Box<[Mirroring]>);
+
+/// State of a request at the mirrors of its route.
+struct Copies {
+    /// Decisions, in the order of the mirrors.
+    copied: [Copied; MIRRORS_MAX],
+    /// Copies whose body is still to come.
+    coming: Vec<Rc<Coming>>,
+}
+
+/// Decision of a mirror about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Copied {
+    No,
+    Yes,
+    /// Not copied although it was drawn, for this reason.
+    Dropped(MirrorDrop),
+}
 
 /// A pool that gets copies, with its share of the requests.
 struct Mirroring {
@@ -45,24 +62,33 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
 }
 
 impl Filter for Mirrors {
-    type State = ();
+    type State = Copies;
 
-    fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        if !cx.switches {
-            for (at, mirror) in self.0.iter().enumerate() {
-                cx.copied[at] = mirror.request(cx, head);
+    fn request(&self, own: &mut Own<Copies>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
+        if !cx.facts.switches {
+            let mut copies = Copies { copied: [Copied::No; MIRRORS_MAX], coming: Vec::new() };
+            for (mirror, copied) in self.0.iter().zip(&mut copies.copied) {
+                *copied = mirror.request(cx, head, &mut copies.coming);
             }
+            cx.facts.wants_body |= !copies.coming.is_empty();
+            *own = Some(Box::new(copies));
         }
         Verdict::Next
     }
 
-    fn request_body(&self, _: &mut Own<()>, cx: &Exchange<'_>, _: &Request<'_, '_>) -> Option<Box<dyn BodyFilter>> {
-        let copies = cx.copying.take();
+    fn request_body(
+        &self,
+        own: &mut Own<Copies>,
+        _: &Exchange<'_>,
+        _: &Request<'_, '_>,
+    ) -> Option<Box<dyn BodyFilter>> {
+        let copies = std::mem::take(&mut own.as_mut()?.coming);
         (!copies.is_empty()).then(|| Box::new(CopiedBody(copies)) as _)
     }
 
-    fn did(&self, _: Option<&()>, cx: &Exchange<'_>) -> Cow<'static, str> {
-        let each = self.0.iter().zip(cx.copied).filter_map(|(mirror, copied)| {
+    fn did(&self, own: Option<&Copies>, _: &Exchange<'_>) -> Cow<'static, str> {
+        let copied = own.into_iter().flat_map(|copies| copies.copied);
+        let each = self.0.iter().zip(copied).filter_map(|(mirror, copied)| {
             let pool = &mirror.to.pool.name;
             match copied {
                 Copied::No => None,
@@ -76,18 +102,23 @@ impl Filter for Mirrors {
 }
 
 impl Predict for Mirrors {
-    fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
+    fn dry_run(&self, _: &mut Own<Copies>, _: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> DryRun {
         DryRun::nothing()
     }
 }
 
 impl Mirroring {
     /// Draws whether to copy the request, and does so.
-    fn request(&self, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Copied {
+    fn request(
+        &self,
+        cx: &mut Exchange<'_>,
+        head: &mut RequestHead<'_, '_, '_>,
+        coming: &mut Vec<Rc<Coming>>,
+    ) -> Copied {
         if self.below.is_some_and(|below| cx.core.draw() >= below) {
             return Copied::No;
         }
-        let is_too_large = matches!(cx.framing, Stated::Length(length) if length > self.to.body_max);
+        let is_too_large = matches!(cx.facts.framing, Stated::Length(length) if length > self.to.body_max);
         let dropped = if head.request.field(MARK).is_some() {
             MirrorDrop::CameBack
         } else if is_too_large {
@@ -97,9 +128,9 @@ impl Mirroring {
         } else {
             let is_call = head.request.field("content-type").is_some_and(is_grpc);
             let copy = self.copy(cx, head);
-            match cx.framing {
+            match cx.facts.framing {
                 Stated::Nothing | Stated::Length(0) => copy.send(),
-                _ => cx.copying.get_mut().push(self.to.await_body(copy, is_call)),
+                _ => coming.push(self.to.await_body(copy, is_call)),
             }
             return Copied::Yes;
         };

@@ -10,6 +10,8 @@ pub struct Source<'s, 'c, 'h, 'b> {
     pub request: Option<&'s Request<'h, 'b>>,
     /// Lines that are added to the request, as far as they are known.
     pub lines: &'s [u8],
+    /// Values of the request that were kept for the response.
+    pub kept: &'s [Vec<u8>],
     /// Status of the response; 0 for a request.
     pub status: u16,
 }

@@ -18,7 +18,7 @@ enum Part {
     Variable(Variable),
     /// Parameter of the path, by its index.
     Parameter(Rc<Parameters>, usize),
-    /// Value that was kept when the request came, by its index in [`Exchange::kept`](crate::filters::exchange::Exchange).
+    /// Value that was kept when the request came, by its index in [`Source::kept`].
     Kept(usize),
     /// Value known when the filter was built.
     Known(Box<[u8]>),
@@ -91,7 +91,7 @@ impl Value {
                     out.extend_from_slice(value.unwrap_or_default().as_bytes());
                 }
                 Part::Kept(index) => {
-                    out.extend_from_slice(from.cx.kept.get(*index).map_or(&[][..], Vec::as_slice));
+                    out.extend_from_slice(from.kept.get(*index).map_or(&[][..], Vec::as_slice));
                 }
             }
             let unfit = if out.len() - start > VALUE_MAX {

@@ -14,15 +14,15 @@ use std::io::Write;
 pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) {
     let cx = from.cx;
     match variable {
-        Variable::ClientIp => match cx.origin {
+        Variable::ClientIp => match cx.facts.origin {
             Some(ip) => number(ip, out),
             None => out.extend_from_slice(cx.peer.ip_text()),
         },
         // The port of a client behind a trusted proxy is unknown.
-        Variable::ClientPort if cx.origin.is_none() => number(cx.peer.port, out),
+        Variable::ClientPort if cx.facts.origin.is_none() => number(cx.peer.port, out),
         Variable::ClientPort => {}
         Variable::Scheme => {
-            let said = cx.said.as_deref().and_then(|said| said.scheme);
+            let said = cx.facts.said.as_deref().and_then(|said| said.scheme);
             out.extend_from_slice(said.unwrap_or(cx.peer.scheme()).as_bytes());
         }
         Variable::Port => {
@@ -31,7 +31,7 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
             }
         }
         Variable::RequestId => cx.request_id().write(out),
-        Variable::User => out.extend_from_slice(cx.user.as_deref().unwrap_or_default()),
+        Variable::User => out.extend_from_slice(cx.facts.user.as_deref().unwrap_or_default()),
         Variable::TlsVersion => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.version).as_bytes()),
         Variable::TlsCipher => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.cipher).as_bytes()),
         Variable::TlsServerName => {
@@ -43,9 +43,9 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
         Variable::Time => time(unix_ms(from), out),
         Variable::TimeUnix => number(unix_ms(from) / 1000, out),
         Variable::Status => number(from.status, out),
-        Variable::Pool => out.extend_from_slice(cx.pool.map_or("", |pool| &pool.name).as_bytes()),
+        Variable::Pool => out.extend_from_slice(cx.facts.pool.map_or("", |pool| &pool.name).as_bytes()),
         Variable::Endpoint => {
-            out.extend_from_slice(cx.endpoint.as_ref().map_or("", |endpoint| &endpoint.name).as_bytes());
+            out.extend_from_slice(cx.facts.endpoint.as_ref().map_or("", |endpoint| &endpoint.name).as_bytes());
         }
         // Known when the filter is built.
         Variable::Route | Variable::PathParameter(_) => {}

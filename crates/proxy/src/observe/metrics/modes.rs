@@ -30,7 +30,7 @@ pub(super) fn has_sessions(mode: Mode) -> bool {
 
 /// Modes that have requests in flight at endpoints. DNS only names endpoints and does not see requests end.
 pub(super) fn forwards(mode: Mode) -> bool {
-    mode != Mode::Dns
+    mode.is_proxied()
 }
 
 impl Shown<'_> {

@@ -5,6 +5,7 @@
 //! 2. [`ports`]: addresses and ports that listeners share. [`attach`] has the listeners of a Route.
 //! 3. [`rules`] with [`filters`], and [`streams`], make routes. [`hosts`] compares host names.
 
+// Order: attach, classes, conflicts, rules, streams, filters, ports, gateways, addresses, hosts
 pub mod addresses;
 mod attach;
 pub mod classes;

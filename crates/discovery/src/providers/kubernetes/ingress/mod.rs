@@ -5,6 +5,7 @@
 //! 2. [`listeners`] with [`certificates`], those of Gateways at the same port included.
 //! 3. [`rules`] makes the routes, from [`paths`] and [canaries](canary).
 
+// Order: classes, rules, listeners, certificates, paths, site, canary, endpoints, filters, protection, annotations
 mod annotations;
 mod canary;
 mod certificates;

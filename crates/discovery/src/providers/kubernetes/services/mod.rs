@@ -1,6 +1,7 @@
 //! Parts that Gateways and Ingresses share: pools of Services ([`backends`]) with [`policies`] about their certificates,
 //! [`certificates`] of Secrets, [`grants`] between namespaces, and routes in their order ([`ordered`]) with their [`names`].
 
+// Order: backends, names, ordered, policies, certificates, grants
 pub mod backends;
 pub mod certificates;
 pub mod grants;

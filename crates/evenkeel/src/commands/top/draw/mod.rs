@@ -1,5 +1,6 @@
 //! Drawing: a line on top with the process, a page, and a line at the bottom with the keys.
 
+// Order: overview, pools, routes, tap, colours
 mod colours;
 mod overview;
 mod pools;

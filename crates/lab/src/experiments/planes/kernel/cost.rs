@@ -66,7 +66,7 @@ struct Run {
     /// Requests per second.
     rate: f64,
     requests: f64,
-    /// CPU time by group, and that of the machine, of which that of other programs is a part.
+    /// CPU time by group, and of the machine, which includes other programs.
     used: Used,
     softirq: Duration,
     /// CPU time of other programs.
@@ -88,7 +88,7 @@ impl Run {
         self.used.groups.iter().map(|(group, _)| self.us(group)).sum()
     }
 
-    /// CPU time of the machine, less that of other programs.
+    /// CPU time of the machine, less the time of other programs.
     fn machine(&self) -> f64 {
         self.per_request(self.used.machine.saturating_sub(self.others))
     }

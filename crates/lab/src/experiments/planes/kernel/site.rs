@@ -1,5 +1,5 @@
-//! Site of the kernel's planes: network namespaces of a client, of the balancer and of four endpoints, all on this machine.
-//! Each balancer starts there for one run.
+//! Site of the kernel's planes: network namespaces of a client, of the balancer and of four endpoints, all on this
+//! machine. Each balancer starts there for a run.
 
 use crate::balancers::{Algorithm, Balancer, Care, Front, Kernel, Listener, Pool, Running, Setup};
 use crate::child::{self, Child};
@@ -112,7 +112,7 @@ pub struct Site<'s> {
     _pins: Pins,
 }
 
-/// Guard that removes what a killed evenkeel left in the BPF file system.
+/// Guard that removes objects of a killed evenkeel from the BPF file system.
 struct Pins;
 
 impl Drop for Pins {
@@ -150,7 +150,7 @@ impl<'s> Site<'s> {
         Ok(Site { nginx, network, balancers, _folders: folders, runs: Cell::new(0), _pins: Pins })
     }
 
-    /// Limits what the last endpoint sends, in bytes per second; `None` removes the limit.
+    /// Limits the rate of the last endpoint, in bytes per second; `None` removes the limit.
     ///
     /// # Errors
     /// The system refuses it.
@@ -163,8 +163,8 @@ impl<'s> Site<'s> {
         self.nginx.iter().flat_map(|nginx| procfs::children_of(nginx.pid())).collect()
     }
 
-    /// Opens a path: starts its balancer, and waits until a request is answered. `refusing`: nothing listens at the last
-    /// endpoint.
+    /// Opens a path: starts its balancer, and waits until a request is answered. `refusing`: nothing listens at the
+    /// last endpoint.
     ///
     /// # Errors
     /// The balancer does not start, or nothing is answered.
@@ -227,7 +227,7 @@ impl Open<'_, '_> {
         self.running.as_ref().map(|running| running.0.pids()).unwrap_or_default()
     }
 
-    /// Sends requests with ApacheBench, on kept connections or on one each.
+    /// Sends requests with ApacheBench, on kept connections or on a new connection each.
     ///
     /// # Errors
     /// A request fails.
@@ -244,7 +244,7 @@ impl Open<'_, '_> {
         }
     }
 
-    /// Opens connections one by one, and keeps them. Returns how many were refused.
+    /// Opens connections in sequence, and keeps them. Returns how many were refused.
     ///
     /// # Errors
     /// A connection is neither accepted nor refused.

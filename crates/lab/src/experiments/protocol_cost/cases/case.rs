@@ -6,7 +6,7 @@ use crate::load::h2load::Streams;
 use crate::load::handshakes::Handshakes;
 use crate::study::grid::{self, Bound};
 
-/// Load, and what is measured under it.
+/// Load, and the measurement under it.
 pub struct Case {
     /// Name for `--only`.
     pub name: &'static str,
@@ -18,7 +18,7 @@ pub struct Case {
     pub certificate: Certificate,
     /// Protocol between proxy and endpoints.
     pub back: Back,
-    /// True for a new connection to an endpoint per request, instead of reused ones.
+    /// True for a new connection to an endpoint per request, instead of reused connections.
     pub closes: bool,
     /// True to log every request.
     pub logs: bool,
@@ -72,13 +72,13 @@ pub enum Work {
     Streams(Streams),
     /// Consecutive requests on each of this many connections (wrk).
     Kept(u32),
-    /// Consecutive requests on each of this many connections, each with a query of its own (wrk).
+    /// Consecutive requests on each of this many connections, each with a separate query (wrk).
     Distinct(u32),
     /// A connection for each request, with this many concurrent clients (ab).
     Closed(u32),
     /// A connection for each request over TLS (the lab's own clients).
     Handshakes(Handshakes),
-    /// Idle connections of this number, each after one request.
+    /// Idle connections of this number, each after a request.
     Idle(u32),
 }
 

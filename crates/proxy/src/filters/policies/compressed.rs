@@ -1,10 +1,13 @@
-//! Compression of a response: its coding, the decision about it, and its bytes, for the filter, counters and explanations.
+//! State of a request at `compress` of its route: the coding, the decision about the response, and its bytes. It counts the
+//! response when it ends.
 
+use crate::observe::route_stats::{Compressed, RouteStats};
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::Room;
 use evenkeel_compress::refusal::Refusal;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// State of a request at `compress` of its route.
 pub struct CompressState {
@@ -15,8 +18,18 @@ pub struct CompressState {
     /// Values of `If-None-Match` as the client sent them, if there is a coding.
     pub asked: Vec<u8>,
     pub is_head: bool,
-    pub decision: Cell<Decision>,
+    pub decision: Decision,
     pub tally: Rc<Tally>,
+    /// Statistics of the route, which count the response when this is dropped.
+    pub stats: Arc<RouteStats>,
+}
+
+impl Drop for CompressState {
+    fn drop(&mut self) {
+        if let Some(compressed) = self.compressed() {
+            self.stats.compression.count(&compressed);
+        }
+    }
 }
 
 /// Decision of the filter about a response.
@@ -37,21 +50,10 @@ pub struct Tally {
     pub after: Cell<u64>,
 }
 
-/// Response that was compressed, and has passed.
-pub struct Compressed {
-    pub coding: Coding,
-    /// Bytes of its body as it came.
-    pub before: u64,
-    /// Bytes of its body as it was sent.
-    pub after: u64,
-    /// True if it was stored so, and not compressed for this request.
-    pub is_stored: bool,
-}
-
 impl CompressState {
     /// The response, if it was compressed and has a body.
-    pub fn compressed(&self) -> Option<Compressed> {
-        match self.decision.get() {
+    fn compressed(&self) -> Option<Compressed> {
+        match self.decision {
             Decision::Compressed(coding, _) => {
                 let (before, after) = (self.tally.before.get(), self.tally.after.get());
                 (after > 0).then_some(Compressed { coding, before, after, is_stored: false })
@@ -65,7 +67,7 @@ impl CompressState {
 
     /// Decision in words; empty if there is none.
     pub fn text(&self) -> String {
-        match (self.decision.get(), self.compressed()) {
+        match (self.decision, self.compressed()) {
             (Decision::None, _) => String::new(),
             (Decision::Refused(refusal), _) => format!("not compressed: {refusal}"),
             (_, Some(Compressed { coding, before, after, is_stored })) => {

@@ -1,7 +1,7 @@
 //! Reference of keys as pages: an index, a page for each table of the top level, and a page for each table below the
 //! tables that a file has many of, as `[pool.NAME]`. Tables below these are sections of their page.
 
-use crate::reference::{GENERATED, Links, codes, one_table, opening, title};
+use super::{GENERATED, Links, codes, one_table, opening, title};
 use crate::root::ROOT;
 use crate::table::{Kind, Table};
 use std::collections::HashMap;

@@ -1,5 +1,9 @@
 //! Generated Markdown: the reference of keys and codes, and the reference of algorithms.
 
+mod pages;
+
+pub use pages::reference_pages;
+
 use crate::code::Code;
 use crate::quantity::{duration_text, size_text};
 use crate::root::ROOT;
@@ -9,7 +13,7 @@ use evenkeel_balance::picker::{Algorithm, Needs};
 use std::fmt::Write;
 use std::time::Duration;
 
-pub(crate) const GENERATED: &str =
+const GENERATED: &str =
     "<!-- Generated from the tables in crates/config and crates/balance. `make bless` regenerates it. -->";
 
 /// Text of all keys (type, default, meaning, reason of the default) and of all error codes.
@@ -18,7 +22,7 @@ pub fn reference() -> String {
 }
 
 /// Beginning of the reference of keys.
-pub(crate) fn opening() -> String {
+fn opening() -> String {
     let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
@@ -31,7 +35,7 @@ pub(crate) fn opening() -> String {
 }
 
 /// Section of all error codes.
-pub(crate) fn codes() -> String {
+fn codes() -> String {
     let mut out = String::new();
     let _ = writeln!(out, "\n## Codes of errors and warnings\n\n| Code | | Meaning |\n|---|---|---|");
     for code in Code::ALL {
@@ -49,19 +53,19 @@ pub fn tables_reference(root: &'static Table) -> String {
 }
 
 /// Links of a page to other parts of the reference.
-pub(crate) struct Links<'l> {
+struct Links<'l> {
     /// Text for a table, perhaps with a link.
-    pub to_table: &'l dyn Fn(&Table) -> String,
+    to_table: &'l dyn Fn(&Table) -> String,
     /// Path of the page of algorithms.
-    pub algorithms: &'l str,
+    algorithms: &'l str,
 }
 
 /// Title of a table: its path, with the part in brackets as code.
-pub(crate) fn title(table: &Table) -> String {
+fn title(table: &Table) -> String {
     if table.path == "the top level" { "The top level".to_string() } else { code_part(table.path) }
 }
 
-pub(crate) fn one_table(table: &Table, heading: &str, links: &Links<'_>, out: &mut String) {
+fn one_table(table: &Table, heading: &str, links: &Links<'_>, out: &mut String) {
     let _ = writeln!(out, "\n{heading} {}\n\n{}", title(table), table.help);
     if !table.keys.is_empty() {
         let _ = writeln!(out, "\n| Key | Type | Default | Meaning |\n|---|---|---|---|");
