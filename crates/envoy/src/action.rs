@@ -59,7 +59,8 @@ pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '
         return forward(to, matching, inherited).map_err(|why| format!("route: {why}"));
     }
     let answer = if let Some(to) = node.node("redirect") {
-        Action::Redirect(redirect(to, matching).map_err(|why| format!("redirect: {why}"))?)
+        // Without a part of its target it would lead back to itself.
+        Action::Redirect(to.whole(redirect(to, matching)).map_err(|why| format!("redirect: {why}"))?)
     } else if let Some(to) = node.node("direct_response") {
         Action::Respond(respond(to).map_err(|why| format!("direct_response: {why}"))?)
     } else {
@@ -116,6 +117,9 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     let mut hash = Vec::new();
     for policy in to.nodes("hash_policy") {
         hash.extend(policy.part(policy.whole(hash_key(policy)))?);
+    }
+    if hash.len() > 1 {
+        to.differs("hash_policy: the second key is hashed where a request does not have the first, and no further key");
     }
     Ok(Acting { to: destination, missing, mirrors, hash, route })
 }

@@ -50,6 +50,13 @@ impl Cluster {
         pool.outlier = outlier(node);
         limits(node, &mut pool);
         protocol(node, &mut pool)?;
+        if pool.endpoints.is_empty() && pool.discover.is_none() {
+            node.differs("the cluster has no endpoints in the file");
+        }
+        // Endpoints with TLS must not get requests in clear.
+        if node.has("transport_socket_matches") || node.has("transport_socket_matcher") {
+            pool.tls = Some(PoolTls::default());
+        }
         if let Some(socket) = node.node("transport_socket") {
             let read = transport(socket).map_err(|why| format!("transport_socket: {why}"));
             // Without what it was, certificates have to be valid.
@@ -79,12 +86,8 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
             pool.discover = Some(Discover { source, ..Discover::default() });
             return Ok(Some(cluster));
         }
-        other => {
-            let why = match other {
-                4 => "type ORIGINAL_DST has no counterpart".to_owned(),
-                other => format!("type {other} is not known"),
-            };
-            node.part_of("type", Err::<(), _>(why))?;
+        _ => {
+            node.refuse("type", &format!("{} has no counterpart", node.word("type")))?;
             return Ok(None);
         }
     };
@@ -116,7 +119,7 @@ fn balance(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
         2 => ("maglev", "ring_hash_lb_config"),
         3 => ("random", ""),
         5 => ("maglev", "maglev_lb_config"),
-        other => return node.refuse("lb_policy", &format!("number {other} has no counterpart")),
+        _ => return node.refuse("lb_policy", &format!("{} has no counterpart", node.word("lb_policy"))),
     };
     let algorithm = algorithms::find(name).ok_or_else(|| format!("lb_policy: there is no {name}"))?;
     pool.balance = Balance::of(algorithm);
@@ -174,7 +177,8 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     if let Some(h2) = h2 {
         pool.protocol = EndpointProtocol::H2;
         if let Some(streams) = h2.wrapped("max_concurrent_streams") {
-            pool.http2.streams = u32::try_from(streams.clamp(1, 10_000)).unwrap_or(1);
+            let streams = h2.bounded("max_concurrent_streams", streams, 1..=10_000);
+            pool.http2.streams = u32::try_from(streams).unwrap_or(1);
         }
     }
     if let Some(http) = http {

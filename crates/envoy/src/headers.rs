@@ -116,11 +116,7 @@ fn add(option: &Node<'_>, set: &mut Values, added: &mut Values) -> Result<(), St
         0 if appends == Some(0) => set,
         0 => added,
         2 => set,
-        other => {
-            let words = ["", "ADD_IF_ABSENT", "", "OVERWRITE_IF_EXISTS"];
-            let word = words.get(other as usize).copied().unwrap_or("of this number");
-            return Err(format!("{name:?}: append_action {word} has no counterpart"));
-        }
+        _ => return Err(format!("{name:?}: append_action {} has no counterpart", option.word("append_action"))),
     };
     let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
     put(into, &name.into(), &template)

@@ -17,6 +17,19 @@ use std::time::Duration;
 /// Listener filters that only find out what routes look at.
 const FINDERS: [&str; 2] = ["TlsInspector", "HttpInspector"];
 
+/// Types of filters of a chain that refuse clients, or change where their bytes go: a chain is not used without them.
+const GUARDS: [&str; 9] = [
+    ".rbac.",
+    ".ext_authz.",
+    ".client_ssl_auth.",
+    ".ext_proc.",
+    ".wasm.",
+    ".golang.",
+    ".dynamic_modules.",
+    ".sni_cluster.",
+    "ExtensionWithMatcher",
+];
+
 /// A `Listener`, with the requests or sessions of its filter chains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerResource {
@@ -28,6 +41,8 @@ pub struct ListenerResource {
 /// Clients that one filter chain takes, and their destination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
+    /// Position in `filter_chains`; the default chain is behind them.
+    pub position: usize,
     /// Server names by which clients choose it; empty = any.
     pub hosts: Vec<HostPattern>,
     pub to: ChainTo,
@@ -54,6 +69,13 @@ impl ListenerResource {
     pub fn of(node: &Node<'_>) -> Result<ListenerResource, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
         let first = node.node("address").ok_or("it has no address")?;
+        if node.wrapped("bind_to_port") == Some(0) {
+            return Err("bind_to_port: others lead to it, and it does not listen by itself".to_owned());
+        }
+        // Without it, chains would get the clients of others.
+        if node.is_of_file() && node.has("filter_chain_matcher") {
+            return Err("filter_chain_matcher has no counterpart".to_owned());
+        }
         let more: Vec<_> = node.nodes("additional_addresses").collect();
         let more = more.iter().filter_map(|more| more.node("address"));
         let bind = std::iter::once(first).chain(more).map(bind).collect::<Result<Vec<_>, _>>()?;
@@ -68,7 +90,7 @@ impl ListenerResource {
         let (mut chains, mut whole) = (Vec::new(), None::<Listener>);
         for (position, (chain, is_default)) in all.enumerate() {
             let place = |why: String| format!("filter_chains[{position}]: {why}");
-            let read = read(chain, listener.clone(), is_default).and_then(|(read, made)| {
+            let read = read(chain, position, listener.clone(), is_default).and_then(|(read, made)| {
                 let joined = whole.as_ref().map_or(Ok(made.clone()), |before| joined(before, made))?;
                 Ok((read, joined))
             });
@@ -118,7 +140,12 @@ fn listener_filter(filter: &Node<'_>, listener: &mut Listener) -> Result<(), Str
 }
 
 /// Reads a filter chain. Returns it with the listener as it would be with this chain alone.
-fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Chain, Listener), String> {
+fn read(
+    node: &Node<'_>,
+    position: usize,
+    mut listener: Listener,
+    is_default: bool,
+) -> Result<(Chain, Listener), String> {
     node.text("name");
     let mut hosts = Vec::new();
     if let Some(matching) = node.node("filter_chain_match") {
@@ -143,11 +170,14 @@ fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Ch
                 listener.mode = Mode::Tcp;
                 proxy(inner)
             }
+            _ if to.is_none() && GUARDS.iter().any(|word| config.kind.contains(word)) => {
+                return Err(place("it may refuse clients, and has no counterpart".to_owned()));
+            }
             _ => Err("it has no counterpart".to_owned()),
         };
         to = filter.part(read).map_err(place)?.or(to);
     }
-    Ok((Chain { hosts, to: to.ok_or("it has no filters")? }, listener))
+    Ok((Chain { position, hosts, to: to.ok_or("it has no filters")? }, listener))
 }
 
 /// Server names of the clients of a filter chain.
@@ -245,14 +275,19 @@ fn limits(node: &Node<'_>, listener: &mut Listener) {
             listener.timeouts.client_idle = time.clamp(Duration::from_millis(10), day);
         }
         if let Some(most) = common.wrapped("max_headers_count") {
-            listener.limits.header_count = usize::try_from(most.clamp(1, 256)).unwrap_or(256);
+            let most = common.bounded("max_headers_count", most, 1..=256);
+            listener.limits.header_count = usize::try_from(most).unwrap_or(256);
         }
     }
     if let Some(kb) = node.wrapped("max_request_headers_kb") {
-        listener.limits.headers = usize::try_from(kb.clamp(1, 128)).unwrap_or(128) << 10;
+        let kb = node.bounded("max_request_headers_kb", kb, 1..=128);
+        listener.limits.headers = usize::try_from(kb).unwrap_or(128) << 10;
     }
-    if let Some(streams) = node.node("http2_protocol_options").and_then(|h2| h2.wrapped("max_concurrent_streams")) {
-        listener.http2.streams = u32::try_from(streams.clamp(1, 10_000)).unwrap_or(100);
+    if let Some(h2) = node.node("http2_protocol_options")
+        && let Some(streams) = h2.wrapped("max_concurrent_streams")
+    {
+        let streams = h2.bounded("max_concurrent_streams", streams, 1..=10_000);
+        listener.http2.streams = u32::try_from(streams).unwrap_or(100);
     }
 }
 
@@ -261,8 +296,9 @@ fn http_filter(filter: &Node<'_>) -> Result<(), String> {
     let name = filter.text("name").unwrap_or_default();
     let kind = filter.extension("typed_config").map_or(name, |config| config.kind);
     let is_router = kind.ends_with("filters.http.router.v3.Router") || kind == "envoy.filters.http.router";
-    // Clients may leave out those that are optional.
-    let may_go = filter.flag("is_optional") | filter.flag("disabled");
+    // Clients of a control plane may leave out those that are optional. A file is of Envoy, which has them.
+    let (is_optional, is_disabled) = (filter.flag("is_optional"), filter.flag("disabled"));
+    let may_go = is_disabled || is_optional && !filter.is_of_file();
     match is_router || may_go {
         true => Ok(()),
         false => Err(format!("{name:?} is not kept; evenkeel has only the router")),

@@ -1,9 +1,10 @@
 //! Resources and files as trees of fields. A tree knows which of its fields were read, so that the others are refused
 //! or reported by their paths instead of being lost. See [`Node`].
 
-use crate::schema::{Kind, Message};
+use crate::schema::{Field, Kind, Message};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Longest time limit, 30 days, as in the configuration. A longer time counts as no limit.
@@ -131,6 +132,17 @@ impl<'a> Node<'a> {
         self.values(name).filter_map(|value| if let Value::Number(n) = value { Some(*n) } else { None }).collect()
     }
 
+    /// Name of the value of an enum.
+    pub fn word(&self, name: &'static str) -> String {
+        let number = self.number(name);
+        let words = match self.of.fields.iter().find(|field| field.name == name) {
+            Some(Field { kind: Kind::Word(words), .. }) => words,
+            _ => &[][..],
+        };
+        let word = usize::try_from(number).ok().and_then(|at| words.get(at)).filter(|word| !word.is_empty());
+        word.map_or_else(|| format!("number {number}"), ToString::to_string)
+    }
+
     pub fn flag(&self, name: &'static str) -> bool {
         self.number(name) != 0
     }
@@ -227,6 +239,15 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns a number within the bounds of a plan, and notes the difference.
+    pub fn bounded(&self, name: &str, number: u64, bounds: RangeInclusive<u64>) -> u64 {
+        let bounded = number.clamp(*bounds.start(), *bounds.end());
+        if bounded != number {
+            self.differs(format!("{name}: {bounded} instead of {number}"));
+        }
+        bounded
+    }
+
     /// Leaves out one of several values, with the reason.
     ///
     /// # Errors
@@ -282,7 +303,7 @@ impl<'a> Node<'a> {
         let within = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         for (at, field) in self.of.fields.iter().enumerate() {
             let mut values = self.values.iter().filter(|(of, _)| *of == field.name).map(|(_, value)| value).peekable();
-            if values.peek().is_none() || matches!(field.kind, Kind::Ignored | Kind::Noted) {
+            if values.peek().is_none() || matches!(field.kind, Kind::Ignored | Kind::Minor | Kind::Noted) {
                 continue;
             }
             if self.read.get() & 1 << at == 0 {

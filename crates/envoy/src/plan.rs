@@ -176,8 +176,8 @@ impl<'a> Making<'a> {
 
     /// Routes of the sessions of a listener.
     fn sessions(&mut self, name: &str, listener: &ListenerResource) {
-        for (position, chain) in listener.chains.iter().enumerate() {
-            let ChainTo::Clusters(all, idle) = &chain.to else { continue };
+        for chain in &listener.chains {
+            let (ChainTo::Clusters(all, idle), position) = (&chain.to, chain.position) else { continue };
             let of = format!("Listener {name}/filter_chains[{position}]");
             all.iter().for_each(|(cluster, _)| self.know(cluster, 503, &of));
             let matching = Match { hosts: chain.hosts.clone(), ..Match::all() };
@@ -325,7 +325,11 @@ mod tests {
         in_use.routes.insert("r".into(), Arc::new(RouteConfiguration { name: "r".into(), hosts }));
         for (n, name) in listeners.iter().enumerate() {
             let listener = Listener::new(&names::of(name), ([127, 0, 0, 1], 80 + n as u16).into());
-            let chains = vec![crate::listener::Chain { hosts: Vec::new(), to: ChainTo::NamedRoutes("r".into(), None) }];
+            let chains = vec![crate::listener::Chain {
+                position: 0,
+                hosts: Vec::new(),
+                to: ChainTo::NamedRoutes("r".into(), None),
+            }];
             let resource = ListenerResource { name: (*name).into(), listener, chains };
             in_use.listeners.insert((*name).into(), Arc::new(resource));
         }

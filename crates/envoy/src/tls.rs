@@ -5,6 +5,24 @@ use evenkeel_config::plan::{
     Certificate, ClientAuth, ClientAuthMode, ListenerTls, Pem, PoolTls, TlsVersion, UnknownName,
 };
 
+/// Sources of a validation other than `validation_context`.
+const VALIDATIONS: [&str; 4] = [
+    "validation_context_sds_secret_config",
+    "combined_validation_context",
+    "validation_context_certificate_provider",
+    "validation_context_certificate_provider_instance",
+];
+
+/// Proofs of an endpoint other than an authority.
+const PROOFS: [&str; 6] = [
+    "verify_certificate_hash",
+    "verify_certificate_spki",
+    "match_subject_alt_names",
+    "match_typed_subject_alt_names",
+    "custom_validator_config",
+    "ca_certificate_provider_instance",
+];
+
 /// Returns the TLS of a filter chain.
 ///
 /// # Errors
@@ -74,8 +92,11 @@ pub fn with_endpoints(node: &Node<'_>) -> Result<PoolTls, String> {
     if certificates.next().is_some() {
         common.without("tls_certificates: a pool shows one certificate".to_owned())?;
     }
+    // Names, hashes and authorities from elsewhere are verified there: not less is verified here.
+    tls.verify = common.is_of_file() && VALIDATIONS.iter().any(|name| common.has(name));
     if let Some(validation) = common.node("validation_context") {
-        tls.verify = validation.mark("system_root_certs");
+        tls.verify |= validation.mark("system_root_certs");
+        tls.verify |= validation.is_of_file() && PROOFS.iter().any(|name| validation.has(name));
         if let Some(ca) = validation.node("trusted_ca") {
             (tls.ca, tls.verify) = (Some(source(ca, "trusted_ca")?), true);
         }

@@ -1,22 +1,21 @@
 //! HTTP filters that refuse requests: `jwt_authn` and `basic_auth` become keys of routes. Where a filter is not carried
 //! over, the routes are closed.
 
+use super::Behind;
 use super::read::message;
 use super::settled::settle;
 use crate::ledger::Ledger;
 use crate::protection::user;
 use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
 use crate::tree::{Kind, Node};
-use evenkeel_config::plan::{
-    Access, BasicAuth, Cidr, Jwt, KeySource, Match, Route, Template, TokenField, Users, Variable,
-};
+use evenkeel_config::plan::{Access, BasicAuth, Cidr, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
 use evenkeel_envoy::matching::{are_apart, matching, takes_all};
 use evenkeel_envoy::schema::ROUTE_MATCH;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Words in the names or types of filters that may refuse requests.
-const PROTECT: [&str; 13] = [
+const PROTECT: [&str; 14] = [
     "ext_authz",
     "extauthz",
     "rbac",
@@ -30,19 +29,16 @@ const PROTECT: [&str; 13] = [
     "golang",
     "dynamic_modules",
     "composite",
+    "extensionwithmatcher",
 ];
 
-/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any.
-pub(super) fn read(
-    filter: &Node,
-    manager: &Node,
-    listener: &str,
-    routes: &mut [&mut Route],
-    ledger: &mut Ledger,
-) -> bool {
+/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any. Users that are not in a
+/// file become lines for the file `users`.
+pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let name = filter.at("name").and_then(Node::text).unwrap_or_default();
     let of = filter.at("typed_config.@type").and_then(Node::text).unwrap_or_default();
-    let kind = format!("{name} {of}").to_ascii_lowercase();
+    let found = each_text(filter.at("config_discovery.type_urls"));
+    let kind = format!("{name} {of} {found}").to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     let differs = has_key(manager.get("route_config"), "typed_per_filter_config");
     let config = filter.get("typed_config");
@@ -52,7 +48,7 @@ pub(super) fn read(
         }
         Some(config) if is(&["jwt_authn", "jwtauthn"]) => tokens(config, routes, ledger),
         Some(config) if is(&["basic_auth", "basicauth"]) => {
-            passwords(config, listener, routes, ledger);
+            passwords(config, users, routes, ledger);
             Ok(())
         }
         _ if is(&["ext_authz", "extauthz"]) => {
@@ -63,7 +59,7 @@ pub(super) fn read(
         _ => return false,
     };
     if let Err(reason) = result {
-        routes.iter_mut().for_each(|route| close(route));
+        routes.iter_mut().for_each(close);
         ledger.changes(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
     } else {
         for key in ["name", "typed_config.@type"] {
@@ -75,10 +71,15 @@ pub(super) fn read(
 }
 
 /// Lets only clients on this machine use a route.
-fn close(route: &mut Route) {
+fn close(route: &mut Behind<'_>) {
     let allow = THIS_MACHINE.iter().filter_map(|text| text.parse().ok());
     let allow = allow.filter_map(|ip: std::net::IpAddr| Cidr::around(ip, if ip.is_ipv4() { 32 } else { 128 }));
     route.filters.access = Some(Access { allow: allow.collect(), ..Access::default() });
+}
+
+/// All texts of a list.
+fn each_text(list: Option<&Node>) -> String {
+    list.map_or(&[][..], Node::list).iter().filter_map(Node::text).collect::<Vec<_>>().join(" ")
 }
 
 /// True if a key is anywhere in a tree.
@@ -91,7 +92,7 @@ fn has_key(node: Option<&Node>, key: &str) -> bool {
     }
 }
 
-fn passwords(config: &Node, listener: &str, routes: &mut [&mut Route], ledger: &mut Ledger) {
+fn passwords(config: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) {
     let file = match config.take("users.filename", ledger) {
         Some(file) => {
             let reason =
@@ -99,7 +100,7 @@ fn passwords(config: &Node, listener: &str, routes: &mut [&mut Route], ledger: &
             ledger.changes(config.line, reason, "htpasswd -B FILE NAME for each user");
             file.to_string()
         }
-        None => format!("{listener}.htpasswd"),
+        None => users.to_string(),
     };
     if let Some(users) = config.at("users.inline_string").or_else(|| config.at("users.inline_bytes")) {
         for line in users.text().unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
@@ -121,14 +122,14 @@ fn passwords(config: &Node, listener: &str, routes: &mut [&mut Route], ledger: &
 ///
 /// # Errors
 /// The reason why some route cannot have what its rule asks for.
-fn tokens(config: &Node, routes: &mut [&mut Route], ledger: &mut Ledger) -> Result<(), String> {
+fn tokens(config: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> Result<(), String> {
     let mut rules = Vec::new();
     for rule in config.get("rules").map_or(&[][..], Node::list) {
         let taken = match rule.get("match") {
             Some(table) => {
                 let node = message(table, &ROUTE_MATCH, ledger);
                 let read = node.whole(matching(&node));
-                settle(table, &node, "jwt of the [[route]]", ledger);
+                settle(table, &node, ledger);
                 read?
             }
             None => Match::all(),
@@ -146,7 +147,7 @@ fn tokens(config: &Node, routes: &mut [&mut Route], ledger: &mut Ledger) -> Resu
     }
     let mut found = Vec::new();
     for route in routes.iter() {
-        found.push(first(&route.matching, &rules)?);
+        found.push(first(route.matching, &rules)?);
     }
     for (route, jwt) in routes.iter_mut().zip(found) {
         route.filters.jwt = jwt.or(route.filters.jwt.take());

@@ -1,9 +1,10 @@
 //! `envoy.filters.http.compressor`: `compress` of routes.
 
+use super::Behind;
 use crate::compression::types;
 use crate::ledger::Ledger;
 use crate::tree::Node;
-use evenkeel_config::plan::{Algorithm, Compress, Route};
+use evenkeel_config::plan::{Algorithm, Compress};
 
 /// Codings by a word in the name or type of the library.
 const LIBRARIES: [(&str, Algorithm); 3] =
@@ -25,7 +26,7 @@ const TYPES: [&str; 8] = [
 const MIN_LENGTH: u64 = 30;
 
 /// Gives the routes what a compressor does. False if the filter is not one.
-pub(super) fn read(filter: &Node, routes: &mut [&mut Route], ledger: &mut Ledger) -> bool {
+pub(super) fn read(filter: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let text = |path: &str| filter.at(path).and_then(Node::text).unwrap_or_default().to_ascii_lowercase();
     if !text("typed_config.@type").contains("compressor") && !text("name").contains("http.compressor") {
         return false;

@@ -2,7 +2,7 @@
 //! control planes too.
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
-//! 2. `auth`, `compression`: HTTP filters that become keys of routes.
+//! 2. `auth`, `compression`: HTTP filters that become keys of the routes of their filter chain.
 //! 3. `settled`: the report, by what was read of the messages.
 
 // Order: auth, compression, settled, read
@@ -12,14 +12,15 @@ mod read;
 mod settled;
 
 use crate::ledger::Ledger;
-use crate::tree::{self, Node as Table};
+use crate::tree::{self, Kind, Node as Table};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Mode, Route, XdsServer};
+use evenkeel_config::plan::{Filters, Match, Mode, XdsServer};
 use evenkeel_envoy::cluster::Cluster;
-use evenkeel_envoy::listener::ListenerResource;
+use evenkeel_envoy::listener::{ChainTo, ListenerResource};
 use evenkeel_envoy::node::{Node, Value};
 use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
-use evenkeel_envoy::schema::{CLUSTER, LISTENER};
+use evenkeel_envoy::route::PlannedRoute;
+use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
 use read::message;
 use settled::settle;
 use std::collections::HashMap;
@@ -28,10 +29,6 @@ use std::sync::Arc;
 /// Reason and advice for keys that no part of the translation reads.
 const UNKNOWN: (&str, &str) =
     ("this key has no counterpart", "look it up in the manual of Envoy, and in the reference of keys here");
-
-/// Advice for what is not carried over of a listener with its routes, and of a cluster.
-const OF_LISTENER: &str = "see the keys of a [[route]] and of its listener";
-const OF_CLUSTER: &str = "see the keys of a pool";
 
 /// A listener or cluster of the file, with the message that it was read as.
 struct Read<'t> {
@@ -65,16 +62,16 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Pla
             true => Err("the name is there twice".to_string()),
             false => Ok(read),
         });
-        if let Ok(Some(listener)) = node.part(read) {
+        if let Ok(Some(mut listener)) = node.part(read) {
+            filters(table, &mut listener, ledger);
             in_use.listeners.insert(name.clone(), Arc::new(listener));
         }
         of_listeners.push(Read { name, table, node });
     }
-    let mut made = pieces(&in_use);
-    filters(&of_listeners, &in_use, &mut made, ledger);
+    let made = pieces(&in_use);
     notes(&of_listeners, &of_clusters, &in_use, &made, ledger);
-    of_listeners.iter().for_each(|read| settle(read.table, &read.node, OF_LISTENER, ledger));
-    of_clusters.iter().for_each(|read| settle(read.table, &read.node, OF_CLUSTER, ledger));
+    of_listeners.iter().for_each(|read| settle(read.table, &read.node, ledger));
+    of_clusters.iter().for_each(|read| settle(read.table, &read.node, ledger));
     rest(&root, ledger);
     plan(made, &listeners, &clusters)
 }
@@ -89,35 +86,53 @@ fn named<'t>(root: &'t Table, list: &str, kind: &str) -> Vec<(String, &'t Table)
     all.iter().enumerate().map(name).collect()
 }
 
-fn named_message<'t>(
-    name: &'t str,
-    table: &'t Table,
-    of: &'static evenkeel_envoy::schema::Message,
-    ledger: &mut Ledger,
-) -> Node<'t> {
+fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledger: &mut Ledger) -> Node<'t> {
     let mut node = message(table, of, ledger);
     // The last value counts.
     node.push("name", Value::Text(name));
     node
 }
 
-/// Gives routes what the HTTP filters of their listeners do.
-fn filters(listeners: &[Read<'_>], in_use: &InUse, made: &mut Pieces, ledger: &mut Ledger) {
-    for read in listeners {
-        let Some(listener) = in_use.listeners.get(read.name) else { continue };
-        let name = &listener.listener.name;
-        let chains = read.table.get("filter_chains").map_or(&[][..], Table::list);
-        let chains = chains.iter().chain(read.table.get("default_filter_chain"));
-        let managers = chains.flat_map(|chain| chain.get("filters").map_or(&[][..], Table::list));
-        for manager in managers.filter_map(|filter| filter.get("typed_config")) {
-            for filter in manager.get("http_filters").map_or(&[][..], Table::list) {
-                let routes = made.routes.iter_mut().map(|piece| &mut piece.value);
-                let mut routes: Vec<&mut Route> = routes.filter(|route| route.listeners.contains(name)).collect();
-                let _ = auth::read(filter, manager, name, &mut routes, ledger)
-                    || compression::read(filter, &mut routes, ledger);
+/// A route that HTTP filters are given to.
+struct Behind<'r> {
+    matching: &'r Match,
+    filters: &'r mut Filters,
+}
+
+/// Gives the routes of each filter chain what its HTTP filters do.
+fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
+    let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
+    for chain in &mut listener.chains {
+        let ChainTo::Routes(routes, _) = &mut chain.to else { continue };
+        let hosts = Arc::make_mut(routes).hosts.iter_mut();
+        let routes = hosts.flat_map(|host| &mut Arc::make_mut(host).routes);
+        let mut behind: Vec<_> = routes
+            .map(|PlannedRoute { matching, acting, .. }| Behind {
+                matching,
+                filters: &mut Arc::make_mut(acting).route.filters,
+            })
+            .collect();
+        let users = match chain.position {
+            0 => format!("{}.htpasswd", listener.listener.name),
+            more => format!("{}-{more}.htpasswd", listener.listener.name),
+        };
+        for manager in each(chains[chain.position], "filters").filter_map(|filter| filter.get("typed_config")) {
+            for filter in each(manager, "http_filters") {
+                let _ = auth::read(filter, manager, &users, &mut behind, ledger)
+                    || compression::read(filter, &mut behind, ledger);
             }
         }
     }
+}
+
+/// Tables of a repeated field, in the order of its messages.
+fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
+    let all = table.entries().iter().filter(move |(name, _)| name == key).flat_map(|(_, value)| match &value.kind {
+        Kind::List(all) => all.iter(),
+        _ => std::slice::from_ref(value).iter(),
+    });
+    // A text is not read as a message.
+    all.filter(|value| value.text().is_none())
 }
 
 /// Enters what is kept differently in the book, at the cluster that it concerns or at a listener that leads there.
@@ -127,8 +142,10 @@ fn notes(listeners: &[Read<'_>], clusters: &[Read<'_>], in_use: &InUse, made: &P
         let leads = |read: &&Read<'_>| {
             in_use.listeners.get(read.name).is_some_and(|of| clusters_of(of).any(|name| name == cluster))
         };
-        if let Some(at) = own.or_else(|| listeners.iter().find(leads)) {
-            ledger.changes(at.table.line, note, "add the pool, or correct the route");
+        let place = own.or_else(|| listeners.iter().find(leads)).map(|read| read.table);
+        if let Some(table) = place {
+            let at = leading(table, "", cluster).unwrap_or(table);
+            ledger.changes(at.line, note, "add the pool, or correct the route");
         }
     }
     for read in clusters {
@@ -140,6 +157,18 @@ fn notes(listeners: &[Read<'_>], clusters: &[Read<'_>], in_use: &InUse, made: &P
                 "balance = { maglev = { key = \"header:NAME\" } }",
             );
         }
+    }
+}
+
+/// The first directive that leads to a cluster.
+fn leading<'t>(table: &'t Table, key: &str, cluster: &str) -> Option<&'t Table> {
+    match &table.kind {
+        Kind::Text(text) => (key == "cluster" && text == cluster).then_some(table),
+        Kind::List(all) => all.iter().find_map(|one| leading(one, key, cluster)),
+        Kind::Map(entries) => entries.iter().find_map(|(name, one)| {
+            let is_weighted = key == "clusters" && name == "name";
+            leading(one, if is_weighted { "cluster" } else { name }, cluster)
+        }),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn values(kind: Kind, value: &Table) -> Vec<(Option<&str>, &Table)> {
 fn read<'t>(kind: Kind, name: Option<&'t str>, value: &'t Table, ledger: &mut Ledger) -> Option<Value<'t>> {
     let text = value.text();
     let found = match (kind, text) {
-        (Kind::Ignored, _) => return None,
+        (Kind::Ignored | Kind::Minor, _) => return None,
         (Kind::Refused, _) => return Some(Value::Refused),
         (Kind::Noted, _) => return Some(Value::Noted),
         (Kind::Text, Some(text)) => Ok(Value::Text(text)),
