@@ -2,7 +2,7 @@
 
 use crate::headers;
 use crate::matching::share;
-use crate::node::Node;
+use crate::node::{Node, TIME_MAX};
 use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
@@ -93,7 +93,7 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     // Envoy has no limit of its own for the head of a response.
     route.timeouts.response = None;
     if let Some(idle) = to.duration("idle_timeout") {
-        route.timeouts.idle = if idle.is_zero() { FOREVER } else { idle.max(Duration::from_millis(10)) };
+        route.timeouts.idle = if idle.is_zero() { TIME_MAX } else { idle.max(Duration::from_millis(10)) };
     }
     let policy = to.node("retry_policy").or(inherited.retry);
     route.retry = retry(policy, route.timeouts.request)?;
@@ -137,9 +137,6 @@ pub fn upgrades(node: &Node<'_>) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// Time that stands for no limit: 30 days.
-pub const FOREVER: Duration = Duration::from_secs(30 * 86_400);
 
 fn clusters(weighted: &Node<'_>) -> Result<To, String> {
     let by_hash = weighted.wrapped("use_hash_policy") == Some(1);

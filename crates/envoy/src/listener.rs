@@ -1,10 +1,10 @@
 //! Listeners: addresses, filter chains, and what stands in their HTTP connection managers. See [`ListenerResource`].
 
-use crate::action::{FOREVER, scaled, upgrades};
+use crate::action::{scaled, upgrades};
 use crate::cluster::from_here;
 use crate::matching::host;
 use crate::names;
-use crate::node::Node;
+use crate::node::{Node, TIME_MAX};
 use crate::route::RouteConfiguration;
 use crate::spelling;
 use crate::tls::with_clients;
@@ -246,7 +246,7 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
     }
     upgrades(node)?;
     limits(node, listener);
-    let idle = node.duration("stream_idle_timeout").map(|idle| if idle.is_zero() { FOREVER } else { idle });
+    let idle = node.duration("stream_idle_timeout").map(|idle| if idle.is_zero() { TIME_MAX } else { idle });
     match (node.node("rds"), node.node("route_config")) {
         (Some(rds), _) => {
             if node.is_of_file() {
@@ -306,7 +306,7 @@ fn http_filter(filter: &Node<'_>) -> Result<(), String> {
 }
 
 fn proxy(node: &Node<'_>) -> Result<ChainTo, String> {
-    let idle = node.duration("idle_timeout").map(|idle| if idle.is_zero() { FOREVER } else { idle });
+    let idle = node.duration("idle_timeout").map(|idle| if idle.is_zero() { TIME_MAX } else { idle });
     if let Some(cluster) = node.text("cluster").filter(|cluster| !cluster.is_empty()) {
         return Ok(ChainTo::Clusters(vec![(cluster.to_owned(), 1)], idle));
     }
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!((timeouts.client_header.as_secs(), timeouts.client_idle.as_secs()), (5, 30));
         assert_eq!((limits.headers, limits.header_count, http2.streams, h2c), (96 << 10, 50, 7, true));
         assert_eq!(accept_proxy_protocol.len(), 2);
-        assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == FOREVER));
+        assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == TIME_MAX));
     }
 
     #[test]

@@ -137,6 +137,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_begin_differently_have_no_request_in_common() {
+        let count = |regex: &str, prefix: &str| {
+            settled(&[json!({ "safe_regex": { "regex": regex } }), json!({ "prefix": prefix })]).len()
+        };
+        for (regex, prefix) in [("/users/[0-9]+", "/healthz"), ("^/ab?c", "/b")] {
+            assert_eq!(count(regex, prefix), 2, "{regex} {prefix}");
+        }
+        for (regex, prefix) in [
+            ("/users/[0-9]+", "/us"),
+            ("/ab?c", "/ac"),
+            ("/a|/b", "/b"),
+            ("/a{0}b", "/b"),
+            ("/ab*", "/a"),
+            ("(?i)/A", "/a"),
+        ] {
+            assert_eq!(count(regex, prefix), 3, "{regex} {prefix}");
+        }
+    }
+
+    #[test]
     fn an_order_that_no_match_can_keep_is_an_error() {
         let regex = |text: &str, method: &str| json!({ "safe_regex": { "regex": text }, "headers": [{ "name": ":method", "exact_match": method }] });
         let all = [json!({ "safe_regex": { "regex": "/a.*" } }), regex("/.*b", "GET")];

@@ -1,4 +1,4 @@
-//! Listeners, route configurations and clusters that are in use, as a part of the plan. See [`part`].
+//! Listeners, route configurations and clusters that are in use, as a part of the plan. See [`pieces`].
 
 use crate::action::{Acting, To};
 use crate::cluster::Cluster;
