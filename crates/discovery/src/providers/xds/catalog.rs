@@ -481,7 +481,7 @@ mod tests {
         unread["lb_subset_config"] = json!({});
         let why = world.list(Kind::Cluster, &[eds("new"), bad, unread, eds("new"), json!({})]).expect_err("bad");
         for part in [
-            "bad: lb_policy: number 6",
+            "bad: lb_policy: CLUSTER_PROVIDED has no counterpart",
             "unread: not supported here: lb_subset_config",
             "new: the name is there twice",
             "resource 4: it has no name",
