@@ -21,7 +21,7 @@ pub type Clash<'c> = &'c mut dyn FnMut(usize, usize, String) -> Result<(), Strin
 /// the requests that fit both get a match of their own, which leads where the earlier one does.
 ///
 /// # Errors
-/// What `clash` makes of two that cannot be kept in this order; too many matches.
+/// Two matches whose order cannot be kept, if `clash` refuses them; too many matches.
 pub fn settle(matches: Vec<Match>, clash: Clash<'_>) -> Result<Vec<Placed>, String> {
     let mut settled = Vec::new();
     for (position, matching) in matches.into_iter().enumerate() {

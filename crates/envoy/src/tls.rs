@@ -84,10 +84,10 @@ pub fn with_endpoints(node: &Node<'_>) -> Result<PoolTls, String> {
     };
     tls.min_version = min_version(common);
     let mut certificates = common.nodes("tls_certificates");
-    if let Some(certificate) = certificates.next() {
-        if let Some((cert, key)) = certificate.part(pair(certificate))? {
-            (tls.cert, tls.key) = (Some(cert), Some(key));
-        }
+    if let Some(certificate) = certificates.next()
+        && let Some((cert, key)) = certificate.part(pair(certificate))?
+    {
+        (tls.cert, tls.key) = (Some(cert), Some(key));
     }
     if certificates.next().is_some() {
         common.without("tls_certificates: a pool shows one certificate".to_owned())?;

@@ -1,7 +1,7 @@
 //! HTTP filters that refuse requests: `jwt_authn` and `basic_auth` become keys of routes. Where a filter is not carried
 //! over, the routes are closed.
 
-use super::Behind;
+use super::behind::Behind;
 use super::read::message;
 use super::settled::settle;
 use crate::ledger::Ledger;
@@ -77,7 +77,7 @@ fn close(route: &mut Behind<'_>) {
     route.filters.access = Some(Access { allow: allow.collect(), ..Access::default() });
 }
 
-/// All texts of a list.
+/// Texts of a list, with spaces between them.
 fn each_text(list: Option<&Node>) -> String {
     list.map_or(&[][..], Node::list).iter().filter_map(Node::text).collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
 //! `envoy.filters.http.compressor`: `compress` of routes.
 
-use super::Behind;
+use super::behind::Behind;
 use crate::compression::types;
 use crate::ledger::Ledger;
 use crate::tree::Node;

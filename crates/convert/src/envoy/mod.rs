@@ -5,8 +5,9 @@
 //! 2. `auth`, `compression`: HTTP filters that become keys of the routes of their filter chain.
 //! 3. `settled`: the report, by what was read of the messages.
 
-// Order: auth, compression, settled, read
+// Order: auth, compression, behind, settled, read
 mod auth;
+mod behind;
 mod compression;
 mod read;
 mod settled;
@@ -14,12 +15,11 @@ mod settled;
 use crate::ledger::Ledger;
 use crate::tree::{self, Kind, Node as Table};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{Filters, Match, Mode, XdsServer};
+use evenkeel_config::plan::{Mode, XdsServer};
 use evenkeel_envoy::cluster::Cluster;
 use evenkeel_envoy::listener::{ChainTo, ListenerResource};
 use evenkeel_envoy::node::{Node, Value};
 use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
-use evenkeel_envoy::route::PlannedRoute;
 use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
 use read::message;
 use settled::settle;
@@ -93,25 +93,12 @@ fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledg
     node
 }
 
-/// A route that HTTP filters are given to.
-struct Behind<'r> {
-    matching: &'r Match,
-    filters: &'r mut Filters,
-}
-
 /// Gives the routes of each filter chain what its HTTP filters do.
 fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
     let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
     for chain in &mut listener.chains {
         let ChainTo::Routes(routes, _) = &mut chain.to else { continue };
-        let hosts = Arc::make_mut(routes).hosts.iter_mut();
-        let routes = hosts.flat_map(|host| &mut Arc::make_mut(host).routes);
-        let mut behind: Vec<_> = routes
-            .map(|PlannedRoute { matching, acting, .. }| Behind {
-                matching,
-                filters: &mut Arc::make_mut(acting).route.filters,
-            })
-            .collect();
+        let mut behind = behind::routes(Arc::make_mut(routes));
         let users = match chain.position {
             0 => format!("{}.htpasswd", listener.listener.name),
             more => format!("{}-{more}.htpasswd", listener.listener.name),

@@ -26,7 +26,7 @@ pub(super) fn message<'t>(table: &'t Table, of: &'static Message, ledger: &mut L
     node
 }
 
-/// Field of a key.
+/// Field that a key names; `None` if the schema does not have it.
 pub(super) fn field(of: &'static Message, key: &str) -> Option<&'static Field> {
     of.fields.iter().find(|field| field.name == key)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Reason for keys that no part of the translation reads.
 const NO_COUNTERPART: &str = "this key has no counterpart";
 
-/// Reason for protections.
+/// Reason for keys that protect clients or endpoints.
 const UNKEPT: &str = "this protection is not kept";
 
 /// Reason for keys whose absence changes nothing.
