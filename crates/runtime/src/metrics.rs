@@ -23,7 +23,7 @@ pub struct Metrics {
     control: Control,
 }
 
-/// Group of endpoints with the same labels: a single one, or all of a pool if metrics are per pool.
+/// Group of endpoints with the same labels: a single endpoint, or all of a pool if metrics are per pool.
 struct Row<'s> {
     labels: Labels<'s>,
     endpoints: &'s [EndpointSnapshot],

@@ -22,7 +22,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 /// Reason that is given for an answer that makes no sense.
-const OTHER: &str = "the answer is not one of an evenkeel of this version";
+const OTHER: &str = "the response is not from an evenkeel of this version";
 
 /// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
 const TOKEN: &str = "EVENKEEL_TOKEN";
@@ -113,7 +113,7 @@ impl Client {
     /// The process has no descriptors left.
     pub fn at(at: At) -> Result<Client, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::running(format!("cannot make an event loop: {error}")))?;
+        let runtime = runtime.map_err(|error| Failure::running(format!("cannot create an event loop: {error}")))?;
         Ok(Client { at, token: RefCell::default(), may_prompt: false, runtime })
     }
 
@@ -129,10 +129,10 @@ impl Client {
         Client { may_prompt: false, ..self }
     }
 
-    /// Reads what is at this path.
+    /// Reads the resource at this path.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.ask(&Method::GET, path, None)
     }
@@ -140,35 +140,35 @@ impl Client {
     /// Asks for a change. `body`: JSON.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask<T: DeserializeOwned>(&self, method: &Method, path: &str, body: Option<String>) -> Result<T, Failure> {
         let text = self.text(method, path, body)?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, and returns the answer as it came.
+    /// Asks for a change, and returns the response as it arrived.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
         self.answer(&Sent::new(method, path).body("application/json", body))
     }
 
-    /// Reads what is at this path, if the answer comes within this time.
+    /// Reads the resource at this path, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
         let sent = Sent::new(&Method::GET, path);
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Reads the reasons for which the process is not ready, if the answer comes within this time.
+    /// Reads the reasons why the process is not ready, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The process does not respond in time.
     pub fn reasons_against(&self, patience: Duration) -> Result<Vec<String>, Failure> {
         #[derive(serde::Deserialize)]
         struct Readiness {
@@ -176,14 +176,14 @@ impl Client {
         }
         let sent = Sent::new(&Method::GET, "/readyz");
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map(|Readiness { reasons }| reasons).map_err(|_| self.failed(OTHER))
     }
 
     /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn propose<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -197,10 +197,10 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, unless another has made one since this version.
+    /// Asks for a change. Refused if the resource has changed since this version.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask_if<T: DeserializeOwned>(
         &self,
         method: &Method,
@@ -233,21 +233,22 @@ impl Client {
         refused && matches!(self.at, At::Address(_)) && self.token.borrow().is_none()
     }
 
-    /// Asks the person at the terminal for the token; true if there is one and it was typed.
+    /// Asks the user at the terminal for the token; true if the user typed a token.
     fn prompt(&self) -> Result<bool, Failure> {
         let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
         let typed = rpassword::prompt_password(format!("Token for {address}: "));
-        let typed = typed.map_err(|error| Failure::running(format!("cannot ask for a token: {}", reason(&error))))?;
+        let typed =
+            typed.map_err(|error| Failure::running(format!("cannot prompt for a token: {}", reason(&error))))?;
         let token = typed.trim();
         *self.token.borrow_mut() = (!token.is_empty()).then(|| token.to_owned());
         Ok(!token.is_empty())
     }
 
-    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, `take` wants no more, or
-    /// standard output has no reader any more.
+    /// Follows the events at this path and gives the data of each event to `take`. Ends when the other side does, when
+    /// `take` returns false, or when standard output has lost its reader.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         let sent = Sent::new(&Method::GET, path);
         let (status, held) = self.runtime.block_on(self.stream(&sent, &mut take))?;
@@ -269,7 +270,7 @@ impl Client {
         let mut body = response.into_body();
         let mut held = Vec::new();
         loop {
-            // Events may never come.
+            // Events may never arrive.
             let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
                 if output::has_reader() {
                     continue;
@@ -328,7 +329,7 @@ impl Client {
             At::Socket(path) => path.display().to_string(),
             At::Address(address) => address.clone(),
         };
-        Failure::running(format!("cannot ask at {at}: {why}"))
+        Failure::running(format!("cannot query evenkeel at {at}: {why}"))
     }
 
     fn cannot_connect(&self, error: &io::Error) -> Failure {
@@ -336,10 +337,10 @@ impl Client {
         match (&self.at, error.kind()) {
             (At::Socket(_), ErrorKind::PermissionDenied) => failure.help(place::OTHER_USER),
             (At::Socket(_), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                failure.help("no evenkeel listens there: without --admin, the one that runs on this machine is asked")
+                failure.help("no evenkeel listens there; without --admin, the command queries the evenkeel on this machine")
             }
             (At::Address(_), ErrorKind::ConnectionRefused) => failure.help(
-                "nothing listens there: evenkeel run --admin :9900, or [admin] http = { bind = \"127.0.0.1:9900\" }, does",
+                "nothing listens there; start evenkeel with --admin :9900 or with [admin] http = { bind = \"127.0.0.1:9900\" }",
             ),
             _ => failure,
         }
@@ -352,13 +353,15 @@ impl Client {
                 Failure::config()
             }
             Ok(problem) => {
-                let failure = Failure::running(problem.detail.trim_end());
+                // The report of a failed change starts with its first error.
+                let detail = problem.detail.trim_end();
+                let failure = Failure::running(detail.strip_prefix("error: ").unwrap_or(detail));
                 match (status, self.token.borrow().is_some()) {
                     (StatusCode::UNAUTHORIZED, true) => failure.help(
-                        "the token is the content of the file that admin.http.write_token names; read_token, to read only",
+                        "use the token in the file that admin.http.write_token names, or read_token for read access",
                     ),
                     (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) if matches!(self.at, At::Address(_)) => {
-                        failure.help(format!("name a token: --token-file FILE, or {TOKEN} in the environment"))
+                        failure.help(format!("give a token: --token-file FILE, or {TOKEN} in the environment"))
                     }
                     _ => failure,
                 }

@@ -35,7 +35,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
     }
 }
 
-/// With a listener of every kind, and a source to follow: what there is not has no labels.
+/// Configuration with a listener of every kind and with discovery, so that each metric shows its labels.
 const SAMPLE: &str = "
 [telemetry]
 metrics = { unused = true }
@@ -79,7 +79,7 @@ pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
     let plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot create an event loop: {e}")))?;
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|all| failed(all.iter()))?;
@@ -93,7 +93,7 @@ pub fn metrics() -> Result<(), Failure> {
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let providers = Parts::default();
-    // One is enough to know the labels.
+    // A single provider is enough to show the labels.
     providers.of("kubernetes");
     let registry = registry(Rooms {
         planes: vec![

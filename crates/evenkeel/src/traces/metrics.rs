@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Spans, by what became of them.
+/// Numbers of spans, by result.
 #[derive(Debug, Default)]
 pub struct Numbers {
     /// Spans that the collector has.

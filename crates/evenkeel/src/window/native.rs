@@ -12,9 +12,10 @@ pub const NATIVE: (&str, &str) = (
      flows, time to the first answer; a native histogram, for those who ask for protocol buffers",
 );
 
-/// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
+/// Returns the latencies of each endpoint that had requests, as Prometheus takes them: a single series for each
+/// endpoint.
 pub fn native(now: &Ledger) -> Vec<Native> {
-    // The first step has all that is shorter, which counts as zero.
+    // The first step holds all shorter latencies, which count as zero.
     let first = FIRST << SCHEMA;
     let one = |pool: &str, endpoint: &str, latencies: Latencies| Series {
         labels: vec![("pool", pool.to_owned()), ("endpoint", endpoint.to_owned())],

@@ -1,4 +1,4 @@
-//! End of requests and sessions: the side that ended one, and the phase in which it ended. The letters of the access
+//! End of requests and sessions: the side that ended it, and the phase in which it ended. The letters of the access
 //! log, the labels of the metrics and the reference page are generated from these tables.
 
 macro_rules! answers {

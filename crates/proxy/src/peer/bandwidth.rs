@@ -1,5 +1,5 @@
-//! Bandwidth of routes: paces the bytes of bodies by a leaky bucket, one of the route over all workers and two of each
-//! connection.
+//! Bandwidth of routes: paces the bytes of bodies by leaky buckets. Each route has a bucket over all workers, and each
+//! connection two.
 
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::{MILLISECOND_NS, SECOND_NS};

@@ -96,7 +96,7 @@ impl Limits {
     }
 }
 
-/// True if the state of one limit is of use for the other.
+/// True if a new limit can use the state of an old limit.
 fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
     let kind = |limit: &plan::Limit| matches!(limit.most, Most::InFlight(_));
     (&old.key, old.keys, kind(old)) == (&new.key, new.keys, kind(new))
@@ -106,7 +106,7 @@ impl RouteLimits {
     /// Counts a request. Returns its places among the requests in flight, if those are limited.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit(
         self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
@@ -119,7 +119,7 @@ impl RouteLimits {
     /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit_token(
         self: &Arc<RouteLimits>,
         held: Option<Box<Held>>,
@@ -152,7 +152,7 @@ impl RouteLimits {
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),
-                    // More keys have requests in flight than the table has places for: such a one is not limited.
+                    // More keys have requests in flight than the table has places for: a further key is not limited.
                     None => {}
                 },
             }
@@ -218,7 +218,7 @@ impl Limit {
         KeyTable::new(if self.plan.key == LimitKey::Route { 1 } else { self.plan.keys })
     }
 
-    /// Key of a request; `None` if it does not have what the key names.
+    /// Key of a request; `None` if the request lacks the field or cookie of the key.
     #[inline]
     fn key(&self, table: &KeyTable, request: &Request<'_, '_>, client: IpAddr) -> Option<KeyHash> {
         match &self.plan.key {
@@ -250,8 +250,8 @@ impl Limit {
     }
 }
 
-/// Values of a field that count. One that `Connection` names counts no more than one that is missing: the endpoint does not
-/// get it, either.
+/// Values of a field that count. A field that `Connection` names counts as missing: the endpoint does not get it,
+/// either.
 fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
     let (bytes, may_drop) = (request.fields.bytes, kind(name.as_bytes()) == Kind::Other);
     let rows = request.fields.rows.iter().filter(move |row| !(may_drop && row.dropped));
@@ -259,7 +259,7 @@ fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'
     named.map(move |row| row.value(bytes))
 }
 
-/// Network of a client as a number; those of IPv4 are apart from all of IPv6.
+/// Network of a client as a number. Numbers of IPv4 and IPv6 networks are distinct.
 fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(ip) => {

@@ -29,8 +29,8 @@ impl RouteFiles {
         self.access.has_no_files() && self.users.is_empty()
     }
 
-    /// Reads files again that have changed and then stayed the same from one call to the next. Wrong files are logged,
-    /// and what was read before stays. Blocks.
+    /// Reads files again that have changed and then stayed the same from one call to the next. Invalid files are
+    /// logged, and the previous content stays in use. Blocks.
     pub fn look(&self) {
         self.access.look();
         self.users.look();

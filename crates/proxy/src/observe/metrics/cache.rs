@@ -105,7 +105,7 @@ impl Shown<'_> {
         self.disk(encoder)
     }
 
-    /// Writes what became of the encoded forms of stored bodies, if any route makes them.
+    /// Writes the results of encodings of stored bodies, if any route encodes them.
     fn encodings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         if !self.plan.routes.iter().any(|route| route.filters.cache.is_some() && route.filters.compress.is_some()) {
             return Ok(());
@@ -136,7 +136,7 @@ impl Shown<'_> {
         ConstGauge::new(encodings.waiting() as u64).encode(waiting)
     }
 
-    /// Writes the state of the disk; without one, everything is 0.
+    /// Writes the state of the disk; without a disk, everything is 0.
     fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let disk = self.cache.disk.as_ref();
         let counts = disk.map(Disk::counts).unwrap_or_default();

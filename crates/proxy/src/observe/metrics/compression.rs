@@ -56,7 +56,7 @@ impl Shown<'_> {
         if routes.is_empty() { Ok(()) } else { self.encoder_memory(encoder) }
     }
 
-    /// Writes the memory of compressors, and what its lack has led to.
+    /// Writes the memory of compressors, and the effects of its limit.
     fn encoder_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let memory = self.encoder_memory;
         for (name, help, bytes) in [

@@ -41,7 +41,7 @@ impl Shown<'_> {
         })
     }
 
-    /// Writes families with one counter for each matching listener.
+    /// Writes families with a counter for each matching listener.
     fn counters(
         &self,
         encoder: &mut DescriptorEncoder<'_>,

@@ -48,15 +48,15 @@ pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
 }
 
-/// Inputs of one scrape: the running plan and its statistics.
+/// Inputs of a scrape: the running plan and its statistics.
 struct Shown<'g> {
     plan: &'g Plan,
     /// Modes of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
-    /// Limits of routes, with what they have refused.
+    /// Limits of routes, with their counts of refused requests.
     limits: &'g Limits,
-    /// Stored responses, and what was done with them.
+    /// Stored responses, and the counts of the cache.
     cache: &'g SharedCache,
     encoder_memory: &'g EncoderMemory,
     /// The endpoints of each pool.
@@ -81,13 +81,12 @@ impl Metrics {
 }
 
 impl Shown<'_> {
-    /// Sums one counter over the workers. Wrapping, as a gauge may be incremented by one worker and decremented by
-    /// another.
+    /// Sums a counter over the workers. Wrapping, as a gauge may be incremented and decremented by different workers.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
     }
 
-    /// Sums one counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
+    /// Sums a counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
     fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
         self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
@@ -111,7 +110,7 @@ impl Shown<'_> {
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 
-    /// Rows of the matching pools: one per endpoint, or one per pool if `per_endpoint` is off.
+    /// Rows of the matching pools: a row per endpoint, or per pool if `per_endpoint` is off.
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
@@ -132,8 +131,8 @@ impl Shown<'_> {
         rows
     }
 
-    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of what `value` returns for the pool, the
-    /// endpoint and the label with these indices. Rows for which it returns `None` are left out.
+    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of the results of `value` for the
+    /// pool, the endpoint and the label with these indices. Rows for which it returns `None` are omitted.
     fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -164,7 +163,7 @@ impl Shown<'_> {
     }
 }
 
-/// No label besides those of the pool and the endpoint.
+/// No label in addition to the pool and the endpoint.
 const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 
 impl Collector for Metrics {

@@ -1,4 +1,4 @@
-//! Metrics of load reports: those of endpoints, the cost of probing, and those of our own load.
+//! Metrics of load reports: reports of endpoints, the cost of probing, and reports of our own load.
 
 use super::modes::is_http;
 use super::{NO_LABEL, Shown};
