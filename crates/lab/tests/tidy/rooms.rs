@@ -39,7 +39,7 @@ pub const ROOMS: &[Room] = &[
         "what did the user ask for, and is it possible? a text becomes a checked plan"),
     room("envoy", &["balance", "config"],
         "what does a configuration of Envoy mean in our language? one translation, of messages of a control plane and of files; no I/O"),
-    room("convert", &["config"],
+    room("convert", &["config", "envoy"],
         "what is the configuration of another program in our language, and what is lost?"),
     room("tls", &["config", "peers"],
         "who proves their identity, and how? certificates and keys from files become configurations of handshakes"),
