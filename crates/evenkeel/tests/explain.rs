@@ -193,7 +193,9 @@ fn shadows_need_requests_and_are_exact_where_picks_ignore_the_load() {
     (0..150).for_each(|_| assert_eq!(get(&setup.listen, "/").expect("an answer").1, "one"));
     let said = setup.command(&["shadow"]);
     // The other endpoint drains, so that every algorithm has the same choice.
-    for part in ["pool shop, balanced by random, by its latest 1", "  leastconn (its picks, ", "  random{draws=3} ("] {
+    for part in
+        ["pool shop, balanced by random, by its latest 1", "  leastconn (exact: its picks ", "  random{draws=3} ("]
+    {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
     assert_eq!(setup.json(&["shadow", "shop"])[0]["shadows"][0]["endpoints"][0]["shadow"], json!(1.0));
