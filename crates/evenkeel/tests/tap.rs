@@ -83,7 +83,7 @@ fn shows_the_requests_that_are_asked_for_with_every_try() {
     eventually("no tap", || (setup.metric("evenkeel_taps_open") == 0).then_some(()));
     for (words, said) in [
         (["other", "--json"], "unknown pool \"other\"; pools: shop"),
-        (["--status", "6xx"], "not \"6xx\""),
+        (["--status", "6xx"], "status \"6xx\" is unknown"),
         (["--sample", "2"], "sample is a part, from 0 to 1"),
     ] {
         let done = evenkeel(&[&["tap"], &words[..], &["-c", &setup.file]].concat());

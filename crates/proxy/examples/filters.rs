@@ -22,6 +22,7 @@ const NOTHING: Row = Row {
     key: Key::Always,
     summary: "Does nothing.",
     looks_at: LooksAt { responses: true, bodies: false, open_bodies: false, copied_bodies: false },
+    resources: &[],
     build: nothing,
 };
 

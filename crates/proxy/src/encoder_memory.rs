@@ -1,6 +1,9 @@
 //! Memory of the compressors of all workers. Each takes its part of a budget of the process before it is made, so that clients
 //! that do not read their responses cannot take all memory.
 
+use crate::resource::Resource;
+use evenkeel_config::Plan;
+use evenkeel_runtime::Diagnostic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,6 +39,17 @@ pub enum Share {
     /// Three quarters: the rest is for small compressors, of which there are many in it.
     Most,
     All,
+}
+
+impl Resource for EncoderMemory {
+    const TAKES_OVER: bool = true;
+
+    fn next(plan: &Plan, before: Option<&Arc<EncoderMemory>>) -> Result<Arc<EncoderMemory>, Vec<Diagnostic>> {
+        let limit = plan.runtime.compression_memory;
+        let memory = before.cloned().unwrap_or_else(|| EncoderMemory::new(limit).into());
+        memory.set_limit(limit);
+        Ok(memory)
+    }
 }
 
 impl EncoderMemory {

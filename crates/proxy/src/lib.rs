@@ -12,7 +12,8 @@
 //! 8. [`core`]: state of a worker that does not depend on the plan.
 //! 9. [`observe`]: counters, metrics, the access log.
 //! 10. [`peer`]: identity and limits of clients; [`cache`]: stored responses, shared by all workers.
-//! 11. [`threads`]: threads for work that would hold a worker for too long.
+//! 11. [`resource`]: state of filters that all workers share; [`threads`]: threads for work that would hold a
+//!     worker for too long.
 
 mod body;
 mod cache;
@@ -28,6 +29,7 @@ mod peer;
 mod pipeline;
 mod plan;
 mod record;
+mod resource;
 mod serve;
 mod side;
 mod tcp;
@@ -48,9 +50,9 @@ pub use listener::tls::ListenerTls;
 pub use observe::numbers::{Members, Numbers};
 pub use observe::shown_cache::{CacheRefused, NotEverywhere, Purging};
 pub use observe::{end, finished, metrics, stats, summary, taps, timing, traces, tries};
-pub use peer::route_files::RouteFiles;
 pub use plan::alone::Server;
 pub use plan::look::{self, Looker};
 pub use plan::secured::Secured;
 pub use plan::server::Proxy;
 pub use plan::tap::Tap;
+pub use resource::{Maker, Resource, Resources};

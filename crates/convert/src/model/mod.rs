@@ -85,10 +85,9 @@ impl Target {
         self.pools.iter_mut().find(|pool| pool.name == name)
     }
 
-    /// The whole file, with the name of its source in the first line.
-    pub fn to_toml(&self, source: &str) -> String {
-        let mut out =
-            format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n");
+    /// The whole file, but for its first line.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
         self.root.write_tables(&mut out);
         self.listeners.iter().for_each(|listener| listener.keys().write(&listener.name, &listener.comments, &mut out));
         self.routes.iter().for_each(|route| route.keys().write(&route.name, &route.comments, &mut out));

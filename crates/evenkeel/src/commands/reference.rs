@@ -13,7 +13,7 @@ use evenkeel_discovery::Discovery;
 use evenkeel_discovery::providers::parts::Parts;
 use evenkeel_dns::metrics as dns;
 use evenkeel_kernel::numbers as kernel;
-use evenkeel_proxy::{Numbers, metrics};
+use evenkeel_proxy::{Numbers, metrics, table};
 use evenkeel_runtime::{Control, Generation, Metrics};
 use evenkeel_tls::Store;
 use evenkeel_tokens::{Metrics as Keys, Tokens};
@@ -35,7 +35,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
     }
 }
 
-/// With a listener of every kind, and a source to follow: what there is not has no labels.
+/// Configuration with a listener of every kind and with discovery, so that each metric shows its labels.
 const SAMPLE: &str = "
 [telemetry]
 metrics = { unused = true }
@@ -79,21 +79,22 @@ pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
     let plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot create an event loop: {e}")))?;
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|all| failed(all.iter()))?;
-    let verifiers = Tokens::default().next(&plan).map_err(|all| failed(all.iter().map(|(_, why)| why)))?;
+    let resources = table::resources(&plan).map_err(|all| failed(all.iter()))?;
+    let verifiers = resources.get::<Tokens>().cloned().unwrap_or_default();
     let control = Control::unattended(&plan, 1);
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
     let answers = watch::channel(Arc::new(dns::Numbers::next(&generation, 1, &dns::Numbers::default()))).1;
-    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1))).1;
+    let counted = watch::channel(Arc::new(Numbers::first(generation.clone(), 1, resources))).1;
     let in_kernel = kernel::Numbers::first(&generation);
     in_kernel.drivers.values().for_each(|stats| stats.set_totals(vec![("ports-exhausted", 0)]));
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let providers = Parts::default();
-    // One is enough to know the labels.
+    // A single provider is enough to show the labels.
     providers.of("kubernetes");
     let registry = registry(Rooms {
         planes: vec![
@@ -108,7 +109,7 @@ pub fn metrics() -> Result<(), Failure> {
         certificates: &certificates,
         orders: Arc::default(),
         spans: Spans::default(),
-        tokens: Keys::new(watch::channel(Arc::new(verifiers)).1),
+        tokens: Keys::new(watch::channel(verifiers).1),
         admin: evenkeel_admin::Numbers::default(),
     });
     let text = render(&registry);
@@ -153,14 +154,16 @@ fn families(text: &str) -> Vec<Family<'_>> {
 
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
-        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
-         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, as protocol buffers to a Prometheus that takes native histograms, and in the text format of Prometheus to all others. Numbers are \
-         sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
-         requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
-         that listeners lead to, has what its mode can count: one for datagrams has no requests, and series of HTTP/2 with \
-         endpoints are those of pools whose `protocol` is not `http1`. Buckets of \
-         histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
-         [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\nMetrics that the admin \
+         listener serves at `/metrics`. Clients that accept OpenMetrics 1.0, such as Prometheus, get that format. A \
+         Prometheus with native histograms gets protocol buffers, and all other clients get the Prometheus text \
+         format. Numbers are sums over the workers; durations are in seconds. Series start at zero, with two \
+         exceptions: requests by a method and status other than `GET` and `200` appear with their first request, and \
+         so do most series of pools, endpoints and routes unless `unused` is set. Listeners and their pools have only \
+         the series of their mode: a listener for datagrams has no requests, and only pools with a `protocol` other \
+         than `http1` have series of HTTP/2. `telemetry.metrics` of the [configuration](config.md) sets the path, the \
+         buckets of histograms, `unused`, and whether series have a label for the endpoint.\n\n| Metric | Type | \
+         Labels | Meaning |\n|---|---|---|---|\n",
     );
     for family in families {
         let suffix = match family.kind {

@@ -1,4 +1,4 @@
-//! Request as the endpoint gets it, kept for the rules of the cache until its response has come.
+//! Request as the endpoint gets it, kept for the rules of the cache until its response has arrived.
 
 use evenkeel_wire::head::{Edits, Request, Table};
 

@@ -53,24 +53,25 @@ pub struct Fetch {
     pub key: Key,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     pub forward: Forward,
     pub sent: Moment,
     /// Point in the order of purges at which the request was sent.
     pub began: Sequence,
-    /// Duty to tell the requests that wait for the response.
+    /// Duty to notify the requests that wait for the response.
     pub lead: Option<Lead>,
-    /// True if the request has waited for that of another client.
+    /// True if the request has waited for the request of another client.
     pub is_collapsed: bool,
-    /// Target, host and place of a request for a part of what is not stored.
+    /// Target, host and place of a request for a part of a response that is not stored.
     pub part: Option<Box<Part>>,
 }
 
-/// Request for a part of what is not stored, as the endpoint gets it, as far as one for the whole needs it.
+/// Request for a part of a response that is not stored, as the endpoint gets it. Has the values that a request for the
+/// whole needs.
 pub struct Part {
     pub target: Box<str>,
-    /// Host; `None` for that of the endpoint.
+    /// Host; `None` for the host of the endpoint.
     pub host: Option<Box<[u8]>>,
     /// Hash of the request for the algorithm of its pool.
     pub hash: Option<u64>,
@@ -81,14 +82,14 @@ pub struct Part {
 pub struct Outcome {
     /// Reason why the endpoint was asked; `None` for a hit.
     pub forward: Option<Forward>,
-    /// Status of the endpoint, if the client gets another one.
+    /// Status of the endpoint, if the client gets another status.
     pub forward_status: Option<u16>,
     /// Seconds of freshness that are left, negative if it is stale.
     pub ttl: Option<i64>,
     /// True if the response is stored, or will be once its body is complete.
     pub is_stored: bool,
     pub is_collapsed: bool,
-    /// Bytes of the body that come from the cache.
+    /// Bytes of the body that the cache served.
     pub bytes: usize,
     /// Reason why nothing was stored or looked up.
     pub why: Option<Why>,
@@ -99,7 +100,7 @@ pub struct Outcome {
 pub enum Why {
     Bypass(Bypass),
     Refusal(Refusal),
-    /// The request wants a stored response, and there is none.
+    /// The request wants a stored response, and none is stored.
     OnlyIfCached,
     /// The endpoint has failed, and a stale response is served.
     Stale,
@@ -107,7 +108,7 @@ pub enum Why {
     Part,
     /// The request is for a part, and the whole is fetched behind it.
     Whole,
-    /// The endpoint validates another response than the stored one.
+    /// The endpoint validates another response than the stored response.
     Mismatch,
 }
 

@@ -11,7 +11,6 @@ use crate::observe::traces::Trace;
 use crate::peer::Peer;
 use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
-use crate::peer::limits::Held;
 use crate::peer::sender::Sender;
 use crate::upstream::pool::{Endpoint, WorkerPool};
 use crate::upstream::session::Session;
@@ -21,6 +20,7 @@ use evenkeel_tokens::Checked;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::prefixes::Prefixes;
+use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -70,8 +70,8 @@ pub(crate) struct Facts<'c> {
     pub pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
     pub endpoint: Option<Rc<Endpoint>>,
-    /// Places of the request among those in flight, which limits of the route by any key count.
-    pub held: Option<Box<Held>>,
+    /// Places of the request among those in flight, which limits of the route by any key count until this is dropped.
+    pub held: Option<Box<dyn Any>>,
     /// Session of the client, if the pool is sticky.
     pub session: Option<Session>,
     /// User whose password the request has, if its route asks for one.

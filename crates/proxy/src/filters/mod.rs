@@ -6,7 +6,7 @@
 
 mod access;
 mod acme_challenge;
-mod answering;
+pub mod answering;
 mod auth;
 pub mod caching;
 mod client;
@@ -32,3 +32,4 @@ mod sticky;
 pub mod table;
 mod template;
 mod trace;
+mod watched_files;

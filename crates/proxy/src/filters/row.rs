@@ -1,21 +1,14 @@
 //! Row of the table of filters, and the input of their builders.
 
 use super::step::Step;
-use crate::cache::SharedCache;
-use crate::encoder_memory::EncoderMemory;
 use crate::load::load_report::Reporter;
 use crate::load::probe::Prober;
 use crate::observe::stats::{ListenerStats, RouteStats};
-use crate::peer::access::AccessList;
 use crate::peer::admission::Admission;
-use crate::peer::bandwidth::Bandwidth;
-use crate::peer::limits::RouteLimits;
-use crate::peer::passwords::users::UserList;
+use crate::resource::{Maker, Resources};
 use crate::upstream::target::{Services, Target};
-use bytes::Bytes;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
-use evenkeel_tokens::Verifier;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +24,8 @@ pub struct Row {
     pub summary: &'static str,
     /// Parts of messages that it sees, in addition to request heads.
     pub looks_at: LooksAt,
+    /// Resources that the filter needs.
+    pub resources: &'static [Maker],
     /// Builds the filter; `None` if it is not configured.
     pub build: fn(&Build<'_>) -> Option<Step>,
 }
@@ -84,6 +79,8 @@ pub struct LooksAt {
 /// Configuration that filters are built from.
 pub struct Build<'b> {
     pub listener: &'b plan::Listener,
+    /// Resources that all workers share.
+    pub resources: &'b Resources,
     /// Trusted client addresses, and the limits per other address.
     pub(crate) admission: &'b Arc<Admission>,
     /// Answers to ACME challenges, if HTTP-01 is used.
@@ -97,24 +94,10 @@ pub struct Build<'b> {
 /// Route that filters are built for.
 pub struct Route<'b> {
     pub plan: &'b plan::Route,
+    /// Index of the route in the plan.
+    pub(crate) id: usize,
     /// Pools of the route, as the worker has them.
     pub(crate) target: &'b Target,
-    /// Networks that may use the route, if it has a list of them.
-    pub(crate) access: Option<&'b Arc<AccessList>>,
-    /// Limits of the route, if it has any.
-    pub(crate) limits: Option<&'b Arc<RouteLimits>>,
-    /// Stored responses of all routes.
-    pub(crate) cache: &'b Arc<SharedCache>,
-    /// Memory of the compressors of all routes.
-    pub(crate) encoder_memory: &'b Arc<EncoderMemory>,
-    /// Bandwidth of the route, if it is limited.
-    pub(crate) bandwidth: Option<&'b Arc<Bandwidth>>,
-    /// Users that may use the route, if it asks for passwords.
-    pub(crate) users: Option<&'b Arc<UserList>>,
-    /// Verifier of tokens, if requests need one.
-    pub(crate) tokens: Option<&'b Arc<Verifier>>,
-    /// Body of the route's own response, if that is in a file.
-    pub(crate) body: Option<&'b Bytes>,
     /// Statistics of the listener.
     pub(crate) stats: &'b Arc<ListenerStats>,
     /// Statistics of the route at the listener.

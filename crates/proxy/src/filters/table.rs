@@ -6,7 +6,18 @@ use super::{
     access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
     loop_mark, max_forwards, policies, request_id, rewriting, services, sticky, trace,
 };
+use crate::cache::SharedCache;
+use crate::encoder_memory::EncoderMemory;
+use crate::peer::bandwidth::Bandwidths;
+use crate::resource::{Maker, Resources};
+use access::lists::AccessLists;
+use answering::error_pages::ErrorPages;
+use auth::passwords::users::UserLists;
+use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, FILTER_KEYS};
+use evenkeel_runtime::Diagnostic;
+use evenkeel_tokens::Tokens;
+use limits::route_limits::AllLimits;
 use std::sync::OnceLock;
 
 const REQUESTS: LooksAt = LooksAt { responses: false, bodies: false, open_bodies: false, copied_bodies: false };
@@ -21,16 +32,19 @@ pub static FILTERS: &[Row] = &[
         name: "request_id",
         stage: Stage::Listener,
         key: Key::Other("request_id of [listener.NAME]"),
-        summary: "Keeps the request id of a trusted proxy or generates one, and sends it to the endpoint and, if configured, the client.",
+        summary: "Keeps the request id of a trusted proxy or generates an id. Sends it to the endpoint and, if \
+            configured, the client.",
         looks_at: RESPONSES,
+        resources: &[],
         build: request_id::build,
     },
     Row {
         name: "trace",
         stage: Stage::Listener,
         key: Key::Other("[telemetry.traces]"),
-        summary: "Continues the client's trace or starts one. Each attempt is a span of its own.",
+        summary: "Continues the client's trace or starts a new trace. Each attempt is a separate span.",
         looks_at: REQUESTS,
+        resources: &[],
         build: trace::build,
     },
     Row {
@@ -39,46 +53,52 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("trusted_proxies of [listener.NAME]"),
         summary: "Finds the client behind trusted proxies.",
         looks_at: REQUESTS,
+        resources: &[],
         build: client::build,
     },
     Row {
         name: "rate_limit",
         stage: Stage::Listener,
         key: Key::Other("limits.requests_per_address of [listener.NAME]"),
-        summary: "Answers 429 to an address that sends too many requests.",
+        summary: "Returns 429 to an address that sends too many requests.",
         looks_at: REQUESTS,
+        resources: &[],
         build: limits::of_listener,
     },
     Row {
         name: "max_forwards",
         stage: Stage::Listener,
         key: Key::Always,
-        summary: "Decrements Max-Forwards of OPTIONS and TRACE, and answers at zero.",
+        summary: "Decrements Max-Forwards of OPTIONS and TRACE, and responds at zero.",
         looks_at: REQUESTS,
+        resources: &[],
         build: max_forwards::build,
     },
     Row {
         name: "load_report",
         stage: Stage::Listener,
         key: Key::Other("report_load of [listener.NAME]"),
-        summary: "Answers load probes from other balancers.",
+        summary: "Responds to load probes from other balancers.",
         looks_at: REQUESTS,
+        resources: &[],
         build: load::report::build,
     },
     Row {
         name: "acme_challenge",
         stage: Stage::Listener,
         key: Key::Other("[acme]"),
-        summary: "Answers HTTP-01 challenges of the ACME CA.",
+        summary: "Responds to HTTP-01 challenges of the ACME CA.",
         looks_at: REQUESTS,
+        resources: &[],
         build: acme_challenge::build,
     },
     Row {
         name: "host_groups",
         stage: Stage::Listener,
         key: Key::Other("tls.host_groups of [listener.NAME]"),
-        summary: "Answers 421 to requests for a host that must not share the connection with its server name.",
+        summary: "Returns 421 to requests for a host that must not share a connection with the server name of TLS.",
         looks_at: REQUESTS,
+        resources: &[],
         build: policies::host_groups::build,
     },
     Row {
@@ -87,14 +107,16 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("redirect_https of [listener.NAME]"),
         summary: "Redirects plain HTTP requests to HTTPS.",
         looks_at: REQUESTS,
+        resources: &[],
         build: https_redirect::build,
     },
     Row {
         name: "hsts",
         stage: Stage::Listener,
         key: Key::Other("tls.hsts of [listener.NAME]"),
-        summary: "Adds Strict-Transport-Security, so that browsers use HTTPS only.",
+        summary: "Adds Strict-Transport-Security, so that browsers use only HTTPS.",
         looks_at: RESPONSES,
+        resources: &[],
         build: hsts::build,
     },
     Row {
@@ -103,22 +125,25 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["compress"]),
         summary: "Compresses responses for clients that accept it.",
         looks_at: LooksAt { responses: true, ..BODIES },
+        resources: &[Maker::of::<SharedCache>(), Maker::of::<EncoderMemory>()],
         build: policies::compress::build,
     },
     Row {
         name: "response_headers",
         stage: Stage::Route,
         key: Key::Route(&["response_headers"]),
-        summary: "Changes the fields of responses, of endpoints and of evenkeel itself.",
+        summary: "Changes the header fields of responses, from endpoints and from evenkeel itself.",
         looks_at: RESPONSES,
+        resources: &[],
         build: headers::response::build,
     },
     Row {
         name: "cookies",
         stage: Stage::Route,
         key: Key::Route(&["cookies"]),
-        summary: "Gives the cookies of endpoints attributes, and the prefix of the client's path.",
+        summary: "Adds attributes, and the prefix of the client's path, to cookies of endpoints.",
         looks_at: RESPONSES,
+        resources: &[],
         build: headers::cookies::build,
     },
     Row {
@@ -127,78 +152,89 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["cors"]),
         summary: "Lets pages of other origins read responses.",
         looks_at: RESPONSES,
+        resources: &[],
         build: policies::cors::build,
     },
     Row {
         name: "access",
         stage: Stage::Route,
         key: Key::Route(&["access"]),
-        summary: "Answers clients of some networks only.",
+        summary: "Serves only clients of certain networks.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<AccessLists>()],
         build: access::build,
     },
     Row {
         name: "preflight",
         stage: Stage::Route,
         key: Key::Route(&["cors"]),
-        summary: "Answers preflights of browsers.",
+        summary: "Responds to preflights of browsers.",
         looks_at: REQUESTS,
+        resources: &[],
         build: policies::preflight::build,
     },
     Row {
         name: "limits",
         stage: Stage::Route,
         key: Key::Route(&["limits"]),
-        summary: "Answers 429 to requests over a rate or a number in flight, by client or another key.",
+        summary: "Returns 429 to requests over a rate or over a number in flight, by client or another key.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<AllLimits>()],
         build: limits::of_route,
     },
     Row {
         name: "basic_auth",
         stage: Stage::Route,
         key: Key::Route(&["basic_auth"]),
-        summary: "Answers 401 to requests without the name and password of a user.",
+        summary: "Returns 401 to requests without the name and password of a user.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<UserLists>()],
         build: auth::basic_auth::build,
     },
     Row {
         name: "jwt",
         stage: Stage::Route,
         key: Key::Route(&["jwt"]),
-        summary: "Answers 401 to requests without a valid token, and 403 to those that lack a claim; sends claims as fields.",
+        summary: "Returns 401 to requests without a valid token, and 403 if a claim is missing. Sends claims as \
+            fields.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<Tokens>()],
         build: auth::jwt::build,
     },
     Row {
         name: "limits_by_claim",
         stage: Stage::Route,
         key: Key::Route(&["limits"]),
-        summary: "Answers 429 to requests over a limit whose key is a claim of their token.",
+        summary: "Returns 429 to requests over a limit by a claim of their token.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<AllLimits>()],
         build: limits::of_claims,
     },
     Row {
         name: "forward_auth",
         stage: Stage::Route,
         key: Key::Route(&["forward_auth"]),
-        summary: "Asks another service about each request, and answers those that it refuses.",
+        summary: "Asks another service about each request, and returns its response if it refuses the request.",
         looks_at: REQUESTS,
+        resources: &[],
         build: services::forward_auth::build,
     },
     Row {
         name: "forward_auth_client",
         stage: Stage::Route,
         key: Key::Route(&["forward_auth"]),
-        summary: "Gives the client the fields of a 2xx answer that `client_headers` names.",
+        summary: "Adds fields of a 2xx response of the service, listed in `client_headers`, to the client's response.",
         looks_at: RESPONSES,
+        resources: &[],
         build: services::forward_auth::build_for_client,
     },
     Row {
         name: "maintenance",
         stage: Stage::Route,
         key: Key::Route(&["maintenance"]),
-        summary: "Answers 503 to all clients but those of some networks.",
+        summary: "Returns 503 to all clients except clients of certain networks.",
         looks_at: REQUESTS,
+        resources: &[],
         build: answering::maintenance::build,
     },
     Row {
@@ -207,38 +243,44 @@ pub static FILTERS: &[Row] = &[
         key: Key::Action("redirect"),
         summary: "Redirects clients to another URL.",
         looks_at: REQUESTS,
+        resources: &[],
         build: answering::redirect::build,
     },
     Row {
         name: "respond",
         stage: Stage::Route,
         key: Key::Action("respond"),
-        summary: "Answers with a fixed response.",
+        summary: "Returns a fixed response.",
         looks_at: REQUESTS,
+        resources: &[Maker::of::<ErrorPages>()],
         build: answering::respond::build,
     },
     Row {
         name: "body_max",
         stage: Stage::Route,
         key: Key::Route(&["body_max"]),
-        summary: "Answers 413 to requests whose bodies are too long, and ends those whose length shows late.",
+        summary: "Returns 413 to requests with a body that is too long, and ends requests that turn out too long \
+            later.",
         looks_at: OPEN_BODIES,
+        resources: &[],
         build: policies::body_max::build,
     },
     Row {
         name: "bandwidth",
         stage: Stage::Route,
         key: Key::Route(&["bandwidth"]),
-        summary: "Slows bodies down to a rate, of the route and of each connection.",
+        summary: "Limits the rate of bodies, of the route and of each connection.",
         looks_at: BODIES,
+        resources: &[Maker::of::<Bandwidths>()],
         build: policies::bandwidth::build,
     },
     Row {
         name: "loop_mark",
         stage: Stage::Route,
         key: Key::Other("detect_loops of [listener.NAME]"),
-        summary: "Marks requests, and answers 508 to one that returns.",
+        summary: "Marks requests, and returns 508 if a request comes back.",
         looks_at: REQUESTS,
+        resources: &[],
         build: loop_mark::build,
     },
     Row {
@@ -247,6 +289,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("report_load.header of [listener.NAME]"),
         summary: "Counts the request as in flight, and adds the listener's load to its response.",
         looks_at: RESPONSES,
+        resources: &[],
         build: load::field::build,
     },
     Row {
@@ -255,6 +298,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Other("[pool.NAME.sticky]"),
         summary: "Finds the endpoint of the client's session, and sets its cookie.",
         looks_at: RESPONSES,
+        resources: &[],
         build: sticky::build,
     },
     Row {
@@ -263,62 +307,70 @@ pub static FILTERS: &[Row] = &[
         key: Key::Always,
         summary: "Sends the client's address, protocol and certificate to the endpoint.",
         looks_at: REQUESTS,
+        resources: &[],
         build: forwarded::build,
     },
     Row {
         name: "rewrite",
         stage: Stage::Route,
         key: Key::Route(&["strip_prefix", "rewrite"]),
-        summary: "Sends another path to the endpoint, and answers 400 if none can be made.",
+        summary: "Replaces the path that the endpoint gets. Returns 400 if the new path would be invalid.",
         looks_at: REQUESTS,
+        resources: &[],
         build: rewriting::rewrite::build,
     },
     Row {
         name: "restore_prefix",
         stage: Stage::Route,
         key: Key::Route(&["restore_prefix"]),
-        summary: "Puts the prefix that was removed back into links of responses.",
+        summary: "Restores the removed prefix in links of responses.",
         looks_at: RESPONSES,
+        resources: &[],
         build: rewriting::restore::build,
     },
     Row {
         name: "send_host",
         stage: Stage::Route,
         key: Key::Route(&["send_host"]),
-        summary: "Sends a fixed host or that of the endpoint instead of the client's.",
+        summary: "Sends a fixed host, or the host of the endpoint, instead of the client's host.",
         looks_at: REQUESTS,
+        resources: &[],
         build: rewriting::send_host::build,
     },
     Row {
         name: "request_headers",
         stage: Stage::Route,
         key: Key::Route(&["request_headers"]),
-        summary: "Changes the fields of requests, and answers 431 if one would be too long.",
+        summary: "Changes the header fields of requests. Returns 431 if a field would be too long.",
         looks_at: REQUESTS,
+        resources: &[],
         build: headers::request::build,
     },
     Row {
         name: "pool_request_headers",
         stage: Stage::Route,
         key: Key::Other("request_headers of [pool.NAME]"),
-        summary: "Changes the fields of requests to one pool, and answers 431 if one would be too long.",
+        summary: "Changes the header fields of requests to one pool. Returns 431 if a field would be too long.",
         looks_at: REQUESTS,
+        resources: &[],
         build: headers::request::build_of_pools,
     },
     Row {
         name: "pool_response_headers",
         stage: Stage::Route,
         key: Key::Other("response_headers of [pool.NAME]"),
-        summary: "Changes the fields of responses of one pool's endpoints.",
+        summary: "Changes the header fields of responses from one pool's endpoints.",
         looks_at: RESPONSES,
+        resources: &[],
         build: headers::response::build_of_pools,
     },
     Row {
         name: "cache",
         stage: Stage::Route,
         key: Key::Route(&["cache"]),
-        summary: "Answers requests with stored responses, and stores those of endpoints.",
+        summary: "Serves stored responses, and stores responses of endpoints.",
         looks_at: LooksAt { responses: true, ..BODIES },
+        resources: &[Maker::of::<SharedCache>()],
         build: caching::cache::build,
     },
     Row {
@@ -327,6 +379,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["mirror"]),
         summary: "Copies requests for other pools, as the endpoint gets them.",
         looks_at: COPIED_BODIES,
+        resources: &[],
         build: services::mirror::build,
     },
 ];
@@ -351,10 +404,34 @@ pub fn keys(set: &plan::Filters) -> Vec<&'static str> {
     keys
 }
 
+/// All filters, those that were added last.
+fn all() -> impl Iterator<Item = &'static Row> {
+    FILTERS.iter().chain(ADDED.get().copied().unwrap_or_default())
+}
+
+/// Makers of the resources of all filters, each type once.
+pub(crate) fn makers() -> Vec<Maker> {
+    let mut makers: Vec<Maker> = Vec::new();
+    for maker in all().flat_map(|row| row.resources) {
+        if !makers.iter().any(|other| other.is_same(maker)) {
+            makers.push(*maker);
+        }
+    }
+    makers
+}
+
+/// Makes the resources of a plan that follows no other.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn resources(plan: &Plan) -> Result<Resources, Vec<Diagnostic>> {
+    let (makers, none) = (makers(), Resources::default());
+    Ok(Resources::prepare(&makers, plan, &none)?.install(&makers, plan, &none))
+}
+
 /// Builds the filters of a stage.
 pub fn build(stage: Stage, from: &Build<'_>) -> Filters {
-    let added = ADDED.get().copied().unwrap_or_default();
-    let rows = FILTERS.iter().chain(added).zip(0..).filter(|(row, _)| row.stage == stage);
+    let rows = all().zip(0..).filter(|(row, _)| row.stage == stage);
     Filters::new(rows.filter_map(|(row, at)| Some(Placed { row, at, filter: (row.build)(from)? })).collect())
 }
 

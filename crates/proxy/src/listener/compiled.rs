@@ -1,25 +1,21 @@
 //! Values compiled from a listener's configuration when a plan is prepared: settings that requests need in another form
 //! than their key.
 
-use super::error_pages::ErrorPages;
 use super::route::Router;
 use super::rules::Shared;
 use super::tls::ListenerTls;
 use super::tls_route::TlsRoutes;
-use crate::cache::SharedCache;
-use crate::encoder_memory::EncoderMemory;
+use crate::filters::answering::error_pages::ErrorPages;
 use crate::peer::admission::Admission;
-use crate::peer::limits::Limits as RouteLimits;
-use crate::peer::route_files::RouteFiles;
+use crate::resource::Resources;
 use evenkeel_config::Plan;
 use evenkeel_config::plan;
 use evenkeel_tls::Challenges;
-use evenkeel_tokens::Tokens;
 use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values compiled from one listener's plan, once for all workers.
+/// Values compiled from a listener's plan, once for all workers.
 pub struct Compiled {
     pub router: Router,
     /// Router of sessions, for listeners that do not read requests.
@@ -34,16 +30,7 @@ pub struct Compiled {
     pub admission: Arc<Admission>,
     /// Error pages of all listeners and routes.
     pub error_pages: Arc<ErrorPages>,
-    /// Networks and users that may use routes.
-    pub files: RouteFiles,
-    /// Limits of requests by the name of their route.
-    pub route_limits: Arc<RouteLimits>,
-    /// Stored responses of all routes.
-    pub cache: Arc<SharedCache>,
-    /// Memory of the compressors of all routes.
-    pub encoder_memory: Arc<EncoderMemory>,
-    /// Verifiers of tokens by the name of their route.
-    pub tokens: Arc<Tokens>,
+    pub resources: Arc<Resources>,
 }
 
 /// Values prepared for all listeners of a plan.
@@ -52,18 +39,7 @@ pub struct Prepared<'p> {
     pub tls: &'p HashMap<Arc<str>, ListenerTls>,
     /// Answers to ACME challenges; `None` unless the plan uses HTTP-01.
     pub challenges: Option<Arc<Challenges>>,
-    /// Error pages of all listeners and routes.
-    pub error_pages: Arc<ErrorPages>,
-    /// Networks and users that may use routes.
-    pub files: RouteFiles,
-    /// Limits of requests by the name of their route.
-    pub route_limits: Arc<RouteLimits>,
-    /// Stored responses of all routes.
-    pub cache: Arc<SharedCache>,
-    /// Memory of the compressors of all routes.
-    pub encoder_memory: Arc<EncoderMemory>,
-    /// Verifiers of tokens by the name of their route.
-    pub tokens: Arc<Tokens>,
+    pub resources: Arc<Resources>,
 }
 
 impl Compiled {
@@ -88,12 +64,8 @@ impl Compiled {
             challenges: prepared.challenges.clone(),
             limits: Limits { head: plan.limits.headers, fields: plan.limits.header_count.min(FIELDS_MAX) },
             admission: Admission::new(plan, &shared.per_address).into(),
-            error_pages: prepared.error_pages.clone(),
-            files: prepared.files.clone(),
-            route_limits: prepared.route_limits.clone(),
-            cache: prepared.cache.clone(),
-            encoder_memory: prepared.encoder_memory.clone(),
-            tokens: prepared.tokens.clone(),
+            error_pages: prepared.resources.of::<ErrorPages>().clone(),
+            resources: prepared.resources.clone(),
         }
     }
 }

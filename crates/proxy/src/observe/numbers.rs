@@ -5,7 +5,7 @@ use crate::cache::SharedCache;
 use crate::cache::handover::Context;
 use crate::encoder_memory::EncoderMemory;
 use crate::observe::stats::{EndpointStats, WorkerStats};
-use crate::peer::limits::Limits;
+use crate::resource::Resources;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_runtime::Generation;
@@ -28,8 +28,7 @@ pub struct Numbers {
     pub generation: Arc<Generation>,
     /// Statistics of each worker.
     pub workers: Vec<Arc<WorkerStats>>,
-    /// Limits of routes, with their counts.
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) resources: Arc<Resources>,
     /// Stored responses of all routes.
     pub(crate) cache: Arc<SharedCache>,
     /// Memory of the compressors of all workers.
@@ -39,17 +38,14 @@ pub struct Numbers {
 
 impl Numbers {
     /// Creates the statistics for the first plan, for `workers` workers.
-    pub fn first(generation: Arc<Generation>, workers: usize) -> Numbers {
+    pub fn first(generation: Arc<Generation>, workers: usize, resources: Resources) -> Numbers {
         let tallies = generation.pools().map(|(_, endpoints)| Tally::first(endpoints, workers)).collect();
         let workers = (0..workers).map(|_| WorkerStats::new(&generation.plan, None).into()).collect();
-        let limits = Limits::default().next(&generation.plan).into();
-        let cache = SharedCache::first(&generation.plan).into();
-        let encoder_memory = EncoderMemory::new(generation.plan.runtime.compression_memory).into();
-        Numbers { generation, workers, limits, cache, encoder_memory, tallies }
+        Numbers::new((generation, tallies), workers, resources.into())
     }
 
     /// Creates the statistics for the next plan. Entries named in both plans keep their counts.
-    pub fn next(&self, generation: Arc<Generation>) -> Numbers {
+    pub(crate) fn next(&self, generation: Arc<Generation>, resources: Arc<Resources>) -> Numbers {
         let next = |w: &Arc<WorkerStats>| WorkerStats::new(&generation.plan, Some((self.plan(), &**w))).into();
         let workers: Vec<_> = self.workers.iter().map(next).collect();
         let tallies = generation.pools().map(|(pool, endpoints)| match self.tally(&pool.name) {
@@ -57,11 +53,16 @@ impl Numbers {
             None => Tally::first(endpoints, workers.len()),
         });
         let tallies = tallies.collect();
-        let limits = self.limits.next(&generation.plan).into();
-        let cache = self.cache.next(&generation.plan);
-        let encoder_memory = self.encoder_memory.clone();
-        encoder_memory.set_limit(generation.plan.runtime.compression_memory);
-        Numbers { generation, workers, limits, cache, encoder_memory, tallies }
+        Numbers::new((generation, tallies), workers, resources)
+    }
+
+    fn new(
+        (generation, tallies): (Arc<Generation>, Vec<Tally<EndpointStats>>),
+        workers: Vec<Arc<WorkerStats>>,
+        resources: Arc<Resources>,
+    ) -> Numbers {
+        let (cache, encoder_memory) = (resources.of::<SharedCache>().clone(), resources.of::<EncoderMemory>().clone());
+        Numbers { generation, workers, resources, cache, encoder_memory, tallies }
     }
 
     /// Parts that a handover of stored responses uses. `now` is on the workers' clock.
@@ -72,8 +73,8 @@ impl Numbers {
         Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
     }
 
-    /// Writes what the memory of the cache holds to its disk, and lets go of it, in a limited time. Not for a thread that serves
-    /// requests.
+    /// Writes the responses in memory to the disk of the cache, and releases the disk, in a limited time. Not for a
+    /// thread that serves requests.
     pub fn save_cache(&self) {
         let until = std::time::Instant::now() + SAVE_MAX;
         if let Some(disk) = &self.cache.disk {
@@ -83,7 +84,7 @@ impl Numbers {
         }
     }
 
-    /// Drops what the cache has in memory, stores nothing more, and lets another process have its disk.
+    /// Drops the responses in memory, stores nothing more, and lets another process have the disk.
     pub fn retire_cache(&self, now: Instant) {
         self.cache.let_go();
         self.cache.retire(now);
@@ -94,7 +95,7 @@ impl Numbers {
         self.cache.skip(time);
     }
 
-    /// Number of fetches behind requests: of stale responses that have answered them, and of whole ones.
+    /// Number of fetches behind requests: of stale responses that have answered them, and of whole responses.
     pub fn cache_fetches_behind(&self) -> u64 {
         self.cache.behind.load(Ordering::Relaxed)
     }

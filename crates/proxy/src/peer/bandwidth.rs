@@ -1,13 +1,19 @@
-//! Bandwidth of routes: paces the bytes of bodies by a leaky bucket, one of the route over all workers and two of each
-//! connection.
+//! Bandwidth of routes: paces the bytes of bodies by leaky buckets. Each route has a bucket over all workers, and each
+//! connection two.
 
+use crate::resource::Resource;
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::{MILLISECOND_NS, SECOND_NS};
 use evenkeel_config::Plan;
 use evenkeel_config::plan;
 use evenkeel_net::buffer::CAPACITY;
+use evenkeel_runtime::Diagnostic;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,17 +58,32 @@ struct State {
 #[derive(Debug, Default)]
 pub struct Paces([Cell<u64>; 2]);
 
-impl Bandwidths {
+impl Resource for Bandwidths {
     /// Bandwidth of the routes of a plan. Routes that had a limit before keep its state.
-    pub fn next(&self, plan: &Plan) -> Bandwidths {
+    fn next(plan: &Plan, before: Option<&Arc<Bandwidths>>) -> Result<Arc<Bandwidths>, Vec<Diagnostic>> {
         let limited = plan.routes.iter().filter(|route| !route.filters.bandwidth.is_open());
         let next = |route: &plan::Route| {
-            let state = self.0.get(&route.name).map_or_else(Arc::default, |before| before.state.clone());
+            let before = before.and_then(|before| before.of(&route.name));
+            let state = before.map_or_else(Arc::default, |before| before.state.clone());
             Arc::new(Bandwidth { plan: route.filters.bandwidth, state })
         };
-        Bandwidths(limited.map(|route| (route.name.clone(), next(route))).collect())
+        Ok(Arc::new(Bandwidths(limited.map(|route| (route.name.clone(), next(route))).collect())))
     }
 
+    fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let name = "evenkeel_http_bandwidth_delay_seconds";
+        let help = "Time that parts of bodies waited for the bandwidth of their route, summed over all parts";
+        let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for route in plan.routes.iter() {
+            let Some(bandwidth) = self.of(&route.name) else { continue };
+            let seconds = bandwidth.delayed_ns() as f64 / SECOND_NS as f64;
+            ConstCounter::new(seconds).encode(family.encode_family(&[("route", &*route.name)])?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Bandwidths {
     /// Bandwidth of a route, if it is limited.
     pub fn of(&self, route: &str) -> Option<&Arc<Bandwidth>> {
         self.0.get(route)

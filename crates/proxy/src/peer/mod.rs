@@ -1,22 +1,16 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
-//! ([`admission`], [`per_address`], [`min_rate`]), those of its requests ([`limits`], both with [`key_table`]) and of
-//! their bytes ([`bandwidth`]), the networks and users that may use a route ([`access`], [`passwords`]), and the key by
-//! which algorithms pick for it ([`hash_key`]).
+//! ([`admission`], [`min_rate`], and [`per_address`] with a [`key_table`]), the [`bandwidth`] of its
+//! bodies, and the key by which algorithms pick for it ([`hash_key`]).
 
-pub mod access;
 pub mod address_text;
 pub mod admission;
 pub mod bandwidth;
 pub mod forwarded;
 pub mod hash_key;
 pub mod key_table;
-pub mod limits;
 pub mod min_rate;
-pub mod passwords;
 pub mod per_address;
-pub mod route_files;
 pub mod sender;
-mod watched_files;
 
 use address_text::AddressText;
 use evenkeel_net::tls::Info;
@@ -41,7 +35,7 @@ pub struct Peer<'c> {
 /// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
 #[derive(Clone)]
 pub struct Identity {
-    /// Address of the client; from the PROXY protocol header if there was one.
+    /// Address of the client; from the PROXY protocol header if the connection has one.
     pub ip: IpAddr,
     /// Source port of the client.
     pub port: u16,
@@ -82,13 +76,14 @@ impl<'c> Peer<'c> {
         Peer { identity, transport }
     }
 
-    /// A clone of what is known about the peer, with the text of its address written so that clones share the work.
+    /// Returns a clone of the known facts about the peer, with the text of its address written so that clones share the
+    /// work.
     pub fn identity(&self) -> Identity {
         self.ip_text();
         self.identity.clone()
     }
 
-    /// Replaces the client by the one that a PROXY protocol header names.
+    /// Replaces the client by the client that a PROXY protocol header names.
     pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
         let ip = addresses.source.ip().to_canonical();
         let announced = Some(Rc::new(Announced { by: self.ip, addresses }));
@@ -111,7 +106,7 @@ impl<'c> Peer<'c> {
         if self.transport.as_tls().is_some() { "https" } else { "http" }
     }
 
-    /// Address that sent the PROXY protocol header, if there was one.
+    /// Address that sent the PROXY protocol header, if any.
     pub fn announced_by(&self) -> Option<IpAddr> {
         self.announced.as_ref().map(|announced| announced.by)
     }
@@ -130,8 +125,7 @@ impl<'c> Peer<'c> {
         }
     }
 
-    /// Addresses of both ends of the client's connection, from the PROXY protocol header if there was one; `None` if
-    /// unknown.
+    /// Addresses of both ends of the client's connection, from the PROXY protocol header if present; `None` if unknown.
     pub fn addresses(&self) -> Option<Addresses> {
         self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.transport.addresses())
     }

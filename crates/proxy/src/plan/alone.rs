@@ -5,7 +5,7 @@ use super::secured::Secured;
 use super::server::Proxy;
 use crate::observe::numbers::Numbers;
 use crate::observe::stats::WorkerStats;
-use crate::peer::route_files::RouteFiles;
+use crate::resource::Resources;
 use evenkeel_config::Plan;
 use evenkeel_net::inherit::Inherited;
 use evenkeel_runtime::{Orders, Runtime, StartError};
@@ -21,7 +21,6 @@ pub struct Server {
     runtime: Runtime,
     numbers: watch::Receiver<Arc<Numbers>>,
     certificates: watch::Receiver<Arc<Store>>,
-    route_files: watch::Receiver<RouteFiles>,
     tokens: watch::Receiver<Arc<Tokens>>,
     looker: Arc<Looker>,
 }
@@ -44,9 +43,9 @@ impl Server {
         let mut runtime = Runtime::new(plan, inherited.instance(), Orders::default())?;
         let proxy = Proxy::start(&runtime, secured)?;
         let (numbers, certificates, looker) = (proxy.numbers(), proxy.certificates(), Arc::new(proxy.looker()));
-        let (route_files, tokens) = (proxy.route_files(), proxy.tokens());
+        let tokens = proxy.tokens();
         runtime.start(vec![Box::new(proxy)], &mut inherited)?;
-        Ok(Server { runtime, numbers, certificates, route_files, tokens, looker })
+        Ok(Server { runtime, numbers, certificates, tokens, looker })
     }
 
     /// Statistics of each worker.
@@ -64,9 +63,9 @@ impl Server {
         self.certificates.borrow().clone()
     }
 
-    /// Files of routes of the plan in use.
-    pub fn route_files(&self) -> RouteFiles {
-        self.route_files.borrow().clone()
+    /// Resources of filters of the plan in use.
+    pub fn resources(&self) -> Arc<Resources> {
+        self.numbers.borrow().resources.clone()
     }
 
     /// Watches the verifiers of tokens of the plan in use.

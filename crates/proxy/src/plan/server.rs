@@ -1,5 +1,5 @@
-//! The proxy as a plane of a runtime. What can fail of a plan is prepared first (sockets, access log, balancers); then
-//! every worker is sent its parts.
+//! The proxy as a plane of a runtime. First it prepares the parts of a plan that can fail (sockets, access log,
+//! balancers). Then it sends every worker its parts.
 
 mod prepare;
 mod sticky_key;
@@ -9,6 +9,7 @@ use super::parts::{EndpointParts, Parts, PoolParts, Slots, Update, protocol_of};
 use super::secured::Secured;
 use super::worker::{self, WorkerConfig};
 use crate::core::handoff::Peers;
+use crate::filters::table;
 use crate::listener::compiled::{self, Compiled};
 use crate::listener::rules::Shared;
 use crate::observe::access_log::{AccessLog, Layout};
@@ -17,7 +18,7 @@ use crate::observe::metrics::Metrics;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::shown::Shown;
 use crate::observe::traces;
-use crate::peer::route_files::RouteFiles;
+use crate::resource::Resources;
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LineSink, LogTarget, SyslogAddress};
@@ -39,7 +40,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, watch};
 
-/// Seconds between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
+/// Seconds between two looks at the files of certificates: a renewed certificate is in use before its operator checks
+/// it.
 const CERTIFICATES_EVERY: u32 = 3;
 
 /// The control side of the proxy's workers.
@@ -48,14 +50,12 @@ pub struct Proxy {
     numbers: watch::Sender<Arc<Numbers>>,
     /// Certificates and keys of the plan in use.
     certificates: watch::Sender<Arc<Store>>,
-    /// Files of routes of the plan in use.
-    route_files: watch::Sender<RouteFiles>,
     /// Verifiers of tokens of the plan in use.
     tokens_in_use: watch::Sender<Arc<Tokens>>,
     control: Control,
     /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
-    /// Sockets by address, one for each worker. Weak: workers own them.
+    /// Sockets by address, a socket for each worker. Weak: workers own them.
     sockets: HashMap<(Protocol, SocketAddr), Vec<Weak<OwnedFd>>>,
     /// Addresses that answer UDP probes.
     probed: Vec<SocketAddr>,
@@ -64,8 +64,6 @@ pub struct Proxy {
     instance: u64,
     log: Option<Writer>,
     secured: Secured,
-    files: RouteFiles,
-    tokens: Arc<Tokens>,
     /// Number of calls of [`Plane::tick`].
     ticks: u32,
     /// Writer of the pick journal, if the first plan names one.
@@ -82,13 +80,13 @@ pub struct Proxy {
 
 /// Resources that the previous plan leaves behind.
 struct Left {
-    /// The previous access log, if the new plan has a different one.
+    /// The previous access log, if the new plan has a different log.
     log: Option<Writer>,
 }
 
 impl Proxy {
-    /// Starts the workers, which serve nothing until [`Plane`] sends them a plan. `secured` adds TLS to what plans
-    /// name.
+    /// Starts the workers, which serve nothing until [`Plane`] sends them a plan. `secured` adds TLS to the listeners
+    /// of plans.
     ///
     /// # Errors
     /// The journal cannot be opened, or a thread cannot be started.
@@ -96,12 +94,13 @@ impl Proxy {
         let (generation, workers) = (runtime.now(), runtime.workers());
         let journal = generation.plan.telemetry.journal.as_ref().map(open_journal).transpose()?;
         let base = runtime.control().base();
-        let first = Arc::new(Numbers::first(generation, workers));
+        let none = Resources::default();
+        let resources = Resources::default().install(&table::makers(), &generation.plan, &none);
+        let first = Arc::new(Numbers::first(generation, workers, resources));
         let (recorded, record) = mpsc::channel(traces::WAITING_MAX);
         let mut proxy = Proxy {
             numbers: watch::channel(first.clone()).0,
             certificates: watch::channel(secured.store().clone()).0,
-            route_files: watch::channel(RouteFiles::default()).0,
             tokens_in_use: watch::channel(Arc::default()).0,
             control: runtime.control().clone(),
             shared: HashMap::new(),
@@ -111,8 +110,6 @@ impl Proxy {
             instance: runtime.instance(),
             log: None,
             secured,
-            files: RouteFiles::default(),
-            tokens: Arc::default(),
             ticks: 0,
             journal,
             recorded: (recorded, Some(record)),
@@ -142,11 +139,6 @@ impl Proxy {
         self.certificates.subscribe()
     }
 
-    /// Watches the files of routes of the plan in use.
-    pub fn route_files(&self) -> watch::Receiver<RouteFiles> {
-        self.route_files.subscribe()
-    }
-
     /// Watches the verifiers of tokens of the plan in use.
     pub fn tokens(&self) -> watch::Receiver<Arc<Tokens>> {
         self.tokens_in_use.subscribe()
@@ -173,20 +165,12 @@ impl Plane for Proxy {
     }
 
     fn install(&mut self, prepared: Prepared, shared_pools: &mut Pools, sending: &Sending<'_>) {
-        let prepare::Prepared {
-            mut sockets,
-            mut probed,
-            mut balancers,
-            pool_rules,
-            error_pages,
-            files,
-            tokens,
-            secured,
-            log,
-            explain,
-        } = prepared.into();
-        (self.secured, self.files, self.tokens) = (secured, files, tokens);
-        let next = Arc::new(self.now().next(sending.generation.clone()));
+        let prepare::Prepared { mut sockets, mut probed, mut balancers, pool_rules, resources, secured, log, explain } =
+            prepared.into();
+        self.secured = secured;
+        let now = self.now();
+        let resources = resources.install(&table::makers(), &sending.generation.plan, &now.resources);
+        let next = Arc::new(now.next(sending.generation.clone(), resources.into()));
         let (plan, members) = (&next.generation.plan, next.all_members());
         for pool in &plan.pools {
             let shared = shared_pools.get_mut(&pool.name).expect("every pool of the plan is there");
@@ -206,16 +190,8 @@ impl Plane for Proxy {
             shared.or_insert_with(|| Shared::new(workers)).clone()
         });
         let shared: Vec<_> = shared.collect();
-        let prepared = compiled::Prepared {
-            tls: &self.secured.listeners,
-            challenges,
-            error_pages,
-            files: self.files.clone(),
-            route_limits: next.limits.clone(),
-            cache: next.cache.clone(),
-            encoder_memory: next.encoder_memory.clone(),
-            tokens: self.tokens.clone(),
-        };
+        let prepared =
+            compiled::Prepared { tls: &self.secured.listeners, challenges, resources: next.resources.clone() };
         let compiled = Compiled::of_plan(plan, &prepared, &shared);
         let listeners: Arc<[_]> = compiled.into_iter().zip(shared).collect();
         let layout = plan.telemetry.access_log.as_ref().map(|log| Arc::new(Layout::new(log, next.generation.number)));
@@ -288,8 +264,7 @@ impl Plane for Proxy {
             });
             left.log.into_iter().for_each(Writer::finish);
             self.certificates.send_replace(self.secured.store().clone());
-            self.route_files.send_replace(self.files.clone());
-            self.tokens_in_use.send_replace(self.tokens.clone());
+            self.tokens_in_use.send_replace(next.resources.of::<Tokens>().clone());
         }
         self.numbers.send_replace(next);
     }
@@ -331,14 +306,8 @@ impl Plane for Proxy {
             self.secured.store().look();
         }
         self.ticks = self.ticks.wrapping_add(1);
-        let has_files = !self.files.is_empty() || !self.tokens.has_no_files();
-        let (files, tokens) = (self.files.clone(), self.tokens.clone());
-        let look = move || {
-            files.look();
-            tokens.look();
-        };
-        // Reading a million networks takes a while.
-        (has_files && numbers.plan().runtime.watch).then(|| Box::new(look) as Work)
+        let resources = numbers.resources.clone();
+        (resources.has_files() && numbers.plan().runtime.watch).then(|| Box::new(move || resources.look()) as Work)
     }
 
     fn open(&self) -> u64 {
@@ -408,7 +377,7 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// Endpoints of a pool as sent to `worker`; those without a reserved slot are left out.
+/// Endpoints of a pool as sent to `worker`. Endpoints without a reserved slot are omitted.
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));

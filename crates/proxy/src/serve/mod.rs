@@ -6,6 +6,7 @@ pub mod connection;
 pub mod h1;
 mod h1_answer;
 mod h1_parts;
+mod h1_request;
 pub mod h2;
 pub mod message;
 mod open;
@@ -32,18 +33,18 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
     .await
 }
 
-/// Longest time in which a client may take nothing of a response of this proxy with a body of this length: short for what
-/// any socket buffer holds, as for responses of endpoints otherwise.
+/// Longest time in which a client may take nothing of a response of this proxy with a body of this length. It is short
+/// for a body that fits any socket buffer, and the same as for responses of endpoints otherwise.
 fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
     let is_large = length.is_none_or(|length| length > CAPACITY);
     let planned = record.rules.routes.planned.get(record.route).filter(|_| is_large);
     planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
 }
 
-/// Piece of a body for the client: all of it, or as much as the bandwidth of the route lets pass at once, after the wait for
-/// that.
+/// Piece of a body for the client: all of it, or as much as the bandwidth of the route lets pass at once. Waits until
+/// the piece may pass.
 async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
-    let Some(bandwidth) = &record.bandwidth else { return body };
+    let Some(bandwidth) = &record.exchange.bandwidth else { return body };
     let piece = &body[..body.len().min(bandwidth.piece(Way::Download))];
     paced(record, piece.len()).await;
     piece
@@ -51,8 +52,8 @@ async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
 
 /// Waits until the bandwidth of the route has room for this many bytes to the client.
 async fn paced(record: &Record<'_>, bytes: usize) {
-    let Some(bandwidth) = &record.bandwidth else { return };
-    let wait = bandwidth.pace(Way::Download, record.paces(), bytes, record.core.clock.now());
+    let Some(bandwidth) = &record.exchange.bandwidth else { return };
+    let wait = bandwidth.pace(Way::Download, record.paces(), bytes, record.client.core.clock.now());
     if wait > 0 {
         sleep(Duration::from_nanos(wait)).await;
     }

@@ -41,8 +41,9 @@ fn numbers(routes: usize) -> usize {
     let plan = evenkeel_config::parse_str("plan", &text, &|_| None).plan.expect("a plan");
     assert_eq!(plan.routes.len(), routes);
     let generation = Arc::new(Generation::first(Arc::new(plan), Vec::new()));
+    let resources = evenkeel_proxy::table::resources(&generation.plan).expect("it has no files");
     let before = HELD.load(Ordering::Relaxed);
-    let first = Numbers::first(generation, 16);
+    let first = Numbers::first(generation, 16, resources);
     let held = HELD.load(Ordering::Relaxed) - before;
     drop(first);
     held

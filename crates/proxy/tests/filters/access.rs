@@ -111,6 +111,6 @@ fn files_are_read_at_each_reload_and_the_status_is_that_of_the_route() {
     assert_eq!(statuses(&proxy), [200, 404]);
     // As the process looks at files that it watches; a change counts once it has been seen twice.
     std::fs::write(&list.0, "127.0.0.3\n127.0.0.4\n").expect("it can be written");
-    (0..2).for_each(|_| proxy.server().route_files().look());
+    (0..2).for_each(|_| proxy.server().resources().look());
     assert_eq!(statuses(&proxy), [404, 404]);
 }

@@ -14,13 +14,22 @@ const BODIES: LooksAt = LooksAt { responses: false, bodies: true, open_bodies: f
 
 /// The filters, in the order in which requests pass them.
 pub static FILTERS: &[Row] = &[
-    Row { name: "waits", stage: Stage::Listener, key: Key::Always, summary: "Waits.", looks_at: HEADS, build: waits },
+    Row {
+        name: "waits",
+        stage: Stage::Listener,
+        key: Key::Always,
+        summary: "Waits.",
+        looks_at: HEADS,
+        resources: &[],
+        build: waits,
+    },
     Row {
         name: "heads",
         stage: Stage::Route,
         key: Key::Always,
         summary: "Changes heads.",
         looks_at: HEADS,
+        resources: &[],
         build: heads,
     },
     Row {
@@ -29,6 +38,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Always,
         summary: "Changes bodies.",
         looks_at: BODIES,
+        resources: &[],
         build: bodies,
     },
     Row {
@@ -37,6 +47,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Always,
         summary: "Replaces.",
         looks_at: HEADS,
+        resources: &[],
         build: replaces,
     },
     Row {
@@ -45,6 +56,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Always,
         summary: "Wants bodies.",
         looks_at: BODIES,
+        resources: &[],
         build: parts,
     },
 ];

@@ -1,5 +1,6 @@
 //! Fixed responses of a route.
 
+use super::error_pages::ErrorPages;
 use crate::body::response::{Response, TEXT};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
@@ -22,7 +23,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let Action::Respond(respond) = &route.plan.action else { return None };
     let text = respond.body.as_ref().map(|body| (Bytes::copy_from_slice(body.as_bytes()), TEXT));
-    let body = text.or_else(|| route.body.map(|body| (body.clone(), HTML)));
+    let body = text.or_else(|| from.resources.of::<ErrorPages>().body_of(route.id).map(|body| (body.clone(), HTML)));
     let page = body.map(|(body, media_type)| (body, respond.media_type.clone().unwrap_or_else(|| media_type.into())));
     Some(Box::new(Respond { status: respond.status, page }))
 }

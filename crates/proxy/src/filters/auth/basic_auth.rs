@@ -1,14 +1,14 @@
 //! Filter that answers 401 to requests without the name and password of a user. Verification takes place on threads of
 //! its own, for which the request waits.
 
+use super::passwords::credentials::Credentials;
+use super::passwords::users::{UserList, UserLists, Users};
+use super::passwords::verifier::{Checked, Verification, Verified};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
-use crate::peer::passwords::credentials::Credentials;
-use crate::peer::passwords::users::{UserList, Users};
-use crate::peer::passwords::verifier::{Checked, Verification, Verified};
 use evenkeel_balance::Clock;
 use evenkeel_balance::published::Reader;
 use evenkeel_wire::head::Request;
@@ -35,7 +35,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.basic_auth.as_ref()?;
     // Without the filter, the route would be open.
-    let list = route.users.expect("the file of each route is read with its plan");
+    let list = from.resources.of::<UserLists>().of(&plan.users).expect("the file of each route is read with its plan");
     let settings = Settings {
         users: list.reader().into(),
         list: list.clone(),

@@ -8,12 +8,16 @@ use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict}
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::retain;
+use crate::resource::Resource;
 use evenkeel_config::plan::Jwt;
+use evenkeel_config::{Plan, Subject};
 use evenkeel_net::event_loop::budget::{self, SIGNATURE};
-use evenkeel_tokens::{Check, Checked, Refused};
+use evenkeel_runtime::Diagnostic;
+use evenkeel_tokens::{Check, Checked, Refused, Tokens as Verifiers};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Seconds after which a client may try again while no keys have been fetched.
 const RETRY_AFTER: &str = "5";
@@ -25,8 +29,34 @@ struct Tokens {
     challenge: String,
 }
 
+impl Resource for Verifiers {
+    fn next(plan: &Plan, before: Option<&Arc<Verifiers>>) -> Result<Arc<Verifiers>, Vec<Diagnostic>> {
+        let next = before.map_or_else(|| Verifiers::default().next(plan), |before| before.next(plan));
+        next.map(Arc::new).map_err(|errors| errors.into_iter().map(no_keys).collect())
+    }
+
+    fn has_files(&self) -> bool {
+        !self.has_no_files()
+    }
+
+    fn look(&self) {
+        Verifiers::look(self);
+    }
+}
+
+fn no_keys((subject, problem): (Subject, String)) -> Diagnostic {
+    Diagnostic::Machine {
+        problem,
+        help: Some(
+            "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file"
+                .to_string(),
+        ),
+        of: vec![subject],
+    }
+}
+
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let verifier = from.route.as_ref()?.tokens?;
+    let verifier = from.resources.of::<Verifiers>().of(&from.route.as_ref()?.plan.name)?;
     let rules = verifier.rules.clone();
     let challenge = format!("Bearer realm=\"{}\"", rules.realm.replace('\\', "\\\\").replace('"', "\\\""));
     Some(Box::new(Tokens { check: Check::new(verifier.clone()).into(), rules, challenge }))

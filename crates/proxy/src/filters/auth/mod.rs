@@ -2,4 +2,5 @@
 
 pub mod basic_auth;
 pub mod jwt;
+pub mod passwords;
 mod token;

@@ -60,8 +60,8 @@ pub struct Due {
 }
 
 impl Behind {
-    pub fn new(route: &Route<'_>, plan: &plan::Cache, counts: &Arc<CacheCounts>) -> Behind {
-        let answer_max = route.cache.plan.object_max;
+    pub fn new(route: &Route<'_>, shared: &SharedCache, plan: &plan::Cache, counts: &Arc<CacheCounts>) -> Behind {
+        let answer_max = shared.plan.object_max;
         let core = route.prober.core();
         let to = |pool: &Rc<WorkerPool>| {
             Rc::new(Destination {

@@ -7,7 +7,6 @@ use super::fill::Kept;
 use super::responses::Responses;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
-use crate::cache::Entry;
 use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
 use crate::cache::disk;
@@ -15,6 +14,7 @@ use crate::cache::encodings::Whole;
 use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
 use crate::cache::state::{Cached, Fate, Fetch, Outcome, Why};
+use crate::cache::{Entry, SharedCache};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
 use crate::filters::row::Build;
@@ -61,15 +61,16 @@ pub struct Cache {
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?;
     let plan = route.plan.filters.cache.as_ref()?;
-    let counts = &route.cache.counts.of(&route.plan.name, route.prober.core().index);
+    let shared = from.resources.of::<SharedCache>();
+    let counts = &shared.counts.of(&route.plan.name, route.prober.core().index);
     Some(Box::new(Caching(Rc::new(Cache {
-        responses: Responses::new(plan, from, route.plan, route.cache).into(),
+        responses: Responses::new(plan, from, route.plan, shared).into(),
         route: place_of(from, &route.plan.name),
         collapse: plan.collapse,
         is_by_user: plan.by_user,
         has_status_field: plan.status_field,
         counts: counts.clone(),
-        behind: Behind::new(route, plan, counts),
+        behind: Behind::new(route, shared, plan, counts),
     }))))
 }
 

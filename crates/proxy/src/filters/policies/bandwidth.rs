@@ -4,13 +4,13 @@ use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
 use crate::filters::row::Build;
 use crate::filters::step::Step;
-use crate::peer::bandwidth::Bandwidth;
+use crate::peer::bandwidth::{Bandwidth, Bandwidths};
 use std::sync::Arc;
 
 struct Paced(Arc<Bandwidth>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let bandwidth = from.route.as_ref()?.bandwidth?;
+    let bandwidth = from.resources.of::<Bandwidths>().of(&from.route.as_ref()?.plan.name)?;
     Some(Box::new(Paced(bandwidth.clone())))
 }
 

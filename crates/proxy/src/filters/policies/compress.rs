@@ -63,8 +63,8 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
         order: plan.algorithms.iter().map(coding).collect(),
         levels,
         rules: Rules { types, min_length: plan.min_length },
-        cache: route.cache.clone(),
-        memory: route.encoder_memory.clone(),
+        cache: from.resources.of::<SharedCache>().clone(),
+        memory: from.resources.of::<EncoderMemory>().clone(),
         stats: route.route_stats.clone(),
     }))
 }

@@ -5,10 +5,8 @@
 //! they start with `GET` and `200` (`404` for requests without a route), and others appear once they occur. Listeners and pools
 //! have no series for events that their mode cannot have.
 
-mod cache;
 mod compression;
 mod endpoints;
-mod limits;
 mod listeners;
 mod modes;
 mod pools;
@@ -18,12 +16,10 @@ mod tests;
 mod udp;
 mod used;
 
-use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
 use crate::observe::numbers::{Members, Numbers};
 use crate::observe::stats::{CLASSES, Counter, EndpointStats, Histogram, WorkerStats};
 use crate::observe::taps;
-use crate::peer::limits::Limits;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::Mode;
 use evenkeel_net::accept_pause;
@@ -48,16 +44,12 @@ pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
 }
 
-/// Inputs of one scrape: the running plan and its statistics.
+/// Inputs of a scrape: the running plan and its statistics.
 struct Shown<'g> {
     plan: &'g Plan,
     /// Modes of the listeners that lead to each pool.
     modes: Vec<Vec<Mode>>,
     workers: &'g [Arc<WorkerStats>],
-    /// Limits of routes, with what they have refused.
-    limits: &'g Limits,
-    /// Stored responses, and what was done with them.
-    cache: &'g SharedCache,
     encoder_memory: &'g EncoderMemory,
     /// The endpoints of each pool.
     members: Vec<Arc<Members>>,
@@ -81,13 +73,12 @@ impl Metrics {
 }
 
 impl Shown<'_> {
-    /// Sums one counter over the workers. Wrapping, as a gauge may be incremented by one worker and decremented by
-    /// another.
+    /// Sums a counter over the workers. Wrapping, as a gauge may be incremented and decremented by different workers.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
     }
 
-    /// Sums one counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
+    /// Sums a counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
     fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
         self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
@@ -111,7 +102,7 @@ impl Shown<'_> {
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 
-    /// Rows of the matching pools: one per endpoint, or one per pool if `per_endpoint` is off.
+    /// Rows of the matching pools: a row per endpoint, or per pool if `per_endpoint` is off.
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
@@ -132,8 +123,8 @@ impl Shown<'_> {
         rows
     }
 
-    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of what `value` returns for the pool, the
-    /// endpoint and the label with these indices. Rows for which it returns `None` are left out.
+    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of the results of `value` for the
+    /// pool, the endpoint and the label with these indices. Rows for which it returns `None` are omitted.
     fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -164,7 +155,7 @@ impl Shown<'_> {
     }
 }
 
-/// No label besides those of the pool and the endpoint.
+/// No label in addition to the pool and the endpoint.
 const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 
 impl Collector for Metrics {
@@ -172,22 +163,12 @@ impl Collector for Metrics {
         let running = self.running.borrow().clone();
         let members = running.all_members();
         let (plan, modes) = (running.plan(), running.plan().modes());
-        let (workers, limits, cache) = (&*running.workers, &*running.limits, &*running.cache);
-        let shown = Shown {
-            plan,
-            modes,
-            workers,
-            limits,
-            cache,
-            encoder_memory: &running.encoder_memory,
-            members,
-            used: Vec::new(),
-        };
+        let workers = &*running.workers;
+        let shown = Shown { plan, modes, workers, encoder_memory: &running.encoder_memory, members, used: Vec::new() };
         let shown = Shown { used: shown.used_pools(), ..shown };
         shown.listeners(&mut encoder)?;
         shown.compression(&mut encoder)?;
-        shown.limits(&mut encoder)?;
-        shown.cache(&mut encoder)?;
+        running.resources.collect(plan, &mut encoder)?;
         shown.sessions(&mut encoder)?;
         shown.connections(&mut encoder)?;
         shown.handshakes(&mut encoder)?;
@@ -208,7 +189,8 @@ impl Collector for Metrics {
         let family = encoder.encode_descriptor("evenkeel_tap_requests_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(taps::dropped()).encode(family)?;
         let name = "evenkeel_accept_pauses";
-        let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
+        let help = "Pauses in accepting connections because the process had no descriptor or no memory for another \
+            connection";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(accept_pause::count()).encode(family)
     }

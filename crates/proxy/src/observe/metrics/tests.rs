@@ -25,7 +25,8 @@ fn shown(extra: &str, count: impl Fn(&Numbers)) -> String {
 fn of_plan(text: &str, count: impl Fn(&Numbers)) -> String {
     let outcome = evenkeel_config::parse_str("plan", text, &|_| None);
     let plan = Arc::new(outcome.plan.unwrap_or_else(|| panic!("{:?}", outcome.diagnostics)));
-    let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2);
+    let resources = crate::table::resources(&plan).expect("it has no files");
+    let running = Numbers::first(Arc::new(Generation::first(plan, Vec::new())), 2, resources);
     count(&running);
     let mut registry = Registry::default();
     let (control, generation) = (Control::unattended(running.plan(), 2), watch::channel(running.generation.clone()).1);
@@ -83,7 +84,7 @@ fn pools_endpoints_and_routes_have_series_from_their_first_event_on() {
         numbers.workers[1].routes[0].of(&Arc::from("only \"a\"")).count(0, 200, 3_000_000, true);
         numbers.members(0).stats(1).for_each(|endpoint| endpoint.connects.add(1));
     });
-    // One event brings all series of what it happened to, so that the next ones are a rate.
+    // An event exports all series of its subject, so that later events are a rate.
     has(&text, r#"evenkeel_http_requests_total{listener="a",route="only \"a\"",method="GET",code="200"} 1"#);
     has(&text, r#"evenkeel_upstream_errors_total{pool="p",endpoint="127.0.0.1:4",kind="timeout"} 0"#);
     has(&text, r#"evenkeel_upstream_connect_duration_seconds_bucket{le="+Inf",pool="p"} 0"#);

@@ -2,11 +2,11 @@
 //! changed.
 
 use super::{Proxy, addresses, line_sink, probed_at, sticky_key};
-use crate::listener::error_pages::ErrorPages;
+use crate::filters::table;
 use crate::listener::probe_answers;
 use crate::observe::explanations::Wanted;
-use crate::peer::route_files::RouteFiles;
 use crate::plan::secured::Secured;
+use crate::resource::Resources;
 use crate::upstream::hosts::Hosts;
 use crate::upstream::rules::{Compiled, PoolRules};
 use crate::upstream::sticky::Sticky;
@@ -21,7 +21,6 @@ use evenkeel_net::tls::towards::Towards;
 use evenkeel_runtime::plane::reason;
 use evenkeel_runtime::{Diagnostic, Next};
 use evenkeel_tls::Problem;
-use evenkeel_tokens::Tokens;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -34,16 +33,12 @@ pub(super) struct Prepared {
     pub(super) sockets: HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>>,
     /// New sockets for UDP probes, by address and then by worker.
     pub(super) probed: HashMap<SocketAddr, Vec<UdpSocket>>,
-    /// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
+    /// New balancers by pool and then by worker; `None` for a pool that keeps its balancers.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
     /// Rules by pool, in the order of the plan.
     pub(super) pool_rules: Vec<PoolRules>,
-    /// Pages for errors that this proxy answers.
-    pub(super) error_pages: Arc<ErrorPages>,
-    /// Networks and users that may use routes.
-    pub(super) files: RouteFiles,
-    /// Verifiers of tokens, with their keys.
-    pub(super) tokens: Arc<Tokens>,
+    /// Resources of filters, without those that take over at the installation.
+    pub(super) resources: Resources,
     /// Picks that are explained.
     pub(super) explain: Wanted,
     /// TLS by listener and by pool.
@@ -79,9 +74,8 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
         _ => wrong.note(now.map(open_log).transpose()).map(Some),
     };
     let balancers = balancers(proxy, next, &mut wrong);
-    let error_pages = ErrorPages::read(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_page))).ok();
-    let files = proxy.files.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_list))).ok();
-    let tokens = proxy.tokens.next(plan).map_err(|errors| wrong.0.extend(errors.into_iter().map(no_keys))).ok();
+    let resources = Resources::prepare(&table::makers(), plan, &proxy.now().resources);
+    let resources = resources.map_err(|mut problems| wrong.0.append(&mut problems)).ok();
     let explain = Wanted::read(&plan.telemetry.explain, workers);
     let no_secret = |(path, error): (PathBuf, _)| machine(format!("telemetry.explain: {}: {error}", path.display()));
     let explain = wrong.note(explain.map_err(no_secret));
@@ -91,12 +85,9 @@ pub(super) fn prepare(proxy: &Proxy, next: &Next<'_>, inherited: &mut Inherited)
     let key = plan.runtime.sticky_key();
     let rules = |(at, pool)| wrong.note(pool_rules((at, pool), tls(pool), &key));
     let pool_rules = plan.pools.iter().enumerate().filter_map(rules).collect();
-    match (log, error_pages, files, tokens, explain, secured) {
-        (Some(log), Some(error_pages), Some(files), Some(tokens), Some(explain), Some(secured))
-            if wrong.0.is_empty() =>
-        {
-            let (error_pages, tokens) = (Arc::new(error_pages), Arc::new(tokens));
-            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, error_pages, files, tokens, log, explain })
+    match (log, resources, explain, secured) {
+        (Some(log), Some(resources), Some(explain), Some(secured)) if wrong.0.is_empty() => {
+            Ok(Prepared { secured, sockets, probed, balancers, pool_rules, resources, log, explain })
         }
         _ => Err(wrong.0),
     }
@@ -138,7 +129,7 @@ fn sockets(
     sockets
 }
 
-/// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
+/// Creates balancers by pool and then by worker; `None` for a pool that keeps its balancers.
 fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Vec<Balancer>>> {
     let plan = next.plan();
     let old_pools: HashMap<&str, &Pool> =
@@ -191,7 +182,7 @@ fn log_help(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// An error for each pool that needs what the process lacks.
+/// Returns an error for each pool with `source = "client"`, as the process lacks the capability for it.
 fn no_source(plan: &Plan, error: &io::Error) -> impl Iterator<Item = Diagnostic> {
     let needs = plan.pools.iter().enumerate().filter(|(_, pool)| pool.source == SpeakAs::Client);
     needs.map(move |(at, pool)| {
@@ -201,37 +192,6 @@ fn no_source(plan: &Plan, error: &io::Error) -> impl Iterator<Item = Diagnostic>
         ))
         .about(Subject::Pool(at))
     })
-}
-
-fn no_page((subject, path, error): (Subject, PathBuf, io::Error)) -> Diagnostic {
-    Diagnostic::Machine {
-        problem: format!("error page {}: {}", path.display(), reason(&error)),
-        help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
-        of: vec![subject],
-    }
-}
-
-fn no_list((subject, problem): (Subject, String)) -> Diagnostic {
-    Diagnostic::Machine {
-        problem,
-        help: Some(
-            "a list of networks has a network or an address on each line, and one of users NAME:HASH, as htpasswd -B writes \
-             it; the user that runs evenkeel must be able to read it"
-                .to_string(),
-        ),
-        of: vec![subject],
-    }
-}
-
-fn no_keys((subject, problem): (Subject, String)) -> Diagnostic {
-    Diagnostic::Machine {
-        problem,
-        help: Some(
-            "keys are a JWK set, { \"keys\": [...] }; the user that runs evenkeel must be able to read the file"
-                .to_string(),
-        ),
-        of: vec![subject],
-    }
 }
 
 fn pool_rules((at, plan): (usize, &Arc<Pool>), tls: Option<Towards>, key: &Path) -> Result<PoolRules, Diagnostic> {

@@ -181,14 +181,14 @@ fn a_changed_file_counts_after_a_reload_or_a_look_and_a_wrong_one_never() {
     let error = proxy.reload(&text).expect_err("it is not a hash").to_string();
     let at = format!("basic_auth of route \"staff\": {}:1: the hash is not", file.0.display());
     assert!(error.contains(&at) && !error.contains("hunter2"), "{error}");
-    (0..2).for_each(|_| proxy.server().route_files().look());
+    (0..2).for_each(|_| proxy.server().resources().look());
     assert_eq!(statuses(&proxy), [401, 200, 401]);
     // As the process looks at files that it watches; a change counts once it has been seen twice.
     std::fs::write(&file.0, users()).expect("it can be written");
-    (0..2).for_each(|_| proxy.server().route_files().look());
+    (0..2).for_each(|_| proxy.server().resources().look());
     assert_eq!(statuses(&proxy), [200, 401, 200]);
     std::fs::remove_file(&file.0).expect("it is there");
-    (0..2).for_each(|_| proxy.server().route_files().look());
+    (0..2).for_each(|_| proxy.server().resources().look());
     assert_eq!(statuses(&proxy), [200, 401, 200]);
     let error = proxy.reload(&text).expect_err("the file is gone").to_string();
     assert!(error.contains(&format!("cannot read {}", file.0.display())), "{error}");

@@ -11,11 +11,15 @@ fn plan(limits: &str) -> Plan {
     outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
 }
 
-fn limits(text: &str) -> Arc<RouteLimits> {
-    Limits::default().next(&plan(text)).of("r").expect("it has limits").clone()
+fn next(limits: &str, before: Option<&Arc<AllLimits>>) -> Arc<AllLimits> {
+    AllLimits::next(&plan(limits), before).expect("limits cannot fail")
 }
 
-/// Passes a request with these fields through the limits; the error is the index of the one that refuses it.
+fn limits(text: &str) -> Arc<RouteLimits> {
+    next(text, None).of("r").expect("it has limits").clone()
+}
+
+/// Passes a request with these fields through the limits. The error is the index of the limit that refuses it.
 fn admit(limits: &Arc<RouteLimits>, client: &str, fields: &[(&str, &str)]) -> Result<Option<Box<Held>>, usize> {
     let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
@@ -92,18 +96,19 @@ fn a_refusal_is_predicted_without_counting() {
 
 #[test]
 fn a_limit_keeps_its_state_while_its_key_and_size_stay() {
-    let first = Limits::default().next(&plan("{ requests = '1/h' }, { in_flight = 1, key = 'route' }"));
+    let first = next("{ requests = '1/h' }, { in_flight = 1, key = 'route' }", None);
     let before = first.of("r").expect("it has limits").clone();
     let held = admit(&before, "10.0.0.1", &[]).expect("both have room");
     // Another rate and order; the bucket is as empty as before.
-    let second = first.next(&plan("{ in_flight = 2, key = 'route' }, { requests = '2/h', burst = 1 }"));
+    let second = next("{ in_flight = 2, key = 'route' }, { requests = '2/h', burst = 1 }", Some(&first));
     let after = second.of("r").expect("it has limits");
     assert_eq!(admit(after, "10.0.0.1", &[]).map(|_| ()), Err(1));
     let other = admit(after, "10.0.0.2", &[]).expect("another client");
     assert_eq!(admit(after, "10.0.0.3", &[]).map(|_| ()), Err(0), "the request of the old plan counts");
     drop((held, other));
     // Another key or size is another limit.
-    let third = second.next(&plan("{ requests = '2/h', burst = 1, keys = 1000 }"));
+    let third = next("{ requests = '2/h', burst = 1, keys = 1000 }", Some(&second));
     assert!(admit(third.of("r").expect("it has limits"), "10.0.0.1", &[]).is_ok());
-    assert!(third.next(&Plan { routes: [].into(), ..plan("{ in_flight = 1 }") }).of("r").is_none());
+    let without = Plan { routes: [].into(), ..plan("{ in_flight = 1 }") };
+    assert!(AllLimits::next(&without, Some(&third)).expect("limits cannot fail").of("r").is_none());
 }

@@ -1,4 +1,7 @@
-//! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key.
+//! Filters that answer 429 to requests over a limit: of a listener, by address, and of a route, by any key
+//! ([`route_limits`]).
+
+pub mod route_limits;
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
@@ -6,11 +9,11 @@ use super::row::Build;
 use super::step::Step;
 use crate::body::response::Response;
 use crate::peer::admission::Admission;
-use crate::peer::limits::{Held, Limit, Over, RouteLimits};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
 use evenkeel_config::plan::Most;
 use evenkeel_tokens::Checked;
+use route_limits::{AllLimits, Held, Limit, Over, RouteLimits};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -49,7 +52,7 @@ fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
 struct Limits(Arc<RouteLimits>);
 
 pub fn of_route(from: &Build<'_>) -> Option<Step> {
-    let limits = from.route.as_ref()?.limits?;
+    let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
     any.then(|| Box::new(Limits(limits.clone())) as _)
 }
@@ -72,7 +75,7 @@ fn note(
 ) -> Verdict {
     match counted {
         Ok(held) => {
-            cx.facts.held = held;
+            cx.facts.held = held.map(|held| held as _);
             Verdict::Next
         }
         Err(over) => {
@@ -114,7 +117,7 @@ impl Predict for Limits {
 struct OfClaims(Arc<RouteLimits>);
 
 pub fn of_claims(from: &Build<'_>) -> Option<Step> {
-    let limits = from.route.as_ref()?.limits?;
+    let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
     limits.all().iter().any(Limit::is_of_token).then(|| Box::new(OfClaims(limits.clone())) as _)
 }
 
@@ -123,7 +126,8 @@ impl Filter for OfClaims {
 
     fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, _: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let Some(Checked { token, .. }) = &cx.facts.token else { return Verdict::Next };
-        let counted = self.0.admit_token(cx.facts.held.take(), token, || cx.core.clock.now());
+        let held = cx.facts.held.take().and_then(|held| held.downcast().ok());
+        let counted = self.0.admit_token(held, token, || cx.core.clock.now());
         note(&self.0, counted, own, cx)
     }
 

@@ -1,14 +1,16 @@
 //! Users of routes: names and hashes of passwords, read once for all workers, and again when a file of them changes.
 
 use super::verifier::Verifier;
-use crate::peer::watched_files::{self, WatchedFiles};
+use crate::filters::watched_files::{self, WatchedFiles, no_list};
+use crate::resource::Resource;
 use evenkeel_balance::published::{Published, Reader};
 use evenkeel_config::plan::Users as Place;
 use evenkeel_config::{Plan, Subject, USER_LIST_MAX, user_list};
+use evenkeel_runtime::Diagnostic;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Users of the routes of a plan, each file or text read once. Routes with the same one share it.
+/// Users of the routes of a plan, each file or text read once. Routes with the same file or text share it.
 #[derive(Debug, Default)]
 pub struct UserLists {
     lists: HashMap<Place, Arc<UserList>>,
@@ -37,17 +39,18 @@ pub struct Users {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub hash: Arc<str>,
-    /// False if the user is unknown, and the hash is that of another.
+    /// False if the user is unknown, and the hash belongs to another user.
     pub is_known: bool,
 }
 
-impl UserLists {
-    /// Reads the files of the next plan. The verifier stays, with what it remembers.
+impl Resource for UserLists {
+    /// Reads the files of the next plan. The verifier stays, with its remembered results.
     ///
     /// # Errors
     /// The files that cannot be read, and the lines that are wrong, each with its route.
-    pub fn next(&self, plan: &Plan) -> Result<UserLists, Vec<(Subject, String)>> {
-        let mut all = UserLists { lists: HashMap::new(), verifier: self.verifier.clone() };
+    fn next(plan: &Plan, before: Option<&Arc<UserLists>>) -> Result<Arc<UserLists>, Vec<Diagnostic>> {
+        let verifier = before.map(|before| before.verifier.clone()).unwrap_or_default();
+        let mut all = UserLists { lists: HashMap::new(), verifier };
         let mut errors = Vec::new();
         for (at, route) in plan.routes.iter().enumerate() {
             let Some(auth) = route.filters.basic_auth.as_ref().filter(|auth| !all.lists.contains_key(&auth.users))
@@ -57,26 +60,18 @@ impl UserLists {
             match UserList::read(&auth.users, &all.verifier) {
                 Ok(list) => _ = all.lists.insert(auth.users.clone(), list.into()),
                 Err(error) => {
-                    errors.push((Subject::Route(at), format!("basic_auth of route \"{}\": {error}", route.name)))
+                    errors.push(no_list(Subject::Route(at), format!("basic_auth of route \"{}\": {error}", route.name)))
                 }
             }
         }
-        if errors.is_empty() { Ok(all) } else { Err(errors) }
+        if errors.is_empty() { Ok(all.into()) } else { Err(errors) }
     }
 
-    /// Users at this place, if a route has them.
-    pub fn of(&self, place: &Place) -> Option<&Arc<UserList>> {
-        self.lists.get(place)
+    fn has_files(&self) -> bool {
+        self.lists.values().any(|list| list.file.is_some())
     }
 
-    /// True if there are no files to look at.
-    pub fn is_empty(&self) -> bool {
-        self.lists.values().all(|list| list.file.is_none())
-    }
-
-    /// Reads files again that have changed, see [`WatchedFiles::look`]. Wrong files are logged, and the users of before
-    /// stay. Blocks.
-    pub fn look(&self) {
+    fn look(&self) {
         for (place, list) in &self.lists {
             let Some(file) = &list.file else { continue };
             file.look(|| match Users::read(place) {
@@ -87,6 +82,13 @@ impl UserLists {
                 Err(error) => tracing::error!("keeping the previous users: {error}"),
             });
         }
+    }
+}
+
+impl UserLists {
+    /// Users at this place, if a route has them.
+    pub fn of(&self, place: &Place) -> Option<&Arc<UserList>> {
+        self.lists.get(place)
     }
 }
 
@@ -123,8 +125,8 @@ impl Users {
         Users { by_name, hashes }
     }
 
-    /// Hash to verify a password of this user against: for an unknown one that of a known user, which `choice` picks, so
-    /// that both take the same time. `None` if there are no users.
+    /// Hash against which a password of this user is verified. An unknown user gets the hash of a known user, which
+    /// `choice` picks, so that both take the same time. `None` if there are no users.
     pub fn entry(&self, name: &[u8], choice: impl FnOnce() -> u64) -> Option<Entry> {
         if let Some(hash) = self.by_name.get(name) {
             return Some(Entry { hash: hash.clone(), is_known: true });

@@ -2,6 +2,8 @@
 
 #![expect(clippy::disallowed_types, reason = "taken when files are read, never by workers")]
 
+use evenkeel_config::Subject;
+use evenkeel_runtime::Diagnostic;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -68,10 +70,10 @@ impl Stamp {
     }
 }
 
-/// Reads a file of at most `max` bytes, and of a longer one a byte more, by which it shows.
+/// Reads a file of at most `max` bytes. Of a longer file it reads one byte more, so that the caller can tell.
 ///
 /// # Errors
-/// The file with the reason why it cannot be read.
+/// The file and the reason why it cannot be read.
 pub fn read(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let text = || {
         // Opening a pipe would wait for its other end.
@@ -83,4 +85,17 @@ pub fn read(path: &Path, max: usize) -> Result<Vec<u8>, String> {
         Ok(text)
     };
     text().map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// Reports a list of networks or users that cannot be read.
+pub fn no_list(of: Subject, problem: String) -> Diagnostic {
+    Diagnostic::Machine {
+        problem,
+        help: Some(
+            "a list of networks has a network or an address on each line, and one of users NAME:HASH, as htpasswd -B writes \
+             it; the user that runs evenkeel must be able to read it"
+                .to_string(),
+        ),
+        of: vec![of],
+    }
 }

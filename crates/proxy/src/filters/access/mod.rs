@@ -1,12 +1,14 @@
-//! Filter that answers requests of clients whose networks a route does not allow.
+//! Filter that answers requests of clients whose networks a route does not allow, by its [`lists`].
+
+pub mod lists;
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
 use super::step::Step;
 use crate::body::response::Response;
-use crate::peer::access::Table;
 use evenkeel_balance::published::Reader;
+use lists::{AccessLists, Table};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
@@ -17,7 +19,7 @@ struct Networks {
 }
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
-    let list = from.route.as_ref()?.access?;
+    let list = from.resources.of::<AccessLists>().of(&from.route.as_ref()?.plan.name)?;
     Some(Box::new(Networks { table: list.reader().into(), status: list.status }))
 }
 

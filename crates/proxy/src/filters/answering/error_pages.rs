@@ -1,10 +1,12 @@
 //! Error pages for clients that get no endpoint's response: the route's page, or else the listener's. Without a page,
 //! the client gets a line of text.
 
-use crate::listener::route::RouteId;
+use crate::resource::Resource;
 use bytes::Bytes;
 use evenkeel_config::plan::{self, Action, ERROR_PAGE_MAX, Respond};
 use evenkeel_config::{Plan, Subject};
+use evenkeel_runtime::Diagnostic;
+use evenkeel_runtime::plane::reason;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,21 +27,21 @@ pub struct ErrorPage {
 pub struct ErrorPages {
     /// Pages by listener, those for fewer statuses first.
     listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
-    /// Pages by route, in the same order.
-    routes: HashMap<RouteId, Vec<ErrorPage>>,
-    /// Bodies of routes that answer with a file.
-    bodies: HashMap<RouteId, Bytes>,
+    /// Pages by index of their route, in the same order.
+    routes: HashMap<usize, Vec<ErrorPage>>,
+    /// Bodies of routes that answer with a file, by index of their route.
+    bodies: HashMap<usize, Bytes>,
 }
 
-impl ErrorPages {
+impl Resource for ErrorPages {
     /// Reads the files of a plan, each once.
     ///
     /// # Errors
-    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with what names it.
-    pub fn read(plan: &Plan) -> Result<ErrorPages, Vec<(Subject, PathBuf, io::Error)>> {
+    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with the subject that names it.
+    fn next(plan: &Plan, _: Option<&Arc<ErrorPages>>) -> Result<Arc<ErrorPages>, Vec<Diagnostic>> {
         let mut files = HashMap::new();
         let (mut pages, mut wrong) = (ErrorPages::default(), Vec::new());
-        let mut note = |subject, (path, error)| wrong.push((subject, path, error));
+        let mut note = |subject, of: (PathBuf, io::Error)| wrong.push(unreadable(subject, of));
         let listeners = plan.listeners.iter().enumerate();
         for (at, listener) in listeners.filter(|(_, listener)| !listener.error_pages.is_empty()) {
             match read_all(&listener.error_pages, &mut files) {
@@ -61,16 +63,19 @@ impl ErrorPages {
                 }
             }
         }
-        if wrong.is_empty() { Ok(pages) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(pages.into()) } else { Err(wrong) }
     }
+}
 
+impl ErrorPages {
     /// Body of a route that answers with a file.
-    pub fn body_of(&self, route: RouteId) -> Option<&Bytes> {
+    pub fn body_of(&self, route: usize) -> Option<&Bytes> {
         self.bodies.get(&route)
     }
 
-    /// Finds the page for a status: the route's before the listener's, the one for the fewest statuses first.
-    pub fn find(&self, listener: &str, route: RouteId, status: u16) -> Option<&ErrorPage> {
+    /// Finds the page for a status: pages of the route before pages of the listener, and the page for the fewest
+    /// statuses first.
+    pub fn find(&self, listener: &str, route: usize, status: u16) -> Option<&ErrorPage> {
         let owners = [self.routes.get(&route), self.listeners.get(listener)];
         owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))
     }
@@ -96,6 +101,14 @@ fn read_all<'p>(
     }
     all.sort_by_key(|page| page.statuses.len());
     Ok(all)
+}
+
+fn unreadable(of: Subject, (path, error): (PathBuf, io::Error)) -> Diagnostic {
+    Diagnostic::Machine {
+        problem: format!("error page {}: {}", path.display(), reason(&error)),
+        help: Some("the user that runs evenkeel must be able to read it; see error_pages".to_string()),
+        of: vec![of],
+    }
 }
 
 fn read(path: &Path) -> io::Result<Bytes> {

@@ -1,16 +1,18 @@
 //! Networks whose clients a route answers or refuses: lists of the configuration and of files, built once for all
 //! workers and read again when a file changes.
 
-use super::watched_files::{self, WatchedFiles};
+use crate::filters::watched_files::{self, WatchedFiles, no_list};
+use crate::resource::Resource;
 use evenkeel_balance::networks::{Builder, Networks};
 use evenkeel_balance::published::{Published, Reader};
 use evenkeel_config::plan::Access;
 use evenkeel_config::{NETWORK_LIST_MAX, Plan, Subject, network_list};
+use evenkeel_runtime::Diagnostic;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Access lists of all routes of a plan. Routes with equal settings share one.
+/// Access lists of all routes of a plan. Routes with equal settings share a list.
 #[derive(Debug, Default)]
 pub struct AccessLists {
     routes: HashMap<Arc<str>, Arc<AccessList>>,
@@ -42,12 +44,12 @@ enum Verdict {
     Deny,
 }
 
-impl AccessLists {
+impl Resource for AccessLists {
     /// Reads the lists of a plan with their files.
     ///
     /// # Errors
     /// The files that cannot be read, and lines that are not networks, each with its route.
-    pub fn read(plan: &Plan) -> Result<AccessLists, Vec<(Subject, String)>> {
+    fn next(plan: &Plan, _: Option<&Arc<AccessLists>>) -> Result<Arc<AccessLists>, Vec<Diagnostic>> {
         let (mut made, mut errors) = (HashMap::<&Access, Arc<AccessList>>::new(), Vec::new());
         let mut lists = AccessLists::default();
         for (at, route) in plan.routes.iter().enumerate() {
@@ -57,7 +59,8 @@ impl AccessLists {
                 None => match AccessList::new(access) {
                     Ok(list) => Arc::new(list),
                     Err(error) => {
-                        errors.push((Subject::Route(at), format!("access of route \"{}\": {error}", route.name)));
+                        errors
+                            .push(no_list(Subject::Route(at), format!("access of route \"{}\": {error}", route.name)));
                         continue;
                     }
                 },
@@ -66,23 +69,22 @@ impl AccessLists {
             lists.routes.insert(route.name.clone(), list);
         }
         lists.all = made.into_values().collect();
-        if errors.is_empty() { Ok(lists) } else { Err(errors) }
+        if errors.is_empty() { Ok(lists.into()) } else { Err(errors) }
     }
 
-    /// Access list of a route, if it has one.
+    fn has_files(&self) -> bool {
+        self.all.iter().any(|list| !list.files.is_empty())
+    }
+
+    fn look(&self) {
+        self.all.iter().for_each(|list| list.look());
+    }
+}
+
+impl AccessLists {
+    /// Access list of a route, if any.
     pub fn of(&self, route: &str) -> Option<&Arc<AccessList>> {
         self.routes.get(route)
-    }
-
-    /// True if no list has files, so that there is nothing to look at.
-    pub fn has_no_files(&self) -> bool {
-        self.all.iter().all(|list| list.files.is_empty())
-    }
-
-    /// Reads files again that have changed, see [`WatchedFiles::look`]. Wrong files are logged, and the lists of before
-    /// stay. Blocks.
-    pub fn look(&self) {
-        self.all.iter().for_each(|list| list.look());
     }
 }
 
@@ -130,12 +132,12 @@ impl Table {
         self.networks.find(client).unwrap_or(self.others) == Verdict::Allow
     }
 
-    /// True if a client is in one of the networks.
+    /// True if any of the networks contains the client.
     pub fn lists(&self, client: IpAddr) -> bool {
         self.networks.find(client).is_some()
     }
 }
 
 #[cfg(test)]
-#[path = "access_tests.rs"]
+#[path = "lists_tests.rs"]
 mod tests;

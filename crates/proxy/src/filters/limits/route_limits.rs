@@ -1,27 +1,29 @@
 //! Limits of routes: rates of requests and requests in flight, by client network, field, cookie, claim or route, over
 //! all workers and listeners.
 
-use super::bandwidth::{Bandwidth, Bandwidths};
-use super::hash_key::cookie;
-use super::key_table::{Enter, KeyHash, KeyTable, Take};
+use crate::peer::hash_key::cookie;
+use crate::peer::key_table::{Enter, KeyHash, KeyTable, Take};
+use crate::resource::Resource;
 use evenkeel_balance::Instant;
 use evenkeel_balance::token_bucket::Rate;
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{self, LIMITS_MAX, LimitKey, Most};
+use evenkeel_runtime::Diagnostic;
 use evenkeel_tokens::Verified;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::kind::{Kind, kind};
-use std::collections::HashMap;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Limits of all routes of a plan, of requests and of bytes.
+/// Limits of all routes of a plan.
 #[derive(Debug, Default)]
-pub struct Limits {
-    by_route: HashMap<Arc<str>, Arc<RouteLimits>>,
-    bandwidths: Bandwidths,
-}
+pub struct AllLimits(HashMap<Arc<str>, Arc<RouteLimits>>);
 
 /// Limits of a route, in the order in which they apply.
 #[derive(Debug)]
@@ -66,14 +68,14 @@ pub struct Over<'l> {
     pub wait_ns: u64,
 }
 
-impl Limits {
+impl Resource for AllLimits {
     /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
     /// size, and are still rates or still numbers in flight.
-    pub fn next(&self, plan: &Plan) -> Limits {
+    fn next(plan: &Plan, before: Option<&Arc<AllLimits>>) -> Result<Arc<AllLimits>, Vec<Diagnostic>> {
         let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
-            let mut before: Vec<&Limit> =
-                self.by_route.get(&route.name).map_or(Vec::new(), |limits| limits.0.iter().collect());
+            let before = before.and_then(|before| before.of(&route.name));
+            let mut before: Vec<&Limit> = before.map_or(Vec::new(), |limits| limits.0.iter().collect());
             let all = route.filters.limits.iter().map(|limit| {
                 let stays = before.iter().position(|old| is_same(&old.plan, limit));
                 let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
@@ -81,22 +83,48 @@ impl Limits {
             });
             Arc::new(RouteLimits(all.collect()))
         };
-        let by_route = limited.map(|route| (route.name.clone(), next(route))).collect();
-        Limits { by_route, bandwidths: self.bandwidths.next(plan) }
+        Ok(Arc::new(AllLimits(limited.map(|route| (route.name.clone(), next(route))).collect())))
     }
 
-    /// Limits of the requests of a route, if it has any.
-    pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
-        self.by_route.get(route)
-    }
-
-    /// Bandwidth of a route, if it is limited.
-    pub fn bandwidth_of(&self, route: &str) -> Option<&Arc<Bandwidth>> {
-        self.bandwidths.of(route)
+    fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Requests that got a 429 from a limit of their route, by key of the limit";
+        self.count(plan, to, ("evenkeel_http_limited_requests", help), Limit::refused)?;
+        let help = "Keys that a limit forgot too early because its table was full, and requests in flight that it \
+                    could not count";
+        self.count(plan, to, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)
     }
 }
 
-/// True if the state of one limit is of use for the other.
+impl AllLimits {
+    /// Limits of a route, if it has any.
+    pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
+        self.0.get(route)
+    }
+
+    /// Writes a counter for each key of the limits of each route: their sum, if there are several.
+    fn count(
+        &self,
+        plan: &Plan,
+        to: &mut DescriptorEncoder<'_>,
+        (name, help): (&str, &str),
+        count: fn(&Limit) -> u64,
+    ) -> fmt::Result {
+        let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for route in plan.routes.iter() {
+            let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+            for limit in self.of(&route.name).iter().flat_map(|limits| limits.all()) {
+                *counts.entry(limit.plan.key.to_string()).or_default() += count(limit);
+            }
+            for (key, n) in counts {
+                let labels = [("route", &*route.name), ("limit", &*key)];
+                ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True if a new limit can use the state of an old limit.
 fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
     let kind = |limit: &plan::Limit| matches!(limit.most, Most::InFlight(_));
     (&old.key, old.keys, kind(old)) == (&new.key, new.keys, kind(new))
@@ -106,7 +134,7 @@ impl RouteLimits {
     /// Counts a request. Returns its places among the requests in flight, if those are limited.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit(
         self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
@@ -119,7 +147,7 @@ impl RouteLimits {
     /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit_token(
         self: &Arc<RouteLimits>,
         held: Option<Box<Held>>,
@@ -152,7 +180,7 @@ impl RouteLimits {
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),
-                    // More keys have requests in flight than the table has places for: such a one is not limited.
+                    // More keys have requests in flight than the table has places for: a further key is not limited.
                     None => {}
                 },
             }
@@ -218,7 +246,7 @@ impl Limit {
         KeyTable::new(if self.plan.key == LimitKey::Route { 1 } else { self.plan.keys })
     }
 
-    /// Key of a request; `None` if it does not have what the key names.
+    /// Key of a request; `None` if the request lacks the field or cookie of the key.
     #[inline]
     fn key(&self, table: &KeyTable, request: &Request<'_, '_>, client: IpAddr) -> Option<KeyHash> {
         match &self.plan.key {
@@ -250,8 +278,8 @@ impl Limit {
     }
 }
 
-/// Values of a field that count. One that `Connection` names counts no more than one that is missing: the endpoint does not
-/// get it, either.
+/// Values of a field that count. A field that `Connection` names counts as missing: the endpoint does not get it,
+/// either.
 fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
     let (bytes, may_drop) = (request.fields.bytes, kind(name.as_bytes()) == Kind::Other);
     let rows = request.fields.rows.iter().filter(move |row| !(may_drop && row.dropped));
@@ -259,7 +287,7 @@ fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'
     named.map(move |row| row.value(bytes))
 }
 
-/// Network of a client as a number; those of IPv4 are apart from all of IPv6.
+/// Network of a client as a number. Numbers of IPv4 and IPv6 networks are distinct.
 fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(ip) => {
@@ -281,5 +309,5 @@ impl Drop for Held {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
+#[path = "route_limits_tests.rs"]
 mod tests;
