@@ -43,7 +43,7 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/observe/access_log", &["template", "line", "names", "layout", "front", "figures", "quoted"]),
     ("proxy/observe/metrics", &["compression", "endpoints", "listeners", "pools", "reports", "udp", "modes", "used"]),
     ("proxy/peer", &[
-        "admission", "per_address", "bandwidth", "key_table", "forwarded", "hash_key", "min_rate",
+        "admission", "per_address", "connection_states", "key_table", "forwarded", "hash_key", "min_rate",
         "address_text", "sender",
     ]),
     ("proxy/plan", &[

@@ -10,7 +10,6 @@ use crate::observe::stats;
 use crate::observe::summary::Summary;
 use crate::observe::timing::Timing;
 use crate::observe::tries::{How, Try, TryStart};
-use crate::peer::bandwidth::Paces;
 use crate::record::grpc::{self, Call};
 use crate::upstream::pool::Endpoint;
 use evenkeel_balance::{Clock, Instant};
@@ -106,11 +105,6 @@ impl<'c> Progress<'c> {
             cut: Cell::new(None),
             instead: Cell::new(None),
         }
-    }
-
-    /// Bytes that the client's connection has passed, for routes that limit bandwidth.
-    pub fn paces(&self) -> &Paces {
-        self.client.paces
     }
 
     /// Notes the side that ended the request; the first cause counts.

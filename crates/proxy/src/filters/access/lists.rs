@@ -82,7 +82,7 @@ impl Resource for AccessLists {
 }
 
 impl AccessLists {
-    /// Access list of a route, if it has one.
+    /// Access list of a route, if it has any.
     pub fn of(&self, route: &str) -> Option<&Arc<AccessList>> {
         self.routes.get(route)
     }

@@ -1,7 +1,7 @@
 //! Body of a response that is kept while it passes to the client, and stored once it is complete.
 
 use crate::body::fault::Unfit;
-use crate::body::filter::{BodyFilter, Ended};
+use crate::body::filter::{BodyFilter, Ended, Pace};
 use crate::cache::Room;
 use crate::cache::filling::Filling;
 use evenkeel_net::buffer::Buf;
@@ -32,7 +32,7 @@ impl BodyFilter for Kept {
         true
     }
 
-    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
         if let Some((_, body, room)) = &mut self.filling {
             match room.take(from.len() as u64) {
                 Ok(()) => body.extend_from_slice(from.filled()),
@@ -48,7 +48,7 @@ impl BodyFilter for Kept {
         }
         // Passed on without a copy.
         *to = std::mem::replace(from, Buf::none());
-        Ok(())
+        Ok(Pace::On)
     }
 
     fn end(&mut self, _: &mut Buf, _: &mut Table) -> Result<Ended, Unfit> {

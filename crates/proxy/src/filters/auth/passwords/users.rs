@@ -10,7 +10,7 @@ use evenkeel_runtime::Diagnostic;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Users of the routes of a plan, each file or text read once. Routes with the same one share it.
+/// Users of the routes of a plan, each file or text read once. Routes with the same file or text share it.
 #[derive(Debug, Default)]
 pub struct UserLists {
     lists: HashMap<Place, Arc<UserList>>,
