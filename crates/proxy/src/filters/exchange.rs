@@ -2,7 +2,7 @@
 
 use super::states::States;
 use crate::cache::counts::CacheResult;
-use crate::cache::state::{Cached, Outcome};
+use crate::cache::outcome::{Cached, Outcome};
 use crate::core::Core;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::ListenerStats;
