@@ -33,7 +33,8 @@ demo: ## Compares the algorithms in front of ten endpoints and kills one; needs 
 	@scripts/setup.sh demo
 	cargo run --profile demo -p evenkeel --no-default-features -- demo
 
-check: ## Checks what each change must pass: format, lints, licences, tests, and some seconds of fuzzing: 15 minutes
+check: setup ## Checks what each change must pass: the tests of the crates it touches, then format, lints, licences, all tests, some seconds of fuzzing: 15 minutes
+	scripts/touched.py
 	$(MAKE) lint
 	$(MAKE) test
 	scripts/with.sh fuzz $(MAKE) fuzz FUZZ_SECONDS=1 FUZZ_FLAGS="--dev --sanitizer none"

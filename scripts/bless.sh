@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Where such pages are.
-pages=(ARCHITECTURE.md docs/reference crates/config/tests/wrong crates/config/tests/foreign crates/convert/tests/haproxy crates/convert/tests/nginx)
+pages=(ARCHITECTURE.md docs/reference crates/config/tests/wrong crates/config/tests/foreign crates/convert/tests)
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT

@@ -64,9 +64,10 @@ fn keep(kept: &Kept, folder: &Folder) -> Result<(), Failed> {
 }
 
 fn builder(acme: &Acme, retry_after: &RetryAfter) -> Result<AccountBuilder, Failed> {
-    let config = endpoints::trusting(acme.ca.as_deref())
+    // Read once more for each connection; here for an error that names the key at fault.
+    endpoints::trusting(acme.ca.as_deref())
         .map_err(|error| Failed::new(Cause::Other, error.what, format!("\"ca\" of [acme]: {}", error.help)))?;
-    Ok(Account::builder_with_http(Box::new(Sender::new(config, retry_after.clone()))))
+    Ok(Account::builder_with_http(Box::new(Sender::new(acme.ca.clone(), retry_after.clone()))))
 }
 
 /// Key that binds the account to an account outside of ACME (RFC 8555 section 7.3.4); `None` if the configuration has

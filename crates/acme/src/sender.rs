@@ -1,29 +1,24 @@
-//! Requests to the authority: HTTP/1.1 over TLS, on a new connection each, as a certificate takes only a dozen.
+//! Requests to the authority, each on a new connection, as a certificate takes only a dozen.
 
 use bytes::Bytes;
+use evenkeel_fetch::{Client, Fault, Server};
 use evenkeel_tls::inspect;
-use http_body_util::{BodyExt, Limited};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
-use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Time limit of a request, including its response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Size limit of a response in bytes; a chain of certificates has a few thousand.
 const ANSWER_MAX: usize = 1 << 20;
-
-type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Longest pause that an authority can ask for, in seconds: the longest window of common rate limits.
 const LONGEST_PAUSE: i64 = 7 * 86_400;
@@ -59,14 +54,14 @@ fn retry_after(value: &str, now: i64) -> Option<i64> {
 /// HTTP client for authorities.
 #[derive(Clone)]
 pub struct Sender {
-    tls: TlsConnector,
+    ca: Option<PathBuf>,
     retry_after: RetryAfter,
 }
 
 impl Sender {
-    /// Creates a client that trusts the authorities of `config`. Each response updates `retry_after`.
-    pub fn new(config: Arc<ClientConfig>, retry_after: RetryAfter) -> Sender {
-        Sender { tls: config.into(), retry_after }
+    /// Creates a client that trusts the authorities of a file, or of the system. Each response updates `retry_after`.
+    pub fn new(ca: Option<PathBuf>, retry_after: RetryAfter) -> Sender {
+        Sender { ca, retry_after }
     }
 }
 
@@ -75,9 +70,9 @@ impl HttpClient for Sender {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let Sender { tls, retry_after } = self.clone();
+        let Sender { ca, retry_after } = self.clone();
         Box::pin(async move {
-            let answered = match tokio::time::timeout(PATIENCE, send(tls, request)).await {
+            let answered = match tokio::time::timeout(PATIENCE, send(ca, request)).await {
                 Ok(answered) => answered,
                 Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
             };
@@ -100,37 +95,22 @@ fn refused(answer: BytesResponse) -> Result<BytesResponse, Fault> {
     Ok(answer)
 }
 
-async fn send(tls: TlsConnector, mut request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Fault> {
-    let uri = request.uri().clone();
-    let (Some(authority), Some(host), Some("https")) = (uri.authority(), uri.host(), uri.scheme_str()) else {
+async fn send(ca: Option<PathBuf>, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Fault> {
+    let uri = request.uri();
+    let (Some(authority), Some("https")) = (uri.authority(), uri.scheme_str()) else {
         return Err("not an https URL".into());
     };
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let socket = TcpStream::connect((bare, uri.port_u16().unwrap_or(443))).await?;
-    let stream = tls.connect(ServerName::try_from(bare.to_string())?, socket).await?;
-    request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
-    // The request line has the path alone; the host is in `Host`.
-    *request.uri_mut() = uri.path_and_query().map_or(Uri::from_static("/"), |path| path.clone().into());
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let answered = async {
-        let (parts, body) = sender.send_request(request).await?.into_parts();
-        let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
-        Ok::<_, Fault>(BytesResponse { parts, body: Box::new(body) })
-    };
-    let mut answered = std::pin::pin!(answered);
-    tokio::select! {
-        answered = &mut answered => answered,
-        // The connection may also end after the whole response has come.
-        ended = connection => match ended {
-            Ok(()) => answered.await,
-            Err(error) => Err(error.into()),
-        },
-    }
+    let server = Server::at(&format!("https://{authority}"))?.trusting(ca);
+    let (head, body) = request.into_parts();
+    let request = Request::from_parts(head, Full::new(body.collect().await?.to_bytes()));
+    let (parts, body) = Client::new(server).whole(request, ANSWER_MAX).await?.into_parts();
+    Ok(BytesResponse { parts, body: Box::new(body) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::header::HeaderValue;
 
     #[test]
     fn retry_after_is_read_in_seconds_or_as_a_date() {

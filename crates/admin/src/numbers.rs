@@ -74,21 +74,21 @@ pub struct Numbers {
 impl Collector for Numbers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sockets = [("http", &self.http), ("unix", &self.unix)];
-        let help = "Open connections of the admin listener, without those that carry a stream";
+        let help = "Open connections of the admin listener, not counting connections with a stream";
         let mut family = encoder.encode_descriptor("evenkeel_admin_connections", help, None, MetricType::Gauge)?;
         for (socket, numbers) in sockets {
             let open = ConstGauge::new(numbers.connections.load(Relaxed));
             open.encode(family.encode_family(&[("socket", socket)])?)?;
         }
-        let help = "Streams of the admin listener, and requests that wait for something to happen";
+        let help = "Streams of the admin listener, and requests that wait for an event";
         let mut family = encoder.encode_descriptor("evenkeel_admin_streams", help, None, MetricType::Gauge)?;
         for (socket, numbers) in sockets {
             let open = ConstGauge::new(numbers.streams.load(Relaxed));
             open.encode(family.encode_family(&[("socket", socket)])?)?;
         }
-        let help = "Clients of the admin listener that got no answer or lost their connection; \"replaced\": a newer one \
-                    needed its place; \"connections\", \"streams\": at the limit; \"stalled\": the client did not read; \
-                    \"body\": a body did not arrive; \"host\": for another host";
+        let help = "Clients of the admin listener that got no response or lost their connection; \"replaced\": a newer \
+                    client took the place; \"connections\", \"streams\": at the limit; \"stalled\": the client did not \
+                    read; \"body\": a body did not arrive; \"host\": for another host";
         let mut family = encoder.encode_descriptor("evenkeel_admin_rejected", help, None, MetricType::Counter)?;
         for (socket, numbers) in sockets {
             for (reason, label) in REASONS {

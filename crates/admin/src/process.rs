@@ -56,7 +56,7 @@ impl Collector for Process {
         let family = encoder.encode_descriptor("process_cpu_seconds", help, None, MetricType::Counter)?;
         ConstCounter::new(stat.cpu_ticks as f64 / ticks).encode(family)?;
         if let Some(booted) = booted() {
-            let help = "When the process started, seconds since 1970";
+            let help = "Unix time when the process started";
             let family = encoder.encode_descriptor("process_start_time_seconds", help, None, MetricType::Gauge)?;
             ConstGauge::new(booted as f64 + stat.start_ticks as f64 / ticks).encode(family)?;
         }
@@ -65,10 +65,10 @@ impl Collector for Process {
         // Unlimited shows as 0, as other exporters do.
         let open_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(0);
         for (name, help, value) in [
-            ("process_resident_memory_bytes", "Memory of the process that is in RAM", stat.resident_pages * page),
+            ("process_resident_memory_bytes", "Resident memory of the process", stat.resident_pages * page),
             ("process_virtual_memory_bytes", "Address space of the process", stat.virtual_bytes),
             ("process_open_fds", "Open file descriptors", open),
-            ("process_max_fds", "Most open file descriptors that the process may have", open_max),
+            ("process_max_fds", "Maximum open file descriptors of the process", open_max),
             ("process_threads", "Threads", stat.threads),
         ] {
             let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

@@ -3,17 +3,17 @@
 use crate::moment::{Moment, delta_seconds, whole_seconds};
 use evenkeel_wire::head::Fields;
 
-/// Reads `Age` in seconds: the first member of the first line. 0 if there is none or it is not a number.
+/// Reads `Age` in seconds: the first member of the first line. 0 if the field is missing or not a number.
 pub fn stated(fields: &Fields<'_, '_>) -> u32 {
     let first = fields.first("age").and_then(|line| line.split(|b| *b == b',').next());
     first.and_then(|member| delta_seconds(member.trim_ascii())).unwrap_or(0)
 }
 
-/// Age of a response in seconds when it was received: the larger one of what it states, with the time that it took to
-/// answer, and of what its `Date` shows (RFC 9111 section 4.2.3, `corrected_initial_age`).
+/// Age of a response in seconds when it was received (RFC 9111 section 4.2.3, `corrected_initial_age`): the larger of
+/// two ages. The first is its `Age` field plus the response time, the second follows from its `Date`.
 ///
-/// `date`: its `Date`, if it has a valid one. `sent`, `received`: when the request was sent and the head of the response
-/// was received.
+/// `date`: its `Date`, if valid. `sent`, `received`: when the request was sent and the head of the response was
+/// received.
 pub fn initial(fields: &Fields<'_, '_>, date: Option<Moment>, sent: Moment, received: Moment) -> u32 {
     let apparent = date.map_or(0, |date| whole_seconds(received.since(date)));
     let corrected = stated(fields).saturating_add(whole_seconds(received.since(sent)));

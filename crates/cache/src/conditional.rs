@@ -5,8 +5,8 @@ use crate::stored::{Stored, Terms};
 use crate::syntax::{date, entity_tag};
 use evenkeel_wire::head::Request;
 
-/// True if the client has what is stored, so that it gets a 304: by `If-None-Match`, or without that by
-/// `If-Modified-Since`. Only for a response with status 200 that may be served now.
+/// True if the client already has the stored response, so that it gets a 304: by `If-None-Match`, or without that field
+/// by `If-Modified-Since`. Only for a response with status 200 that may be served now.
 ///
 /// A response without `Last-Modified` counts as modified at its `Date`.
 pub fn is_not_modified(request: &Request<'_, '_>, stored: &Stored) -> bool {
@@ -21,8 +21,8 @@ pub fn is_not_modified(request: &Request<'_, '_>, stored: &Stored) -> bool {
     since.is_some_and(|since| stored.terms.last_modified.unwrap_or(stored.terms.date) <= since)
 }
 
-/// True if the range that a client asks for is one of the stored response: without `If-Range`, or if that names its
-/// strong `ETag`, or exactly its `Last-Modified` where that is strong (RFC 9110 section 13.1.5).
+/// True if the client's range applies to the stored response: without `If-Range`, or if that field names its strong
+/// `ETag` or exactly its strong `Last-Modified` (RFC 9110 section 13.1.5).
 pub fn is_range_valid(request: &Request<'_, '_>, stored: &Stored) -> bool {
     let Some(value) = request.field("if-range") else { return true };
     if let Some(wanted) = date::read(value) {
@@ -32,14 +32,14 @@ pub fn is_range_valid(request: &Request<'_, '_>, stored: &Stored) -> bool {
 }
 
 /// True if content with this `Last-Modified` cannot have been modified again within the same second (RFC 9110 section
-/// 8.8.2.2): its `Date` is a second later by the same clock, or a minute later by that of this cache, where the endpoint
-/// sent none.
+/// 8.8.2.2): its `Date` is at least a second later. Without a `Date` of the endpoint, the clock of this cache must be a
+/// minute later.
 fn is_date_strong(terms: &Terms, modified: Moment) -> bool {
     let is_of_endpoint = terms.date != terms.received;
     modified.plus(if is_of_endpoint { 1 } else { 60 }) <= terms.date
 }
 
-/// True if a 304 has this field: everything but what describes the content (RFC 9110 section 15.4.5). `Last-Modified`
+/// True if a 304 has this field: all but fields that describe the content (RFC 9110 section 15.4.5). `Last-Modified`
 /// stays if there is no `ETag`.
 pub fn is_in_304(name: &[u8], has_etag: bool) -> bool {
     const OF_CONTENT: [&str; 9] = [
@@ -116,7 +116,7 @@ mod tests {
         // Modified within the second in which it was sent: it may have been modified again.
         assert!(!with(&[("If-Range", MODIFIED)], |request| is_range_valid(request, &stored("", MODIFIED))));
         assert!(with(&[], |request| is_range_valid(request, &strong)));
-        // Without a `Date` of its own: the clocks of the endpoint and of this cache may differ.
+        // Without a `Date` from the endpoint: its clock and the clock of this cache may differ.
         let undated = |date: Moment| {
             let mut stored = stored("", AFTER);
             (stored.terms.date, stored.terms.received) = (date, date);

@@ -1,5 +1,5 @@
-//! The decision on a stored response that is the right one for a request: whether it is served now, or the endpoint is
-//! asked first (RFC 9111 sections 4 and 4.2.4, RFC 5861).
+//! The decision on a stored response that matches a request: it is served now, or the endpoint is asked first (RFC 9111
+//! sections 4 and 4.2.4, RFC 5861).
 
 use crate::lookup::Lookup;
 use crate::moment::Moment;
@@ -9,22 +9,22 @@ use crate::syntax::date;
 /// Use of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Served, as the end of freshness has not come.
+    /// Served without asking the endpoint: it is still fresh.
     Fresh,
     /// Served although it is stale, as the request accepts that (`max-stale`).
     StaleAccepted,
-    /// Served although it is stale. One request, of all that come meanwhile, is to validate it in the background.
+    /// Served although it is stale. The first of the requests that arrive meanwhile validates it in the background.
     StaleWhileRevalidate,
     /// The endpoint is asked first, with [`validators`]. If that fails, see [`on_error`].
     Validate(Cause),
-    /// 504: the request wants a stored response or none (`only-if-cached`), and this one may not be served.
+    /// 504: the request wants a stored response or none (`only-if-cached`), and the stored response may not be served.
     OnlyIfCached,
 }
 
 /// Cause of a validation, for `Cache-Status` and `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The end of freshness has come.
+    /// The response is no longer fresh.
     Stale,
     /// Directive `no-cache` of the response.
     NoCache,
@@ -88,8 +88,9 @@ pub fn is_only_if_cached(lookup: &Lookup) -> bool {
     lookup.directives.only_if_cached
 }
 
-/// Fields that make a request one for validation, from the stored response (RFC 9111 section 4.3.1). They replace those
-/// in [`crate::lookup::REPLACED`]. Empty if it has no validator: then the request is one for a whole new response.
+/// Fields that turn a request into a validation of the stored response (RFC 9111 section 4.3.1). They replace the
+/// fields in [`crate::lookup::REPLACED`]. Empty if the response has no validator: then the request fetches a whole new
+/// response.
 pub fn validators(stored: &Stored) -> impl Iterator<Item = (&'static str, Box<[u8]>)> {
     let etag = stored.etag().map(|etag| ("if-none-match", etag.into()));
     let modified = stored.terms.last_modified.map(|modified| {

@@ -12,20 +12,20 @@ use evenkeel_wire::head::{Fields, Request, Table};
 /// Result of a 304 for a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshened {
-    /// Renewed: it replaces the stored one, over the same body, and answers the request.
+    /// Renewed: it replaces the stored response, keeps its body, and answers the request.
     Kept(Stored),
-    /// Renewed, but not to be stored, for this reason: it only answers the request, over the same body. The stored one is
-    /// dropped, unless the reason [is one of the request](Refusal::is_of_request).
+    /// Renewed, but not to be stored, for this reason: it only answers the request, with the stored body. The stored
+    /// response is dropped, unless the reason [lies in the request](Refusal::is_of_request).
     Once(Stored, Refusal),
-    /// The 304 is for other content. The stored one is dropped, and the request is sent again without
+    /// The 304 is for other content. The stored response is dropped, and the request is sent again without
     /// [`crate::decide::validators`].
     Mismatch,
 }
 
 /// Renews a stored response by a 304 to a request with its validators.
 ///
-/// Fields of the 304 replace those stored, except for those that describe the stored bytes. Its terms are those of the
-/// fields then, counted from now.
+/// Fields of the 304 replace stored fields, except for fields that describe the stored bytes. The terms follow from the
+/// merged fields, counted from now.
 pub fn freshen(stored: &Stored, request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Freshened {
     if !is_for(stored, reply.fields) {
         return Freshened::Mismatch;
@@ -41,11 +41,11 @@ pub fn freshen(stored: &Stored, request: &Request<'_, '_>, reply: &Reply<'_, '_,
 /// Result of a response to HEAD for a stored response to GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfHead {
-    /// Renewed: it replaces the stored one, over the same body.
+    /// Renewed: it replaces the stored response, and keeps its body.
     Kept(Stored),
-    /// The content has changed, or may not be stored any longer: the stored one is dropped.
+    /// The content has changed, or may no longer be stored: the stored response is dropped.
     Changed,
-    /// The response says nothing about the stored one.
+    /// The response has no effect on the stored response.
     Untouched,
 }
 
@@ -78,8 +78,8 @@ pub fn by_head(
     }
 }
 
-/// True if a 304 is for this response: its strong tag is the same; or else its weak tag; or else its date; or it has no
-/// validator, as the request had only those of this response.
+/// True if a 304 is for this response: its strong tag is the same; or else its weak tag; or else its date; or the 304
+/// has no validator, since the request had only the validators of this response.
 fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
     match (fields.first("etag"), stored.etag()) {
         (Some(tag), Some(known)) if entity_tag::is_strong(tag) && entity_tag::is_strong(known) => tag == known,
@@ -94,7 +94,7 @@ fn is_for(stored: &Stored, fields: &Fields<'_, '_>) -> bool {
 /// Fields that describe the stored bytes, and so stay as they are (RFC 9111 section 3.2).
 const OF_BYTES: [&str; 4] = ["content-encoding", "content-length", "content-range", "etag"];
 
-/// Fields stored, with those of a response that renews them.
+/// Stored fields, updated by the fields of a response that renews them.
 fn merged(stored: &Stored, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Table {
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());
     let has_date = date::read_lines(reply.fields.values("date")).is_some();
@@ -108,7 +108,7 @@ fn merged(stored: &Stored, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Table 
     let comes = |name: &[u8]| reply.fields.kept().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let mut merged = Table::with_room(stored.lines().len() + 256, 32);
     for (name, value) in stored.fields() {
-        // The old date is not that of the new response.
+        // The old date does not fit the new response.
         let is_replaced = comes(name) && is_new(name) || is(name, "date") && !has_date;
         if !is_replaced {
             merged.push(name, value);
@@ -194,7 +194,7 @@ mod tests {
         ] {
             assert_eq!(of_304(&old, fields) != Freshened::Mismatch, is_for, "{fields:?}");
         }
-        // The tag of the body stays the stored one.
+        // The stored tag describes the body, so it stays.
         let Freshened::Kept(new) = of_304(&old, &[("ETag", "W/\"a\"")]) else { panic!("not kept") };
         assert_eq!(new.etag(), Some(&b"\"a\""[..]));
     }

@@ -10,7 +10,7 @@ use evenkeel_wire::head::Fields;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     pub directives: Directives,
-    /// True if they are those of a targeted field: `Cache-Control` and `Expires` do not count.
+    /// True if a targeted field has them: `Cache-Control` and `Expires` do not count.
     pub is_targeted: bool,
 }
 
@@ -46,7 +46,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them. Their numbers are those of records, so a new one stands at the end.
+    /// All sources. Records contain these numbers, so a new source goes at the end.
     pub(crate) const ALL: [Source; 7] = [
         Source::Targeted,
         Source::SMaxage,
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(of(200, &[(CC, "max-age=500")], &policy), (100, Source::MaxAge));
         assert_eq!(of(404, &[], &policy), (5, Source::Status));
         assert_eq!(of(503, &[], &policy), (1000, Source::Status));
-        // Contradictory limits: the upper one counts.
+        // Contradictory limits: the upper limit counts.
         let policy = Policy { lifetime_min: 10, lifetime_max: 5, ..Policy::default() };
         assert_eq!(of(200, &[(CC, "max-age=7")], &policy), (5, Source::MaxAge));
     }

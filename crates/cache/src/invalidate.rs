@@ -2,17 +2,17 @@
 
 use evenkeel_wire::head::{Fields, Request};
 
-/// True if a response to this method may have changed what is stored: any method that is not known to be safe.
+/// True if a response to this method may change stored responses: any method that is not known to be safe.
 pub fn is_unsafe(method: &str) -> bool {
     !matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PROPFIND" | "REPORT" | "SEARCH" | "QUERY")
 }
 
-/// Targets, each a path with its query, at the host of the request whose stored responses are dropped when a response
-/// with this status and these fields is received: that of the request, and those of `Location` and `Content-Location` if
-/// they name the same origin. Empty if the method is safe or the response is an error.
+/// Returns the targets, each a path with its query at the host of the request, whose stored responses are dropped when
+/// a response with this status and these fields is received: the target of the request, and the targets of `Location`
+/// and `Content-Location` if they name the same origin. Empty if the method is safe or the response is an error.
 ///
-/// Every key with such a URL is meant ([`crate::key::Key::url`]), and responses to requests that were sent to the
-/// endpoint before that are not stored when they come.
+/// This concerns every key with such a URL ([`crate::key::Key::url`]). A response that is still under way from the
+/// endpoint is not stored either.
 pub fn invalidated(request: &Request<'_, '_>, is_https: bool, status: u16, fields: &Fields<'_, '_>) -> Vec<String> {
     if !is_unsafe(request.method) || !(200..400).contains(&status) {
         return Vec::new();
@@ -56,8 +56,8 @@ fn resolve(reference: &str, request: &Request<'_, '_>, is_https: bool) -> Option
     Some(with(without_dots(&format!("{folder}{path}"))))
 }
 
-/// Rest of a reference after the `//` before its host; `None` if it has no scheme and no host, `Some(None)` if its scheme
-/// is another one than that of the request.
+/// Rest of a reference after the `//` before its host; `None` if it has no scheme and no host, `Some(None)` if its
+/// scheme differs from the request's.
 fn authority(path: &str, is_https: bool) -> Option<Option<&str>> {
     if let Some(after) = path.strip_prefix("//") {
         return Some(Some(after));

@@ -1,17 +1,17 @@
-//! Keys of the cache (RFC 9111 section 2): the URL, and what an operator adds to it.
+//! Keys of the cache (RFC 9111 section 2): the URL, and the parts that an operator adds to it.
 
 use crate::refusal::Bypass;
 use crate::syntax::list;
 use evenkeel_wire::head::Request;
 use std::borrow::Cow;
 
-/// Parts of a request that make up its key, besides scheme, host and path. `Default` takes the whole query.
+/// Parts of a request that make up its key, in addition to scheme, host and path. `Default` takes the whole query.
 #[derive(Clone, Debug, Default)]
 pub struct KeyRules {
     pub query: Query,
     /// True if parameters of the query are sorted by their names.
     pub sorts_query: bool,
-    /// Names of fields whose values are part of the key, as they came.
+    /// Names of fields whose values are part of the key, as received.
     pub fields: Vec<Box<str>>,
 }
 
@@ -28,11 +28,12 @@ pub enum Query {
     Except(Vec<Box<str>>),
 }
 
-/// Fields by which a client may make an endpoint answer for another scheme, host, path or method than those of the key.
-/// The shell drops them from the requests that fill the cache, unless the key has them: otherwise one client chooses what
-/// others get. Those that the proxy itself sets, as `X-Forwarded-Host`, it sets from the request that the key is of.
+/// Fields by which a client may make an endpoint answer for a scheme, host, path or method outside the key. The shell
+/// drops them from the requests that fill the cache, unless the key has them: otherwise a client chooses the response
+/// that others get. Fields that the proxy itself sets, as `X-Forwarded-Host`, follow from the request of the key.
 ///
-/// Names are those that frameworks are known to read (Kettle, "Practical Web Cache Poisoning", 2018, and his Param Miner).
+/// The names are fields that frameworks are known to read (Kettle, "Practical Web Cache Poisoning", 2018, and his Param
+/// Miner).
 pub const UNKEYED: [&str; 22] = [
     "forwarded",
     "front-end-https",
@@ -82,18 +83,18 @@ impl Key {
 /// Parts of a key that are not in the request itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place<'p> {
-    /// True if the client's connection is TLS, or a trusted proxy says so.
+    /// True if the client's connection is TLS, or a trusted proxy reports TLS.
     pub is_https: bool,
-    /// Name of the route, or of another thing that decides on the endpoint: two routes with one URL, told apart by a
-    /// field, have different responses.
+    /// Name of the route, or of anything else that decides on the endpoint: two routes with the same URL, distinguished
+    /// by a field, have different responses.
     pub route: &'p str,
     /// Name of the pool that gets the request: the pools of a split have different responses.
     pub pool: &'p str,
     /// User of the request, if responses are stored for each user apart. `None` and an empty name are different.
     pub user: Option<&'p [u8]>,
-    /// Target that the endpoint gets, if the shell has made another one than that of the request.
+    /// Target that the endpoint gets, if the shell has rewritten the target of the request.
     pub sent: Option<&'p str>,
-    /// Host that a trusted proxy reports, and that the endpoint gets beside that of the request.
+    /// Host that a trusted proxy reports, and that the endpoint gets in addition to the host of the request.
     pub reported_host: Option<&'p [u8]>,
 }
 
@@ -105,7 +106,7 @@ pub struct KeyParts<'k> {
     pub route: &'k [u8],
     pub pool: &'k [u8],
     pub user: Option<&'k [u8]>,
-    /// Target that the endpoint gets, if it is another one.
+    /// Target that the endpoint gets, if it differs.
     pub sent: Option<&'k [u8]>,
     /// Host that a trusted proxy reports.
     pub reported_host: Option<&'k [u8]>,
@@ -116,7 +117,7 @@ pub struct KeyParts<'k> {
 }
 
 impl<'k> KeyParts<'k> {
-    /// Takes the bytes of a key apart; `None` if they are not those of a key.
+    /// Splits the bytes of a key into its parts; `None` if they are not a key.
     pub fn of(bytes: &'k [u8], url_len: usize) -> Option<KeyParts<'k>> {
         let (url, mut rest) = bytes.split_at_checked(url_len)?;
         let (route, pool) = (pull(&mut rest)?, pull(&mut rest)?);
@@ -157,8 +158,8 @@ fn pull<'k>(rest: &mut &'k [u8]) -> Option<&'k [u8]> {
 impl KeyRules {
     /// Returns the path and query that count.
     ///
-    /// The shell sends just this to the endpoint when it fills the cache: if the endpoint saw a parameter that the key
-    /// lacks, one client could choose what others get.
+    /// The shell sends exactly this target to the endpoint when it fills the cache: if the endpoint saw a parameter
+    /// that the key lacks, a client could choose the response that others get.
     pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
         let Some((path, query)) = target.split_once('?') else { return Cow::Borrowed(target) };
         let name = |parameter: &'t str| parameter.split('=').next().unwrap_or_default();
@@ -174,7 +175,7 @@ impl KeyRules {
         }
         let mut parameters: Vec<&str> = query.split('&').filter(counts).collect();
         if self.sorts_query {
-            // Values of one name keep their order, which may mean something.
+            // Values of the same name keep their order, which may matter.
             parameters.sort_by_key(|parameter| name(parameter));
         }
         match parameters.join("&") {
@@ -183,8 +184,8 @@ impl KeyRules {
         }
     }
 
-    /// True if a request that fills the cache goes to the endpoint without this field: one of [`UNKEYED`] that the key
-    /// lacks, or one whose name CGI and its descendants cannot tell from a field of the key.
+    /// True if a request that fills the cache goes to the endpoint without this field. The field is in [`UNKEYED`] but
+    /// not in the key, or CGI and its descendants cannot tell its name from a field of the key.
     pub fn drops(&self, name: &[u8]) -> bool {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if self.fields.iter().any(|known| is(known)) {
@@ -194,7 +195,7 @@ impl KeyRules {
         UNKEYED.into_iter().any(is_like) || self.fields.iter().any(|known| is_like(known))
     }
 
-    /// Makes the key of a request. GET and HEAD have the same one.
+    /// Returns the key of a request. GET and HEAD share a key.
     ///
     /// # Errors
     /// If host or target could be read in two ways: an empty host, one with a slash, or a target that is not a path.
@@ -206,7 +207,7 @@ impl KeyRules {
         push_if(&mut bytes, place.user);
         push_if(&mut bytes, place.sent.map(str::as_bytes));
         push_if(&mut bytes, place.reported_host);
-        // The URL has the host that is meant. Endpoints get the one that was sent, and may know only one spelling of it.
+        // The URL has the normalised host. Endpoints get the host as sent, and may know only one spelling of it.
         push_if(&mut bytes, (normal_host(place.is_https, request.host) != request.host).then_some(request.host));
         for name in &self.fields {
             // A store outlives the rules, so that a value must not count for another field.

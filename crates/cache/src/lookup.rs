@@ -1,4 +1,4 @@
-//! Wishes of a request to a cache: plain reads, and what they accept.
+//! Wishes of a request to a cache: plain reads, and the responses that they accept.
 
 use crate::moment::SECONDS_MAX;
 use crate::policy::Policy;
@@ -8,14 +8,15 @@ use crate::syntax::list;
 use evenkeel_wire::head::Request;
 
 /// Fields of a client that a request to validate or to fill replaces: the shell drops these, and adds
-/// [`crate::decide::validators`]. Otherwise the endpoint would answer for the client's copy, not for the stored one.
+/// [`crate::decide::validators`]. Otherwise the endpoint would answer for the client's copy, not for the stored
+/// response.
 pub const REPLACED: [&str; 4] = ["if-none-match", "if-modified-since", "if-range", "range"];
 
 /// Wishes of a request that may be served from a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
     pub is_head: bool,
-    /// Directives that count: all, or none if the policy ignores those of requests.
+    /// Directives that count: all, or none if the policy ignores directives of requests.
     pub directives: Directives,
 }
 
@@ -50,13 +51,14 @@ impl Lookup {
         Ok(Lookup { is_head, directives })
     }
 
-    /// True if a response of this age in seconds, and fresh for this long still, is what the request accepts as fresh.
+    /// True if the request accepts a response of this age in seconds, which stays fresh for `left` more seconds, as
+    /// fresh.
     pub(crate) fn accepts(&self, age: u32, left: u32) -> bool {
         let wants = &self.directives;
         wants.max_age.is_none_or(|max| age <= max) && wants.min_fresh.is_none_or(|min| left >= min)
     }
 
-    /// Seconds after the end of freshness that the request accepts; `None` if it wants fresh ones.
+    /// Seconds after the end of freshness that the request accepts; `None` if it wants fresh responses.
     pub(crate) fn stale_max(&self) -> Option<u32> {
         self.directives.max_stale.map(|max| max.min(SECONDS_MAX))
     }

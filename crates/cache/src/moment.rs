@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Point in time as milliseconds since 1970-01-01 00:00:00 UTC.
 ///
-/// A shell should take it from one clock that never steps back, set to the wall clock once: ages are differences of two
+/// A shell should take it from a clock that never steps back, set to the wall clock once: ages are differences of two
 /// moments, and a step would make responses fresh again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(pub u64);
@@ -20,7 +20,7 @@ impl Moment {
         self.0 / 1000
     }
 
-    /// Time since an earlier moment; zero if that one is later.
+    /// Time since an earlier moment; zero if `earlier` is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -31,10 +31,11 @@ impl Moment {
     }
 }
 
-/// Largest number of seconds in an age or a lifetime (RFC 9111 section 1.2.2): 68 years. Larger ones count as this one.
+/// Largest number of seconds in an age or a lifetime (RFC 9111 section 1.2.2): 68 years. Larger numbers count as this
+/// limit.
 pub const SECONDS_MAX: u32 = 1 << 31;
 
-/// Reads seconds as fields write them: digits, and nothing else. More than [`SECONDS_MAX`] is that.
+/// Reads seconds as fields write them: digits, and nothing else. Larger values count as [`SECONDS_MAX`].
 pub(crate) fn delta_seconds(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -2,20 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-/// Rules of one cache as its operator set them. `Default` is safe for any endpoint: explicit lifetimes only, no cookies,
+/// Rules of a cache, as its operator set them. `Default` is safe for any endpoint: explicit lifetimes only, no cookies,
 /// and clients cannot make the cache ask the endpoint.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Names of targeted fields, the most important first (RFC 9213 section 2.2). The first valid one replaces
+    /// Names of targeted fields, the most important first (RFC 9213 section 2.2). The first valid field replaces
     /// `Cache-Control` and `Expires`.
     pub targeted: Vec<Box<str>>,
-    /// Shortest lifetime in seconds for responses that state one, even if they state less. Responses that are not to be
-    /// stored, or to be validated before each use, stay so.
+    /// Shortest lifetime in seconds for responses that state a lifetime, even if they state less. Responses that must
+    /// not be stored, or must be validated before each use, stay so.
     pub lifetime_min: u32,
     /// Longest lifetime in seconds, whatever a response states.
     pub lifetime_max: u32,
-    /// Lifetimes in seconds for responses that state none, by status; the first that includes the status counts. Without
-    /// one, such a response is stored only if it can be validated.
+    /// Lifetimes in seconds for responses that state none, by status; the first entry that includes the status counts.
+    /// Without an entry, such a response is stored only if it can be validated.
     pub lifetime_by_status: Vec<(RangeInclusive<u16>, u32)>,
     /// Lifetime of responses that state none, by the age of their content (RFC 9111 section 4.2.2).
     pub heuristic: Option<Heuristic>,
@@ -24,8 +24,8 @@ pub struct Policy {
     /// Seconds for responses without `stale-if-error` that do not forbid it. 0: never.
     pub stale_if_error: u32,
     /// True if errors are stored whatever their status. False for 404, 405, 410, 414, 451, 501 and the statuses of
-    /// `lifetime_by_status` alone: any other may be due to a field of its request that the key lacks, and one client would
-    /// choose that all get it (Nguyen, Lo Iacono, Federrath: "Your Cache Has Fallen", 2019).
+    /// `lifetime_by_status` alone: any other error may be due to a field of its request that the key lacks, and then a
+    /// client could make everyone get it (Nguyen, Lo Iacono, Federrath: "Your Cache Has Fallen", 2019).
     pub stores_errors: bool,
     /// Handling of responses with `Set-Cookie`.
     pub set_cookie: SetCookie,
@@ -34,8 +34,8 @@ pub struct Policy {
     pub request_directives: bool,
     /// Access control that requests have passed before the cache sees them.
     pub access: Access,
-    /// True if a request whose preferred language is that of a stored response gets it, although another list of
-    /// languages was asked for then. Only for endpoints that have each page in each of their languages.
+    /// True if a stored response also serves a request with another list of languages, as long as the request prefers
+    /// the language of that response. Only for endpoints that have each page in each of their languages.
     pub selects_language: bool,
     /// True if the fields with tags are sent to clients.
     pub sends_tags: bool,

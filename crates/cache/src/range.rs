@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Slice of a stored body that is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slice {
-    /// All of it, with status 200: no range, several, one of another unit, or a malformed one.
+    /// The whole body, with status 200: no range, several ranges, another unit, or a malformed range.
     Whole,
     /// Bytes of it, with status 206. Never empty.
     Part(Range<u64>),

@@ -19,7 +19,7 @@ pub enum Refusal {
     Private,
     /// `Authorization` without `public`, `s-maxage` or `must-revalidate` (RFC 9111 section 3.5).
     Authorization,
-    /// Access control of the route, without one of these three.
+    /// Access control of the route, without any of these three.
     Guarded,
     SetCookie,
     /// `Vary: *`, or more names than [`crate::vary::NAMES_MAX`].
@@ -30,11 +30,11 @@ pub enum Refusal {
     BodyTooLarge,
     /// Fields larger than `head_max`.
     HeadTooLarge,
-    /// More tags, or longer ones, than a purge could find.
+    /// More or longer tags than a purge could find.
     Tags,
     /// Field with a line end, or a name that is not a token.
     Malformed,
-    /// Body for which there was no memory while it came, beside those of other responses.
+    /// Body for which there was no memory while it arrived, next to other bodies.
     NoRoom,
     /// Body that ended too early, or whose client left.
     CutOff,
@@ -69,7 +69,8 @@ impl Refusal {
         Refusal::Unused,
     ];
 
-    /// True if another request, or the same one at another time, could have had the response stored. A stored response that this one was to renew stays.
+    /// True if another request, or the same request at another time, could have had the response stored. A stored
+    /// response that this response was to renew stays.
     pub fn is_of_request(self) -> bool {
         use Refusal::*;
         matches!(self, Method | RequestNoStore | Error | Authorization | Guarded | NoRoom | CutOff | Purged | Unused)
@@ -147,7 +148,7 @@ pub enum Bypass {
     Upgrade,
     /// Host or target without an unambiguous key.
     Target,
-    /// No user, where each user has responses of their own.
+    /// No user, although each user has separate responses.
     User,
 }
 

@@ -1,4 +1,4 @@
-//! `Cache-Status` of a response (RFC 9211): what this cache did, for operators and their tools.
+//! `Cache-Status` of a response (RFC 9211): the actions of this cache, for operators and their tools.
 
 use crate::decide::Cause;
 use crate::refusal::{Bypass, Refusal};
@@ -8,7 +8,7 @@ use crate::refusal::{Bypass, Refusal};
 pub enum Forward {
     /// The cache was not to be used, by the rules of the route or for a [`Bypass`].
     Bypass,
-    /// The method is not one that a cache serves.
+    /// A cache does not serve this method.
     Method,
     /// Nothing is stored under the key.
     UriMiss,
@@ -61,22 +61,22 @@ impl From<Bypass> for Forward {
     }
 }
 
-/// Member that this cache adds to `Cache-Status`. A response that came through other caches keeps theirs before it.
+/// Member that this cache adds to `Cache-Status`. Members of other caches stay before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheStatus<'s> {
     /// Reason why the request was forwarded; `None` for a hit.
     pub forward: Option<Forward>,
-    /// Status of the endpoint's response, if that is not the one of the response to the client.
+    /// Status of the endpoint's response, if the client got another status.
     pub forward_status: Option<u16>,
     /// Seconds of freshness that are left of the stored response, negative if it is stale.
     pub ttl: Option<i64>,
     /// True if the response was stored.
     pub is_stored: bool,
-    /// True if the request waited for that of another client.
+    /// True if the request waited for the request of another client.
     pub is_collapsed: bool,
     /// Key of the response, for debugging. Bytes that are not printable ASCII are shown as dots.
     pub key: Option<&'s [u8]>,
-    /// Reason in a few words, as those of [`Refusal::text`].
+    /// Reason in a few words, as from [`Refusal::text`].
     pub detail: Option<&'s str>,
 }
 
@@ -123,7 +123,7 @@ fn add(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     [b"; ", key.as_bytes(), b"=", value].into_iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Writes a token of structured fields if these bytes are one, or else a string.
+/// Writes these bytes as a token of structured fields if they form one, otherwise as a string.
 fn string_or_token(bytes: &[u8], out: &mut Vec<u8>) {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(b);
     let is_token = bytes.first().is_some_and(u8::is_ascii_alphabetic) && bytes.iter().all(is_part);

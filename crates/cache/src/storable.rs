@@ -1,4 +1,4 @@
-//! The decision to store a response (RFC 9111 section 3), and what of it.
+//! The decision to store a response (RFC 9111 section 3), and the parts of it to store.
 
 use crate::freshness::{Control, Source, is_heuristic, lifetime};
 use crate::lookup::Lookup;
@@ -12,8 +12,8 @@ use crate::syntax::{date, list};
 use crate::{age, tags, vary};
 use evenkeel_wire::head::{Fields, Request, Table};
 
-/// Fields that are for one connection or one hop and so never stored (RFC 9111 section 3.1), and those that each answer
-/// from the cache has anew.
+/// Fields for a single connection or hop, which are never stored (RFC 9111 section 3.1), and fields that the cache
+/// generates for each response that it serves.
 const UNSTORED: [&str; 13] = [
     "age",
     "connection",
@@ -30,10 +30,10 @@ const UNSTORED: [&str; 13] = [
     "upgrade",
 ];
 
-/// Makes of a response what is stored of it, or says why nothing is.
+/// Turns a response into its stored form, or returns the reason why it is not stored.
 ///
-/// The body is stored beside it, without trailers, once it is complete: one that was cut off must not be. `Stored` takes
-/// effect for the fields that `Vary` names, so it replaces the response under the same key with the same
+/// The body is stored with it, without trailers, once it is complete: a body that was cut off must not be stored.
+/// `Stored` takes effect for the fields that `Vary` names, so it replaces the response under the same key with the same
 /// [`Stored::varying`].
 ///
 /// # Errors
@@ -57,8 +57,8 @@ pub fn storable(
     build(request, reply, policy)
 }
 
-/// Makes of a part (206) what would be stored of the whole that it belongs to, with the length of that. `None` if the whole
-/// could not be stored, or its length is not stated.
+/// Turns a part (206) into the stored form of the whole response that it belongs to, and returns the length of the
+/// whole. `None` if the whole could not be stored, or its length is not stated.
 pub fn storable_whole(
     request: &Request<'_, '_>,
     lookup: &Lookup,
@@ -79,7 +79,7 @@ pub fn storable_whole(
     Some((storable(request, lookup, &whole, policy).ok()?, length))
 }
 
-/// Decides on a response and makes the stored one of it, whatever the method was.
+/// Decides on a response and turns it into its stored form, whatever the method was.
 pub(crate) fn build(request: &Request<'_, '_>, reply: &Reply<'_, '_, '_>, policy: &Policy) -> Result<Stored, Refusal> {
     let control = Control::of(reply.fields, policy);
     permitted(request, reply, &control, policy)?;
@@ -142,7 +142,7 @@ fn permitted(
             Access::Open | Access::PerUser => {}
         }
     }
-    // `no-cache="Set-Cookie"` asks for what is done then: the response is stored without it.
+    // `no-cache="Set-Cookie"` asks for exactly this: the response is stored without the field.
     let is_listed = |name: &str| directives.unstored.iter().any(|known| known.eq_ignore_ascii_case(name.as_bytes()));
     let has_cookie = COOKIES.iter().any(|name| reply.fields.first(name).is_some() && !is_listed(name));
     if has_cookie && policy.set_cookie == SetCookie::Refuse {
@@ -156,10 +156,10 @@ fn is_of_request(status: u16) -> bool {
     status >= 400 && status != 451 && !is_heuristic(status)
 }
 
-/// Fields that set cookies, the second one obsolete.
+/// Fields that set cookies. The second is obsolete.
 const COOKIES: [&str; 2] = ["set-cookie", "set-cookie2"];
 
-/// Statuses with a meaning that this cache knows: those of RFC 9110 that it stores, 429 and 451.
+/// Statuses with a meaning that this cache knows: the storable statuses of RFC 9110, 429 and 451.
 fn is_understood(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 305 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 429 | 451 | 500..=505)
 }
@@ -168,8 +168,8 @@ fn terms(reply: &Reply<'_, '_, '_>, control: &Control, own_date: Option<Moment>,
     let directives = &control.directives;
     let date = own_date.unwrap_or(reply.received);
     let lifetime = lifetime(reply.status, reply.fields, control, date, policy);
-    // s-maxage implies proxy-revalidate (RFC 9111 section 5.2.2.10), but many send it beside an explicit
-    // stale-while-revalidate: that one counts.
+    // s-maxage implies proxy-revalidate (RFC 9111 section 5.2.2.10), but many send it together with an explicit
+    // stale-while-revalidate, which then counts.
     let strict = directives.no_cache || directives.must_revalidate || directives.proxy_revalidate;
     let implied = directives.s_maxage.is_some();
     let window = |stated: Option<u32>, by_default: u32| match stated {
@@ -201,8 +201,8 @@ fn is_useful(status: u16, control: &Control, terms: &Terms, lines: &[u8]) -> boo
     may_store && (lasts || terms.last_modified.is_some() || has_etag())
 }
 
-/// Lines of the fields that are stored, and true if none of these is malformed and so left out. `date`: added if the
-/// response has no valid one (RFC 9110 section 6.6.1).
+/// Returns the lines of the fields that are stored, and true unless a malformed field was left out. `date`: added if
+/// the response has no valid date (RFC 9110 section 6.6.1).
 fn kept_lines(fields: &Fields<'_, '_>, control: &Control, date: Option<Moment>, policy: &Policy) -> (Vec<u8>, bool) {
     let nominated: Vec<&[u8]> = fields.values("connection").flat_map(list::tokens).collect();
     let is = |name: &[u8], known: &str| name.eq_ignore_ascii_case(known.as_bytes());

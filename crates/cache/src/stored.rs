@@ -7,9 +7,9 @@ use evenkeel_wire::endpoint_head::is_token;
 /// Times and limits of a stored response, from its fields and the policy at the time it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Time at which its head was received, or that of the 304 that renewed it.
+    /// Time at which its head was received, or the head of the 304 that renewed it.
     pub received: Moment,
-    /// Its `Date`, or `received` if it had no valid one.
+    /// Its `Date`, or `received` if it had no valid date.
     pub date: Moment,
     /// Its `Last-Modified`, if that is a date.
     pub last_modified: Option<Moment>,
@@ -55,7 +55,7 @@ impl Terms {
 
     /// True within this many seconds after the end of freshness. False while it is fresh.
     pub fn is_stale_within(&self, seconds: u32, now: Moment) -> bool {
-        // A response that was stale when it came is as stale as its age says, not as its stay here.
+        // A response that was stale on arrival is as stale as its age states, not as its stay here.
         let overdue = self.initial_age.saturating_sub(self.lifetime);
         let left = seconds.saturating_sub(overdue);
         !self.is_fresh(now) && left > 0 && now < self.fresh_until().plus(left)
@@ -66,8 +66,8 @@ impl Terms {
         Terms { lifetime: self.lifetime.min(self.age(at)), ..*self }
     }
 
-    /// Last moment at which anything may serve it without asking the endpoint: a store may drop what has no validator
-    /// after that.
+    /// Last moment at which a rule may serve it without asking the endpoint: after that a store may drop a response
+    /// without a validator.
     pub fn useful_until(&self) -> Moment {
         let overdue = self.initial_age.saturating_sub(self.lifetime);
         let windows = self.stale_while_revalidate.max(self.stale_if_error);
@@ -75,7 +75,7 @@ impl Terms {
     }
 }
 
-/// A stored response without its body. Shared by `Arc`; its texts are one buffer.
+/// A stored response without its body. Shared by `Arc`; its texts share a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub status: u16,
@@ -114,7 +114,7 @@ impl Stored {
         self.fields().find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
 
-    /// Its `ETag` as it came; see [`crate::syntax::entity_tag`].
+    /// Its `ETag` as received; see [`crate::syntax::entity_tag`].
     pub fn etag(&self) -> Option<&[u8]> {
         self.field("etag")
     }
@@ -130,8 +130,8 @@ impl Stored {
         self.terms.useful_until().plus(seconds) < now && !self.has_validator()
     }
 
-    /// Values of the request's fields that `Vary` names, as [`crate::vary::write`] wrote them. Two responses under one
-    /// key replace each other if these are equal.
+    /// Values of the request's fields that `Vary` names, as [`crate::vary::write`] wrote them. Two responses under the
+    /// same key replace each other if these are equal.
     pub fn varying(&self) -> &[u8] {
         &self.text[self.fields_end as usize..self.varying_end as usize]
     }
@@ -164,7 +164,7 @@ pub(crate) fn fields_of(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Adds a line to `lines`. False if the field could be read as another one, and so cannot be stored.
+/// Adds a line to `lines`. Returns false if the field could be read as another field, and so cannot be stored.
 pub(crate) fn push_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) -> bool {
     let is_plain = is_token(name) && !value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0));
     if is_plain {
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     fn windows_begin_at_the_end_of_freshness() {
         let within = |seconds, now| TERMS.is_stale_within(seconds, at(now));
         assert!(!within(5, 159) && within(5, 160) && within(5, 164) && !within(5, 165) && !within(0, 160));
-        // 5 s too old when it came: of a window of 7 s, 2 s are left.
+        // 5 s too old on arrival: of a window of 7 s, 2 s are left.
         let late = Terms { lifetime: 5, stale_if_error: 7, ..TERMS };
         assert!(
             late.is_stale_within(7, at(101)) && !late.is_stale_within(7, at(102)) && !late.is_stale_within(5, at(100))

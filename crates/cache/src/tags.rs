@@ -2,7 +2,7 @@
 
 use evenkeel_wire::head::Fields;
 
-/// Fields that carry tags. Clients get them only if the policy says so.
+/// Fields that carry tags. Clients get them only if the policy allows it.
 pub const FIELDS: [&str; 2] = ["surrogate-key", "cache-tag"];
 
 /// Most tags of a response. Common CDNs allow some hundreds to a thousand.
@@ -11,8 +11,8 @@ pub const TAGS_MAX: usize = 256;
 /// Longest tag in bytes.
 pub const TAG_MAX: usize = 256;
 
-/// Reads the tags of a response, each once, each with LF. `None` if there are too many, or one is too long: a purge
-/// would not find a response whose tags were cut, so it must not be stored.
+/// Reads the distinct tags of a response, each with LF. `None` if there are too many tags, or a tag is too long: a
+/// purge would not find a response whose tags were cut, so it must not be stored.
 pub(crate) fn read(fields: &Fields<'_, '_>) -> Option<Vec<u8>> {
     let by_space = fields.values(FIELDS[0]).flat_map(|line| line.split(|b| matches!(b, b' ' | b'\t')));
     let by_comma = fields.values(FIELDS[1]).flat_map(|line| line.split(|b| *b == b',')).map(<[u8]>::trim_ascii);

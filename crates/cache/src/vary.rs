@@ -1,4 +1,4 @@
-//! Variants: the responses under one key that differ by fields of the request (RFC 9111 section 4.1).
+//! Variants: the responses under a key that differ by fields of the request (RFC 9111 section 4.1).
 
 use crate::policy::Policy;
 use crate::stored::Stored;
@@ -61,8 +61,8 @@ fn write_line(request: &Request<'_, '_>, name: &str, text: &mut Vec<u8>) -> Opti
     Some(())
 }
 
-/// True if the request has another field that CGI and its descendants cannot tell from this one: which of the two its
-/// endpoint reads, only that knows.
+/// True if the request has another field that CGI and its descendants cannot tell from this field. Only the endpoint
+/// knows which of the two it reads.
 fn has_lookalike(request: &Request<'_, '_>, name: &str) -> bool {
     let ours = name.as_bytes();
     let mut fields = request.fields.kept();
@@ -126,9 +126,9 @@ fn unquoted_comma(bytes: &[u8]) -> Option<usize> {
     (end < bytes.len()).then_some(end)
 }
 
-/// True if the stored response is the right one for this request. It may still be stale.
+/// True if the stored response matches this request. It may still be stale.
 ///
-/// If several serve a request, the one with the latest [`crate::stored::Terms::date`] is to be used (RFC 9111 section 4).
+/// If several match, the response with the latest [`crate::stored::Terms::date`] is to be used (RFC 9111 section 4).
 pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bool {
     let mut line = Vec::new();
     let lines = stored.varying().split(|b| *b == b'\n').filter(|line| !line.is_empty());
@@ -151,8 +151,8 @@ pub fn serves(stored: &Stored, request: &Request<'_, '_>, policy: &Policy) -> bo
     true
 }
 
-/// Compares the usual values without writing them anew: one line that is normal already, or a list of few members.
-/// `known`: the normalised value, if the request had one. `None` if it takes more.
+/// Compares the usual values without a copy: a line in normal form, or a list of few members. `known`: the normalised
+/// value, if the request had a value. `None` if the comparison takes more.
 fn is_plainly_same(request: &Request<'_, '_>, name: &str, known: Option<&[u8]>) -> Option<bool> {
     let mut values = request.values(name);
     let (first, second) = (values.next(), values.next());
@@ -162,7 +162,7 @@ fn is_plainly_same(request: &Request<'_, '_>, name: &str, known: Option<&[u8]>) 
         return None;
     }
     if !UNORDERED.contains(&name) {
-        // What is normal already is so again.
+        // A value in normal form stays the same when normalised.
         return (value == known).then_some(true);
     }
     let mut found: u32 = 0;
@@ -177,7 +177,7 @@ fn is_plainly_same(request: &Request<'_, '_>, name: &str, known: Option<&[u8]>) 
     Some(found.count_ones() as usize == count)
 }
 
-/// True if a member is this one in lower case and without the white space around its weight.
+/// True if a member equals `known` in lower case and without the white space around its weight.
 fn is_squeezed(member: &[u8], known: &[u8]) -> bool {
     let (mut parts, mut known) = (parts(member), known.split(|b| *b == b';'));
     loop {
@@ -195,7 +195,7 @@ fn parts(member: &[u8]) -> impl Iterator<Item = &[u8]> {
     member.split(|b| *b == b';').map(<[u8]>::trim_ascii)
 }
 
-/// True if the request wants the one language of a stored response more than any other.
+/// True if the request prefers the language of a stored response to any other.
 fn prefers(request: &Request<'_, '_>, stored: &Stored) -> bool {
     let Some(language) = stored.field("content-language").filter(|language| is_token(language)) else {
         return false;

@@ -42,10 +42,11 @@ pub struct Options {
     rest: Vec<String>,
 }
 
-/// Runs the suite in the cluster whose files are in `folder` and whose network is that of this process. Returns whether it passed.
+/// Runs the suite in the cluster with its files in `folder`, whose network this process shares. True if the suite
+/// passed.
 ///
 /// # Errors
-/// If it cannot run, or evenkeel does not accept its GatewayClass.
+/// The suite cannot run, or evenkeel does not accept its GatewayClass.
 pub async fn run(folder: &Path, options: &Options) -> Result<bool, String> {
     let kubeconfig = folder.join(format!("{ADMIN}.kubeconfig"));
     let suite = evenkeel_peers::find("gateway-conformance");
@@ -113,7 +114,7 @@ async fn accepted(client: &Client, evenkeel: &mut Evenkeel) -> Result<(), String
     }
 }
 
-/// Runs the suite with its output in a file. Shows what concerns `test`, or which test runs and what fails.
+/// Runs the suite with its output in a file. Prints the lines about `test`, or the running test and failures.
 async fn follow(command: &mut Command, log: &Path, test: Option<&str>) -> Result<bool, String> {
     let failed = |error: std::io::Error| format!("the suite: {error}");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().map_err(failed)?;
@@ -149,7 +150,7 @@ fn of_all(line: &str) -> Option<String> {
     if line.trim_start().starts_with("--- FAIL") || line == "PASS" || line == "FAIL" {
         return Some(line.to_owned());
     }
-    // Tests without parts may be skipped ones.
+    // A test without parts may be skipped.
     let (test, _) = line.strip_prefix("=== RUN   TestConformance/")?.split_once('/')?;
     Some(test.to_owned())
 }

@@ -1,5 +1,6 @@
-//! This program, run again in private namespaces of processes, mounts and, unless it enters another one's, network. All that runs in
-//! there ends with it: the first process of a namespace takes the others along, and it ends itself when its standard input does.
+//! This program, started again in private namespaces: of processes, of mounts and, unless it joins the network of
+//! another process, of network. Everything in there ends with it: the first process of a namespace takes the others
+//! along, and it ends when its standard input does.
 
 use std::env;
 use std::io::{self, Read};
@@ -15,7 +16,7 @@ pub fn inside() -> Option<PathBuf> {
     env::var_os(INSIDE).map(PathBuf::from)
 }
 
-/// Waits until the process that started this one ends.
+/// Waits until the process that started this process ends.
 pub async fn released() {
     let (sender, receiver) = oneshot::channel::<()>();
     // Not a task: a read of standard input cannot be cancelled.
@@ -31,10 +32,10 @@ pub struct Contained {
 }
 
 impl Contained {
-    /// Runs this program with these arguments in namespaces of its own, or in the network of the process `network`.
+    /// Runs this program with these arguments in private namespaces, or in the network of the process `network`.
     ///
     /// # Errors
-    /// If the system refuses it.
+    /// The system refuses it.
     pub fn start(folder: &Path, arguments: &[String], network: Option<u32>) -> io::Result<Contained> {
         let mut line: Vec<String> = Vec::new();
         let root = rustix::process::geteuid().is_root();
@@ -67,7 +68,7 @@ impl Contained {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until it ends on its own.
     ///
     /// # Errors
     /// If the system does not know how it ended.

@@ -18,7 +18,7 @@ const REPLICAS: i32 = 6;
 /// Addresses of the two evenkeels, among those of the cluster.
 const BALANCERS: [&str; 2] = ["10.250.0.1", "10.250.0.2"];
 
-/// Manifest of the guide, whose rights and classes evenkeel has here.
+/// Manifest of the guide: evenkeel gets its rights and classes here.
 const GUIDE: &str = include_str!("../../../deploy/gateway.yaml");
 
 #[derive(clap::Args, Debug)]
@@ -31,11 +31,11 @@ pub struct Options {
     stay: bool,
 }
 
-/// Runs the demonstration in the cluster whose files are in `folder` and whose network is that of this process. Returns
-/// whether each request was answered.
+/// Runs the demonstration in the cluster with its files in `folder`, whose network this process shares. True if each
+/// request got a response.
 ///
 /// # Errors
-/// If the cluster or an evenkeel fails.
+/// The cluster or an evenkeel fails.
 pub async fn run(folder: &Path, options: &Options) -> Result<bool, String> {
     let client = client(&folder.join(format!("{ADMIN}.kubeconfig"))).await?;
     for object in manifest(GUIDE) {

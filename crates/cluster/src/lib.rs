@@ -1,6 +1,6 @@
-//! A Kubernetes cluster on one machine. [`server`] starts etcd, kube-apiserver and kube-controller-manager as they are;
-//! [`pods`] stands in for scheduler and kubelet: each pod is a process in a network namespace of its own. A [`rig`] has all of
-//! them in private namespaces, which end with it, where [`conformance`] runs the suite of Gateway API, and
+//! A Kubernetes cluster on a single machine. [`server`] starts etcd, kube-apiserver and kube-controller-manager as they
+//! are. [`pods`] replaces scheduler and kubelet: each pod is a process in a separate network namespace. A [`rig`] runs
+//! all of them in private namespaces, which end with it. There [`conformance`] runs the suite of Gateway API, and
 //! [`demo`] a rolling update under load.
 
 // Order: conformance, demo, evenkeel, load, rig, pods, server, slices, objects, contained

@@ -34,7 +34,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts clients, each of which sends a request, and the next one `pause` after its answer.
+    /// Starts clients. Each sends a request, and the next `pause` after the response.
     pub fn begin(addr: SocketAddr, clients: usize, pause: Duration) -> Load {
         let counts = Arc::<Mutex<Counts>>::default();
         let mut tasks = JoinSet::new();
@@ -44,7 +44,7 @@ impl Load {
         Load { counts, _clients: tasks }
     }
 
-    /// Returns what was counted since the last call.
+    /// Returns the counts since the last call.
     pub fn counts(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock().expect("no client panics"))
     }
@@ -83,7 +83,7 @@ async fn client(addr: SocketAddr, pause: Duration, counts: Arc<Mutex<Counts>>) {
 /// Sends a request, and returns the pod that answered.
 ///
 /// # Errors
-/// If the answer is not a 200, or there is none.
+/// The response is missing or not a 200.
 pub async fn request(addr: SocketAddr, connection: &mut Option<BufReader<TcpStream>>) -> Result<String, String> {
     request_for(addr, "web", connection).await
 }
@@ -91,7 +91,7 @@ pub async fn request(addr: SocketAddr, connection: &mut Option<BufReader<TcpStre
 /// Sends a request for a host, and returns the pod that answered.
 ///
 /// # Errors
-/// If the answer is not a 200, or there is none.
+/// The response is missing or not a 200.
 pub async fn request_for(
     addr: SocketAddr,
     host: &str,

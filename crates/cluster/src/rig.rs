@@ -86,7 +86,7 @@ impl Rig {
     /// Starts a cluster with its files in `folder`, and waits until it is up.
     ///
     /// # Errors
-    /// If one runs there already, or something is missing.
+    /// A cluster runs there already, or something is missing.
     pub fn start(folder: &Path) -> Result<Rig, String> {
         if let Some(process) = running(folder) {
             return Err(format!("a cluster runs in {}, as process {process}", folder.display()));
@@ -107,7 +107,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// Returns the process whose network namespace is that of the cluster.
+    /// Returns the process that holds the network namespace of the cluster.
     pub fn process(&self) -> u32 {
         self.contained.id()
     }
@@ -118,7 +118,7 @@ impl Rig {
     }
 }
 
-/// Returns the process whose network namespace is that of the cluster in `folder`, if one runs.
+/// Returns the process that holds the network namespace of the cluster in `folder`, if a cluster runs there.
 pub fn running(folder: &Path) -> Option<u32> {
     let process = fs::read_to_string(folder.join("process")).ok()?.trim().parse().ok()?;
     let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;

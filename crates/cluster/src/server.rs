@@ -1,4 +1,4 @@
-//! An API server with a store and, if wanted, controllers, in a folder of their own. All of it ends with the [`Server`].
+//! An API server with a store and, if wanted, controllers, in a separate folder. All of it ends with the [`Server`].
 
 use crate::objects::create;
 use crate::slices::Slices;
@@ -20,10 +20,11 @@ pub const WITHOUT_RIGHTS: &str = "token-without-rights";
 /// User of that service account.
 const ACCOUNT: &str = "system:serviceaccount:evenkeel:evenkeel";
 
-/// File in the folder of a server with requests of that service account, one in a line: see `Event` of `audit.k8s.io/v1`.
+/// File in the folder of a server with the requests of that service account, a line for each: see `Event` of
+/// `audit.k8s.io/v1`.
 pub const AUDIT: &str = "audit.log";
 
-/// Controllers that Deployments, Services and namespaces need: those of nodes, volumes and clouds are left out.
+/// Controllers that Deployments, Services and namespaces need. Controllers of nodes, volumes and clouds do not run.
 const CONTROLLERS: [&str; 12] = [
     "deployment-controller",
     "replicaset-controller",
@@ -185,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Writes a kubeconfig for the owner of a token. The namespace of the service account is its own one.
+    /// Writes a kubeconfig for the owner of a token. The service account uses its namespace, others use `default`.
     pub fn kubeconfig(&self, token: &str) -> PathBuf {
         let path = self.folder.join(format!("{token}.kubeconfig"));
         let namespace = if token == EVENKEEL { "evenkeel" } else { "default" };

@@ -98,18 +98,18 @@ codes! {
     Warning NoTraffic         "EK0302" "no endpoint of the pool can get traffic"
     Warning EmptyInclude      "EK0303" "an include matches no file"
     Warning UnusedListener    "EK0304" "no route takes requests from the listener"
-    Warning TimeoutOrder      "EK0305" "a timeout that another one makes ineffective"
+    Warning TimeoutOrder      "EK0305" "a timeout that another timeout makes ineffective"
     Warning TrustsAll         "EK0306" "every client can claim any address"
     Warning AtOdds            "EK0307" "settings that work against each other"
     Warning UnknownZone       "EK0308" "no endpoint is in the zone"
-    Warning OddMatch          "EK0309" "a match that probably differs from its intent"
+    Warning OddMatch          "EK0309" "a match that probably does not work as intended"
     Warning NotMine           "EK0310" "a file that the checking user may not access"
-    Warning WeakCertificate   "EK0311" "a certificate or key that works but deserves a look"
+    Warning WeakCertificate   "EK0311" "a certificate or key that works but should be reviewed"
     Warning NotCovered        "EK0312" "a host that no certificate of its listener covers"
     Warning NotVerified       "EK0313" "certificates of endpoints are not verified"
     Warning MoreWarnings      "EK0314" "more warnings than are shown"
-    Warning NotAsked          "EK0315" "a plane that may not work, or that the checking user may not ask for"
-    Warning NotReplaced       "EK0316" "a variable of another proxy, which is sent as it is written"
+    Warning NotAsked          "EK0315" "a plane that may not work, or that the checking user may not query"
+    Warning NotReplaced       "EK0316" "a variable of another proxy, which is sent literally"
 }
 
 #[cfg(test)]

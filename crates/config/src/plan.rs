@@ -24,11 +24,13 @@ pub use crate::sections::listener::{
     UdpFlows, UnknownName, Zone, takes,
 };
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
+pub use crate::sections::pool::discover::{
+    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
+    KubernetesServer, Nomad, NomadServer, Records, Scope, Servers, ServicePort, Source, Xds, XdsServer,
+};
 pub use crate::sections::pool::{
-    Check, Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Endpoint, EndpointHttp2,
-    EndpointProtocol, Etcd, EtcdServer, HealthCheck, HttpList, Kubernetes, KubernetesServer, LoadReports, Nomad,
-    NomadServer, Own, Pool, PoolLimits, PoolTls, Probe, Records, Resolve, Scope, Secret, ServicePort, Source, SpeakAs,
-    Sticky, Subset, Xds, XdsServer,
+    Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits, PoolTls, Probe,
+    Resolve, Secret, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;

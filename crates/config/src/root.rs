@@ -71,8 +71,8 @@ pub(crate) static ROOT: Table = Table {
         table(
             "provider",
             Kind::Table(&PROVIDER),
-            "Systems that listeners, routes and pools come from, in addition to those of the file.",
-            "all of them stand in the file",
+            "Systems that provide listeners, routes and pools, in addition to the file.",
+            "everything comes from the file",
         ),
         table(
             "acme",
@@ -84,7 +84,7 @@ pub(crate) static ROOT: Table = Table {
         table(
             "kernel",
             Kind::Table(&KERNEL),
-            "Rules and programs in the kernel, for listeners that it forwards for.",
+            "Rules and programs in the kernel, for listeners with a kernel plane.",
             "its defaults",
         ),
         table(
@@ -118,15 +118,15 @@ static DEFAULTS: Table = Table {
 
 pub(crate) static INCLUDE: Table = Table {
     path: "[include]",
-    help: "More files, read as if their keys stood in this file. Tables are merged key by key and `[[route]]` entries \
-        are concatenated; a key that two files set is an error. Included files cannot include others.",
+    help: "More files to read as if their keys were in this file. Tables are merged key by key, and `[[route]]` \
+        entries are concatenated. A key that two files set is an error. Included files cannot include others.",
     inherits: false,
     keys: &[Key {
         name: "files",
         kind: Kind::List(&Kind::Text(Form::Include)),
         absent: Absent::Required(r#"["conf.d/*.toml"]"#),
-        help: "Paths relative to this file. The last component may contain `*`, which matches any characters but a \
-            leading dot, and `?`, which matches one.",
+        help: "Paths relative to this file. The last component may contain `*` (any characters except a leading dot) \
+            and `?` (a single character).",
         why: "",
     }],
 };

@@ -2,9 +2,10 @@
 //!
 //! 1. [`recognise()`]: whose configuration a text is.
 //! 2. `template`: lines of templates are taken out of the text.
-//! 3. `haproxy`, `nginx`, `traefik`, `caddy`, `envoy`: a reader and a translation each. `tree` reads YAML and TOML.
+//! 3. `haproxy`, `nginx`, `traefik`, `caddy`: a reader and a translation each. `envoy`: a reader; the translation is in
+//!    `evenkeel_envoy`, which control planes share. `tree` reads YAML and TOML.
 //! 4. `ledger`: every directive that was read, and its end. `report`: the two lists that come of it.
-//! 5. `model`: listeners, routes and pools, the order of rules, and the text that is written.
+//! 5. `model`: listeners, routes and pools of all but Envoy, the order of rules, and the text that is written.
 //!
 //! ```
 //! use evenkeel_config::NoFiles;
@@ -65,13 +66,23 @@ pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) ->
         From::Haproxy => haproxy::translate(&plain, &file, &mut ledger),
         From::Nginx => nginx::translate(&plain, &file, files, &mut ledger),
         From::Traefik => traefik::translate(&plain, &file, &mut ledger),
-        From::Envoy => envoy::translate(&plain, &file, &mut ledger),
+        From::Envoy => {
+            let toml =
+                format!("{}{}", made_from(name), envoy::translate(&plain, &file, &mut ledger).to_toml_with_secrets());
+            return Some(Converted { from, toml, report: ledger.into_report() });
+        }
         From::Caddy => caddy::translate(&plain, &file, files, &mut ledger),
     };
     leave_listeners_out(&mut target);
     name_apart(&mut target);
-    let toml = target.to_toml(name);
+    let toml = made_from(name) + &target.to_toml();
     Some(Converted { from, toml, report: ledger.into_report() })
+}
+
+/// First line of an output, with the name of its source.
+fn made_from(source: &str) -> String {
+    let source = source.replace(char::is_control, " ");
+    format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n")
 }
 
 /// Takes the names of listeners out of matches that name all that have routes: they say nothing there.

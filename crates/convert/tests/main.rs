@@ -5,3 +5,4 @@ mod committed;
 mod fixtures;
 mod never_panics;
 mod traps;
+mod traps_of_envoy;

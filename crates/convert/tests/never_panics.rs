@@ -176,6 +176,13 @@ proptest! {
     }
 
     #[test]
+    fn a_nearly_good_file_of_envoy_is_converted(
+        text in prop_oneof![nearly(include_str!("envoy/auth.yaml")), nearly(include_str!("envoy/routes.yaml"))]
+    ) {
+        check(&text);
+    }
+
+    #[test]
     fn nearly_good_labels_are_converted(text in nearly(include_str!("traefik/compose.yml"))) {
         check(&text);
     }

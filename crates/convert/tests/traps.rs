@@ -3,7 +3,7 @@
 use evenkeel_config::NoFiles;
 use evenkeel_convert::{Converted, Report, convert};
 
-fn converted(text: &str) -> Converted {
+pub fn converted(text: &str) -> Converted {
     let converted = convert("f", text, None, &NoFiles).expect("it is recognised");
     assert_eq!(converted.report.forgotten, 0, "{}", converted.report.to_text());
     converted
@@ -23,11 +23,11 @@ fn nginx(inner: &str) -> Converted {
     converted(&format!("http {{ server {{ listen 80; {inner} }} }}"))
 }
 
-fn has(converted: &Converted, text: &str) {
+pub fn has(converted: &Converted, text: &str) {
     assert!(converted.toml.contains(text), "no {text}:\n{}", converted.toml);
 }
 
-fn changes(report: &Report, words: &str) {
+pub fn changes(report: &Report, words: &str) {
     assert!(report.changes.iter().any(|item| item.reason.contains(words)), "{words}:\n{}", report.to_text());
 }
 

@@ -32,7 +32,7 @@ pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> 
             }
             why = match reply {
                 Ok(Reply::Refused(code)) => format!("{server} answers {code}"),
-                Ok(Reply::Truncated) => format!("{server} sent a truncated answer, over TCP too"),
+                Ok(Reply::Truncated) => format!("{server} sent a truncated response, even over TCP"),
                 Ok(reply) => return Ok(reply),
                 Err(error) => format!("{server}: {error}"),
             };
@@ -77,5 +77,5 @@ async fn by_tcp(server: SocketAddr, question: &Question) -> io::Result<Reply> {
     stream.write_all(&[&length.to_be_bytes(), &message[..]].concat()).await?;
     let mut answer = vec![0; usize::from(stream.read_u16().await?)];
     stream.read_exact(&mut answer).await?;
-    question.read(&answer).ok_or_else(|| io::Error::other("the answer over TCP does not match the question"))
+    question.read(&answer).ok_or_else(|| io::Error::other("the response over TCP does not match the query"))
 }

@@ -135,7 +135,7 @@ impl Identity {
         match &*known {
             None if found.is_empty() => Ok(()),
             Some(known) if *known != found => {
-                Err("another cluster answers, or this one has lost its state; a restart of evenkeel takes it over"
+                Err("the API server belongs to another cluster, or the cluster has lost its state; restart evenkeel to use it"
                     .into())
             }
             _ => {

@@ -185,7 +185,7 @@ impl Asking<'_> {
             return Err(refusal(response.status(), response.body()).into());
         }
         let containers = serde_json::from_slice(response.body())
-            .map_err(|error| format!("it gave no list of containers: {error}"))?;
+            .map_err(|error| format!("its list of containers is invalid: {error}"))?;
         Ok((containers, response.headers().contains_key(PODMAN)))
     }
 
@@ -196,7 +196,7 @@ impl Asking<'_> {
         match response.status() {
             StatusCode::OK => {
                 let inspected: Inspected = serde_json::from_slice(response.body())
-                    .map_err(|error| format!("it does not describe a container: {error}"))?;
+                    .map_err(|error| format!("its description of a container is invalid: {error}"))?;
                 Ok(Some(inspected.into()))
             }
             StatusCode::NOT_FOUND => Ok(None),

@@ -1,8 +1,9 @@
 //! Resolver settings of the machine: `/etc/hosts` and `/etc/resolv.conf`, reread for each query. Both change
 //! while a process runs, and missing that is a well-known problem.
 
+use rustix::net::netdevice::name_to_index;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
 /// Most bytes read of each file; a larger one is not such a file.
@@ -42,10 +43,7 @@ impl Conf {
             let mut words = line.split(['#', ';']).next().unwrap_or_default().split_ascii_whitespace();
             match words.next() {
                 Some("nameserver") if conf.nameservers.len() < 3 => {
-                    // A scoped address such as fe80::1%eth0 needs more than an IP address; such servers are
-                    // skipped.
-                    let addr = words.next().and_then(|word| word.parse::<IpAddr>().ok());
-                    conf.nameservers.extend(addr.map(|ip| SocketAddr::new(ip, 53)));
+                    conf.nameservers.extend(words.next().and_then(nameserver));
                 }
                 // The last line of either kind wins.
                 Some("search" | "domain") => {
@@ -79,6 +77,14 @@ impl Conf {
         names.insert(as_it_is, name.to_string());
         names
     }
+}
+
+/// Parses the address of a name server. A link-local address has the interface behind it, as in `fe80::1%eth0`.
+fn nameserver(word: &str) -> Option<SocketAddr> {
+    let Some((ip, link)) = word.split_once('%') else { return Some(SocketAddr::new(word.parse().ok()?, 53)) };
+    let index = || name_to_index(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?, link).ok();
+    let scope = link.parse().ok().or_else(index)?;
+    Some(SocketAddrV6::new(ip.parse().ok()?, 53, 0, scope).into())
 }
 
 /// Addresses of a name in `/etc/hosts`. `localhost` always has one (RFC 6761, section 6.3).
@@ -115,10 +121,10 @@ mod tests {
         let conf = Conf::of(
             "# made by hand\nnameserver 10.0.0.2\nnameserver fd00::2\ndomain old.example\n\
              search prod.svc.Cluster.local. cluster.local ; and so on\noptions ndots:5 timeout:2 rotate attempts:99\n\
-             nameserver fe80::1%eth0\nnameserver\nnameserver 10.0.0.3\nnameserver 10.0.0.4\n",
+             nameserver fe80::1%gone\nnameserver\nnameserver fe80::3%lo\nnameserver 10.0.0.4\n",
         );
         let servers: Vec<String> = conf.nameservers.iter().map(SocketAddr::to_string).collect();
-        assert_eq!(servers, ["10.0.0.2:53", "[fd00::2]:53", "10.0.0.3:53"]);
+        assert_eq!(servers, ["10.0.0.2:53", "[fd00::2]:53", "[fe80::3%1]:53"]);
         assert_eq!(conf.search, ["prod.svc.cluster.local", "cluster.local"]);
         assert_eq!((conf.ndots, conf.timeout, conf.attempts), (5, Duration::from_secs(2), 5));
         assert_eq!(Conf::of("").nameservers, ["127.0.0.1:53".parse().unwrap()]);

@@ -5,6 +5,7 @@
 
 #[cfg(any(feature = "etcd", feature = "xds"))]
 mod certificates;
+mod contract;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod names;

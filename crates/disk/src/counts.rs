@@ -9,11 +9,11 @@ pub struct Counts {
     pub bytes: u64,
     /// Responses that can be found.
     pub objects: u64,
-    /// Looks for a key that is on disk.
+    /// Lookups of a key that is on disk.
     pub reads: u64,
-    /// Looks that have given at least one response.
+    /// Lookups that have found at least one response.
     pub hits: u64,
-    /// Responses written, those that are written again as they are in use too.
+    /// Responses written, rewrites of responses in use included.
     pub writes: u64,
     /// Bytes of records written.
     pub written_bytes: u64,
@@ -21,9 +21,9 @@ pub struct Counts {
     pub rewrites: u64,
     /// Responses that were not written, as too many waited, the index was full, or the disk was off.
     pub dropped: u64,
-    /// Looks that were not made, as too many waited.
+    /// Lookups that were not made, as too many waited.
     pub reads_dropped: u64,
-    /// Records that could not be read as they were written, and failed calls.
+    /// Records that were not as written, and failed calls.
     pub errors: u64,
 }
 

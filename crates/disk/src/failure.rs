@@ -1,4 +1,4 @@
-//! Failures of the disk in plain words, with the path and what to do.
+//! Failures of the disk in plain words, with the path and a remedy.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -9,21 +9,21 @@ use std::path::Path;
 pub struct Failure(String);
 
 impl Failure {
-    /// Failure of a call. `what`: the thing that was tried, as "create".
+    /// Describes a failed call. `what`: the action that was tried, as "create".
     pub fn of(what: &str, path: &Path, error: &io::Error) -> Failure {
         let remedy = match error.kind() {
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-                "remove the symbolic link, or name the folder that it leads to"
+                "remove the symbolic link, or set the folder that it points to"
             }
             ErrorKind::NotFound => "create the folder",
-            ErrorKind::PermissionDenied => "let the user of evenkeel write there",
-            ErrorKind::ReadOnlyFilesystem => "mount it for writing, or name another folder",
+            ErrorKind::PermissionDenied => "allow the user of evenkeel to write there",
+            ErrorKind::ReadOnlyFilesystem => "mount it writable, or set another folder",
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free room there, or set a smaller size",
             ErrorKind::FileTooLarge => "raise the limit for the size of files (ulimit -f), or set a smaller size",
-            ErrorKind::NotADirectory => "name a folder",
-            _ => "see the log of the kernel for the disk",
+            ErrorKind::NotADirectory => "set a folder",
+            _ => "the kernel log may have the cause",
         };
-        Failure(format!("cannot {what} {}: {}: {remedy}", path.display(), reason(error)))
+        Failure(format!("cannot {what} {}: {}; {remedy}", path.display(), reason(error)))
     }
 }
 

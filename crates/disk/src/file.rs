@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Name of the file in its folder.
 const NAME: &str = "responses";
 
-/// A file whose segments one process writes.
+/// File whose segments a single process writes.
 #[derive(Debug)]
 pub struct Ring {
     file: File,
@@ -52,7 +52,7 @@ fn writable(path: &Path) -> io::Result<()> {
 }
 
 impl Ring {
-    /// Opens the file, or makes it. What it has stays, if its segments are those of the options.
+    /// Opens the file, or creates it. Its content stays if its segments match the options.
     ///
     /// # Errors
     /// The file system refuses it.
@@ -78,22 +78,22 @@ impl Ring {
         let is_mine = ring.is_mine();
         if !is_mine || !ring.read_epochs() {
             if is_mine {
-                tracing::warn!("{}: a segment is broken: the cache on disk starts empty", ring.path.display());
+                tracing::warn!("{}: broken segment; the cache on disk starts empty", ring.path.display());
             }
             ring.renew()?;
         }
         Ok(Opened::Ring(ring))
     }
 
-    /// Begins anew, with an empty file.
+    /// Replaces the content with an empty file.
     ///
     /// # Errors
-    /// There is no room for it; then it takes none.
+    /// There is no room for the file; then it takes none.
     pub fn renew(&self) -> Result<(), Failure> {
         self.format().map_err(|error| {
-            // What it has taken is needed by others.
+            // Others need the room that the failed call has taken.
             let _ = self.file.set_len(0);
-            Failure::of("take room for", &self.path, &error)
+            Failure::of("allocate space for", &self.path, &error)
         })
     }
 
@@ -108,7 +108,7 @@ impl Ring {
     fn format(&self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.epochs.iter().for_each(|epoch| epoch.store(0, Ordering::SeqCst));
-        // Not all file systems can; then writing may fail later.
+        // Some file systems cannot reserve room; then writes may fail later.
         match fallocate(&self.file, FallocateFlags::empty(), 0, self.layout.file_len()) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
             Err(error) => return Err(error.into()),
@@ -118,7 +118,8 @@ impl Ring {
         self.file.sync_all()
     }
 
-    /// Reads the numbers of segments. False if one is missing or cannot be read: it may have had a purge.
+    /// Reads the numbers of segments. Returns false if a segment is missing or cannot be read: it may have held a
+    /// purge.
     fn read_epochs(&self) -> bool {
         let mut broken = Vec::new();
         for slot in 0..self.layout.count {
@@ -179,16 +180,16 @@ impl Ring {
         self.file.sync_data()
     }
 
-    /// Lets another process have the file.
+    /// Releases the file for another process.
     pub fn unlock(&self) {
-        // It is closed with the process at the latest.
+        // The kernel releases it at the end of the process at the latest.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 
-    /// Drops everything for good, as what is purged from now on cannot be noted.
+    /// Drops everything for good, as purges can no longer be noted.
     ///
     /// # Errors
-    /// The disk fails: what it has may come back.
+    /// The disk fails: its content may come back.
     pub fn erase(&self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.sync_all()

@@ -1,7 +1,8 @@
 //! Places of responses in memory, by the hashes of their keys: 24 bytes each, in independently locked shards.
 //!
-//! All keys of a URL are in one shard, spread over 64 places of its table, so that a purge finds them without a second table.
-//! Each of these places has a limited number of keys: many users of one URL do not make every look at it long.
+//! All keys of a URL are in the same shard, spread over 64 places of its table, so that a purge finds them without a
+//! second table. The number of keys in each place is limited, so that many keys of the same URL do not make every
+//! lookup of it slow.
 
 use crate::file::Ring;
 use evenkeel_cache::store::KeyRef;
@@ -15,7 +16,7 @@ const SHARDS: usize = 64;
 /// Places over which the keys of a URL are spread.
 const SPREAD: u16 = 64;
 
-/// Most responses in one of these places. Of more, the oldest goes.
+/// Most responses of a URL in the same place. A further response replaces the oldest.
 const TOGETHER_MAX: usize = 64;
 
 /// Most changes of a shard that are remembered while the file is searched.
@@ -60,7 +61,7 @@ const USED: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     Yes,
-    /// The oldest response of its URL had to go for it, and was at this place.
+    /// The response replaces the oldest response of its URL, which was at this place.
     Instead(Place),
     /// A later purge or response supersedes it, or the shard is full.
     No,
@@ -75,17 +76,18 @@ pub struct Index {
     entries_max: usize,
 }
 
-/// Places of the responses of some URLs, behind one lock.
+/// Places of the responses of some URLs, behind the same lock.
 #[derive(Debug)]
 pub struct Shard {
     table: HashTable<Entry>,
     bytes: u64,
-    /// Responses that wait to be written, or are just being written, with their turns. A purge, or a response that is stored
-    /// instead, takes one out, and it is not added.
+    /// Responses that wait to be written, or are being written, with their turns. A purge, or a newer response in
+    /// memory, removes its entry, and then the written response is not added.
     waiting: HashMap<Id, u64>,
-    /// Turn of the response that began to wait last.
+    /// Turn of the latest response that began to wait.
     turn: u64,
-    /// Changes since the start, as long as the file is searched: what is found later is older than they are.
+    /// Changes since the start, while the file is searched: responses that the search finds are older than these
+    /// changes.
     changes: Option<Changes>,
 }
 
@@ -94,7 +96,7 @@ pub struct Shard {
 struct Changes {
     urls: HashSet<u64>,
     ids: HashSet<Id>,
-    /// True if everything that is found is older than a change that is not remembered.
+    /// True if everything that the search finds is older than a change that is not remembered.
     all: bool,
 }
 
@@ -112,7 +114,7 @@ impl Entry {
     }
 }
 
-/// Hash for the table: one of a few for each URL.
+/// Hash for the table. A URL has [`SPREAD`] of them.
 fn spread(url: u64, rest: u16) -> u64 {
     url ^ u64::from(rest % SPREAD).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -152,16 +154,16 @@ impl Index {
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs for one shard after the other.
+    /// Calls `run` for each shard in turn.
     pub fn each(&self, mut run: impl FnMut(&mut Shard)) {
         (0..SHARDS).for_each(|index| run(&mut self.at(index)));
     }
 
-    /// Adds a response. `turn`: that of [`Shard::wait`]; `None` for one that the search has found.
+    /// Adds a response. `turn`: the turn from [`Shard::wait`]; `None` for a response that the search has found.
     pub fn insert(&self, id: Id, place: Place, turn: Option<u64>, ring: &Ring) -> Added {
         let epoch = ring.epoch(place.slot);
         let mut shard = self.shard(id.url);
-        // Under the lock: the segment is reclaimed after its number is taken away, shard by shard.
+        // Under the lock: a segment loses its number first, and then its responses, shard by shard.
         let is_there = epoch != 0 && ring.epoch(place.slot) == epoch;
         let is_superseded = match (turn, &shard.changes) {
             (Some(turn), _) => !shard.give_up(&id, turn),
@@ -192,7 +194,7 @@ impl Index {
         self.shard(url).table.iter_hash(spread(url, rest)).any(|known| known.url == url && known.rest == rest)
     }
 
-    /// Takes a response out, unless it is at another place by now.
+    /// Removes a response, unless it is at another place by now.
     pub fn remove(&self, id: Id, place: Place) {
         self.shard(id.url).remove(|known| known.id() == id && known.place() == place, &id);
     }
@@ -202,7 +204,7 @@ impl Index {
         self.each(|shard| shard.changes = None);
     }
 
-    /// Responses and their bytes.
+    /// Number of responses, and their bytes.
     pub fn size(&self) -> (u64, u64) {
         let mut sum = (0, 0);
         self.each(|shard| sum = (sum.0 + shard.table.len() as u64, sum.1 + shard.bytes));
@@ -242,7 +244,7 @@ impl Shard {
         oldest.map_or(Added::Yes, |oldest| Added::Instead(oldest.place()))
     }
 
-    /// Notes that a response waits to be written; its turn. `None` if it is there, or waits already.
+    /// Notes that a response waits to be written, and returns its turn. `None` if it is on disk, or waits already.
     pub fn wait(&mut self, id: &Id) -> Option<u64> {
         let is_there = self.table.find(spread(id.url, id.rest), |known| known.id() == *id).is_some();
         if is_there || self.waiting.contains_key(id) {
@@ -253,7 +255,7 @@ impl Shard {
         Some(self.turn)
     }
 
-    /// Notes that a response does not wait any more. False if it was taken out meanwhile.
+    /// Notes that a response no longer waits. Returns false if it was removed meanwhile.
     pub fn give_up(&mut self, id: &Id, turn: u64) -> bool {
         let waits = self.waiting.get(id) == Some(&turn);
         if waits {
@@ -262,7 +264,7 @@ impl Shard {
         waits
     }
 
-    /// Takes a response out, also if it waits to be written. True if there was one.
+    /// Removes a response, even if it waits to be written. Returns true if there was such a response.
     pub fn forget(&mut self, id: &Id) -> bool {
         if let Some(changes) = &mut self.changes {
             changes.note(|changes| _ = changes.ids.insert(*id));
@@ -271,7 +273,7 @@ impl Shard {
         self.remove(|known| known.id() == *id, id) || has_waited
     }
 
-    /// Takes all responses of a URL out, and those that wait to be written.
+    /// Removes all responses of a URL, including responses that wait to be written.
     pub fn purge_url(&mut self, url: u64) {
         self.waiting.retain(|id, _| id.url != url);
         if let Some(changes) = &mut self.changes {
@@ -283,7 +285,7 @@ impl Shard {
         }
     }
 
-    /// Takes everything out, and what waits to be written.
+    /// Removes all responses, including responses that wait to be written.
     pub fn clear(&mut self) {
         self.waiting = HashMap::new();
         if let Some(changes) = &mut self.changes {
@@ -292,7 +294,7 @@ impl Shard {
         (self.table, self.bytes) = (HashTable::new(), 0);
     }
 
-    /// Takes out what is before a place of the log: all of it, that of a URL, or one response.
+    /// Removes responses before a place of the log: all of them, all of a URL, or a single response.
     pub fn drop_before(&mut self, sequence: u64, of: Option<(u64, Option<Id>)>, ring: &Ring) {
         let is_before = |known: &Entry| place_in_log(ring, known.slot, known.offset) < sequence;
         match of {
@@ -314,7 +316,7 @@ impl Shard {
         }
     }
 
-    /// Takes the responses of a segment out; those that were used, which wait to be written again from now on.
+    /// Removes the responses of a segment. Adds the used ones to `used`: they wait to be written again from now on.
     pub fn take_segment(&mut self, slot: u16, used: &mut Vec<(Id, Place, u64)>) {
         let Shard { bytes, waiting, turn, .. } = self;
         self.table.retain(|known| {
@@ -352,7 +354,7 @@ impl Changes {
     }
 }
 
-/// Place of a record in the log, which grows with each one.
+/// Position of a record in the log. It grows with each record.
 fn place_in_log(ring: &Ring, slot: u16, offset: u32) -> u64 {
     u64::from(ring.epoch(slot)) << 32 | u64::from(offset)
 }

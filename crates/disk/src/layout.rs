@@ -3,14 +3,14 @@
 use evenkeel_cache::record::FRAME;
 use std::path::PathBuf;
 
-/// Settings of the tier, of which path and size are those of the configuration.
+/// Settings of the tier. Path and size come from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Folder of the file, which is made if its parent is there.
+    /// Folder of the file. Created if its parent exists.
     pub path: PathBuf,
-    /// Bytes of the file. At least 1 MiB; less counts as that.
+    /// Bytes of the file. Values below 1 MiB count as 1 MiB.
     pub size: u64,
-    /// Largest body that is stored: segments are made to hold one.
+    /// Largest body that is stored: a segment has room for it.
     pub object_max: u64,
     /// Most bytes of responses that wait to be written.
     pub queue_max: u64,
@@ -22,7 +22,8 @@ pub const START: u64 = 4096;
 /// Bytes of a head that is not unusually long.
 const HEAD: u64 = 64 << 10;
 
-/// Bytes of a file for each response that the index may have. With smaller ones on average, the index is full first.
+/// Bytes of a file for each response that the index may have. If responses are smaller on average, the index is full
+/// first.
 const PER_ENTRY: u64 = 1024;
 
 /// Fewest segments: with a quarter of the file each, reclaiming one drops a quarter.

@@ -1,21 +1,22 @@
 //! Stored responses on disk: the second tier of a cache, which outlives its process.
 //!
-//! The file is a ring of segments. Records are appended to the newest one; before the ring comes round, the oldest segment is
-//! reclaimed, and what was read from it since it was written is written again. An index in memory has the place of each
-//! response, 24 bytes for one.
+//! The file is a ring of segments. Records are appended to the newest segment. Before the ring comes round, the oldest
+//! segment is reclaimed, and the responses in use are written again. An index in memory has the place of each response,
+//! at 24 bytes.
 //!
-//! - [`Disk`]: the tier as requests, purges and evictions see it. Nothing of it waits for the disk.
-//! - `queue`: work for the `writer`, which owns the newest segment; `reads`: threads that read, and the requests that wait.
-//! - `index`: places of responses; `purges`: those by prefix, tag or of everything, which responses are checked against when
-//!   they are read.
-//! - `shared`: the state of all of these, and the stage that the tier is in.
-//! - `scan`: the index from the file, beside serving. Responses are found once it is done.
-//! - `file`: the file, its lock and its room; `layout`: where segments are.
+//! - [`Disk`]: the tier as requests, purges and evictions see it. None of its methods for requests waits for the disk.
+//! - `queue`: work for the `writer`, which owns the newest segment; `reads`: threads that read, and the requests that
+//!   wait.
+//! - `index`: places of responses; `purges`: purges by prefix, by tag or of everything, against which responses are
+//!   checked when they are read.
+//! - `shared`: the state of all of these, and the stage of the tier.
+//! - `scan`: builds the index from the file while the proxy serves. Responses are found once it is done.
+//! - `file`: the file, its lock and its room; `layout`: the places of segments.
 //!
-//! **Purges** are records of the same log: they are behind what they were meant for, and are found by a scan for as long as
-//! that can be found. A purge of a URL takes its responses out of the index, the others are in a list until all segments
-//! before them are reclaimed. Where a bound is exceeded, too much is purged, never too little: so after a part of a file that
-//! cannot be read, as it may have been a purge, all that is older is dropped.
+//! **Purges** are records of the same log. A purge lies behind the responses that it covers, and a scan finds it for as
+//! long as it finds them. A purge of a URL removes its responses from the index. Other purges are in a list until all
+//! segments before them are reclaimed. Where a bound is exceeded, too much is purged, never too little: an unreadable
+//! part of a file may have held a purge, so everything before it is dropped.
 #![forbid(unsafe_code)]
 
 // Order: tier, scan, reads, writer, shared, queue, index, purges, file, counts, layout, failure

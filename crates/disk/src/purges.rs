@@ -1,14 +1,14 @@
-//! Purges that responses are checked against when they are read: by prefix, by tag, and soft ones.
+//! Purges against which responses are checked when they are read: by prefix, by tag, and soft purges.
 
 use evenkeel_cache::moment::Moment;
 use evenkeel_cache::record::{PurgeRecord, ResponseRecord, Scope};
 use evenkeel_cache::store::{Fate, Head, Target};
 use std::sync::{PoisonError, RwLock};
 
-/// Most purges in the list. Of more, everything on disk is purged: too much, never too little.
+/// Most purges in the list. A further purge drops everything on disk: too much, never too little.
 const PURGES_MAX: usize = 1024;
 
-/// Purges of the log that something on disk may have been meant by.
+/// Purges that may cover a response on disk.
 #[derive(Debug, Default)]
 pub struct Purges(RwLock<List>);
 
@@ -22,7 +22,7 @@ struct List {
 #[derive(Debug)]
 struct Listed {
     number: u64,
-    /// Place in the log; the end of all of it until it is written.
+    /// Place in the log; `u64::MAX` until it is written.
     sequence: u64,
     purge: PurgeRecord,
 }
@@ -30,18 +30,18 @@ struct Listed {
 /// Effect of purges on a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The response holds, and is stale from a moment on if a soft purge was meant for it.
+    /// The response may be used. A soft purge makes it stale from this moment on.
     Holds(Option<Moment>),
     Purged,
 }
 
 impl Purges {
-    /// Adds a purge that is not written yet; its number. `None` if there are too many.
+    /// Adds a purge that is not written yet, and returns its number. `None` if there are too many.
     pub fn add(&self, purge: &PurgeRecord) -> Option<u64> {
         self.insert(purge, u64::MAX)
     }
 
-    /// Adds a purge of the file.
+    /// Adds a purge that the search of the file has found.
     pub fn found(&self, purge: &PurgeRecord, sequence: u64) -> bool {
         self.insert(purge, sequence).is_some()
     }
@@ -63,7 +63,7 @@ impl Purges {
         list.listed.iter_mut().filter(|listed| listed.number == number).for_each(|listed| listed.sequence = sequence);
     }
 
-    /// Forgets purges before a place of the log: all that they were meant for is reclaimed.
+    /// Forgets purges before a place of the log: all responses that they cover are reclaimed.
     pub fn forget_before(&self, sequence: u64) {
         let mut list = self.0.write().unwrap_or_else(PoisonError::into_inner);
         list.listed.retain(|listed| listed.sequence >= sequence);

@@ -1,4 +1,4 @@
-//! Work for the writer, bounded in bytes, and what waits for its end.
+//! Work for the writer, bounded in bytes, and tickets that wait for its end.
 
 use crate::failure::Failure;
 use evenkeel_cache::record::{Dropped, PurgeRecord};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most purges and dropped responses that wait. Of more, everything is purged.
+/// Most purges and dropped responses that wait. A further entry purges everything.
 const ORDERS_MAX: usize = 1 << 16;
 
-/// Something to be written. In their order: a purge is behind what it was meant for.
+/// Work of the writer. Written in order, so that a purge lies behind the responses that it covers.
 #[derive(Debug)]
 pub enum Work {
     /// A response, and its turn in its shard of the index.
     Response(Box<Item<Stored>>, u64),
-    /// A purge, its number in the list of purges, and what waits for it.
+    /// A purge, its number in the list of purges, and the ticket that waits for it.
     Purge(PurgeRecord, Option<u64>, Option<Arc<Ticket>>),
     Dropped(Dropped),
 }
@@ -35,7 +35,7 @@ impl Ticket {
         self.ended.notify_all();
     }
 
-    /// Waits for the end, at most this long; `None` without one. Not for a thread that serves requests.
+    /// Waits for the result, at most this long; `None` if there is none yet. Not for a thread that serves requests.
     pub fn wait(&self, longest: Duration) -> Option<Result<(), Failure>> {
         let result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.ended.wait_timeout_while(result, longest, |result| result.is_none());
@@ -57,7 +57,8 @@ pub enum Ordered {
 #[derive(Debug)]
 pub struct Queue {
     waiting: Mutex<Waiting>,
-    /// Purges of this process so far: a response that was evicted before one may have been meant. Changed under the lock.
+    /// Number of purges of this process so far: a purge may cover a response that was evicted before it. Changed under
+    /// the lock.
     point: AtomicU64,
     changed: Condvar,
     bytes_max: u64,
@@ -71,16 +72,16 @@ pub struct Waiting {
     bytes: u64,
     /// Purges and dropped responses in it.
     orders: usize,
-    /// True while the writer is at work that it has taken.
+    /// True while the writer executes work that it has taken.
     is_busy: bool,
-    /// True if no more responses are taken, and the writer is to end when all is written.
+    /// True if the queue takes no more responses, and the writer is to end when all are written.
     is_closed: bool,
     /// True if nothing is written any more.
     has_ended: bool,
 }
 
 impl Queue {
-    /// Creates a queue. `point`: beyond those of a queue that it takes the place of.
+    /// Creates a queue. `point`: higher than the points of the queue that it replaces.
     pub fn new(bytes_max: u64, point: u64) -> Queue {
         Queue { waiting: Mutex::default(), point: AtomicU64::new(point), changed: Condvar::new(), bytes_max }
     }
@@ -122,7 +123,7 @@ impl Queue {
         Ordered::Taken
     }
 
-    /// Replaces all that waits by a purge of everything. False if the writer has ended.
+    /// Replaces all waiting work with a purge of everything. Returns false if the writer has ended.
     pub fn purge_all(&self, purge: PurgeRecord, ticket: Option<Arc<Ticket>>) -> bool {
         let mut waiting = self.state();
         if waiting.has_ended {
@@ -133,7 +134,7 @@ impl Queue {
             Work::Purge(_, _, ticket) => ticket,
             _ => None,
         });
-        // One ticket is enough for each of them: they end together.
+        // Each of their tickets gets a purge of everything: they end together.
         let tickets: Vec<Work> = tickets.map(|ticket| Work::Purge(purge.clone(), None, Some(ticket))).collect();
         (waiting.bytes, waiting.orders) = (0, tickets.len() + 1);
         waiting.work.extend(tickets);
@@ -144,7 +145,7 @@ impl Queue {
         true
     }
 
-    /// Waits for all work that there is. `None` once it is closed and empty.
+    /// Waits for work and takes all of it. `None` once the queue is closed and empty.
     pub fn take(&self) -> Option<Vec<Work>> {
         let mut waiting = self.state();
         waiting.is_busy = false;
@@ -159,7 +160,7 @@ impl Queue {
         Some(std::mem::take(&mut waiting.work).into())
     }
 
-    /// Notes that responses of so many bytes are written.
+    /// Notes that responses of this many bytes are written.
     pub fn written(&self, bytes: u64) {
         let mut waiting = self.state();
         waiting.bytes = waiting.bytes.saturating_sub(bytes);
@@ -167,18 +168,18 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// True if nothing waits, and what was taken is written.
+    /// True if nothing waits, and all work that was taken is written.
     pub fn is_empty(&self) -> bool {
         let waiting = self.state();
         waiting.work.is_empty() && !waiting.is_busy
     }
 
-    /// True if no more responses are taken.
+    /// True if the queue takes no more responses.
     pub fn is_closed(&self) -> bool {
         self.state().is_closed
     }
 
-    /// Waits until no more is taken; false if time is over before.
+    /// Waits until the queue is closed; false if the time is over before.
     pub fn wait_for_close(&self, longest: Duration) -> bool {
         let waiting = self.state();
         let waited = self.changed.wait_timeout_while(waiting, longest, |waiting| !waiting.is_closed);

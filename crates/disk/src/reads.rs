@@ -1,4 +1,4 @@
-//! Reads from the disk, on threads of their own. Requests for the same key wait for one read.
+//! Reads from the disk, on separate threads. Requests for the same key wait for the same read.
 
 use crate::purges::Effect;
 use crate::shared::Shared;
@@ -14,17 +14,17 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time that a request waits for a read, before it goes to the endpoint: ten times what a busy hard disk takes. A disk
-/// that takes longer is not asked again until a read has ended.
+/// Longest time that a request waits for a read, before it goes to the endpoint: ten times the read time of a busy hard
+/// disk. A slower disk gets no further reads until a read has ended.
 pub const READ_MAX: Duration = Duration::from_secs(1);
 
-/// Most threads that read. A disk has more than one read under way, and CPUs are left to the workers.
+/// Most threads that read. A disk can serve several reads at once, and CPUs are left to the workers.
 const THREADS_MAX: usize = 2;
 
 /// Most keys that wait for a thread. Requests for more go to the endpoint.
 const WAITING_MAX: usize = 1024;
 
-/// Reads that are under way. Threads begin with the first one.
+/// Reads that are under way. The first read starts a thread.
 pub struct Reads {
     shared: Arc<Shared>,
     share: fn(Vec<u8>) -> Bytes,
@@ -44,12 +44,12 @@ struct State {
     has_ended: bool,
 }
 
-/// A read, for which one or more requests wait.
+/// A read, for which at least one request waits.
 struct Job {
     key: Box<[u8]>,
     url_len: usize,
     hashes: (u64, u16),
-    /// Point in the order of purges of the memory at which it began.
+    /// Point in the order of purges of the memory at which the read began.
     began: Sequence,
     asked: Instant,
     progress: Mutex<Progress>,
@@ -88,7 +88,7 @@ impl Reads {
         let hashes = (id.url, id.rest);
         let mut state = self.state();
         if let Some(job) = state.jobs.get(&hashes) {
-            // Keys with the same hashes are rare enough for the second one to go to the endpoint.
+            // Keys with the same hashes are rare: the second key goes to the endpoint.
             if *job.key == *key.bytes() && job.asked.elapsed() < READ_MAX {
                 return Some(Read { job: job.clone(), noted: None });
             }
@@ -109,7 +109,7 @@ impl Reads {
         Some(Read { job, noted: None })
     }
 
-    /// Ends the threads once they have read what waits.
+    /// Ends the threads once they have served the waiting reads.
     pub fn end(&self) {
         self.state().has_ended = true;
         self.work.notify_all();
@@ -119,7 +119,7 @@ impl Reads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if one more has work. False if there is none and none can be started.
+    /// Starts another thread if there is work for it. Returns false if there is no thread.
     fn has_thread(self: &Arc<Reads>, state: &mut State) -> bool {
         if state.waiting.len() >= state.idle && state.threads < THREADS_MAX {
             let reads = self.clone();
@@ -127,7 +127,7 @@ impl Reads {
             let name = format!("cache-read-{thread}");
             match thread::Builder::new().name(name).spawn(move || reads.serve(thread)) {
                 Ok(_) => state.threads += 1,
-                Err(error) => tracing::error!("cannot start a thread that reads stored responses: {error}"),
+                Err(error) => tracing::error!("cannot start a thread for reads of the cache on disk: {error}"),
             }
         }
         state.threads > 0
@@ -148,7 +148,7 @@ impl Reads {
         let mut state = self.state();
         loop {
             match state.waiting.pop_front() {
-                // A request waits for it: it, the table and this one have it.
+                // A request still waits: it, the table and this function hold the job.
                 Some(job) if Arc::strong_count(&job) > 2 => {
                     state.running[thread] = Some(Instant::now());
                     return Some(job);
@@ -164,7 +164,7 @@ impl Reads {
         }
     }
 
-    /// Reads all variants of a key that hold.
+    /// Reads all variants of a key that are not purged.
     fn read(&self, job: &Job) -> Vec<Restored<Stored>> {
         let Shared { index, purges, counts, ring, .. } = &*self.shared;
         let Some(ring) = ring.get() else { return Vec::new() };
@@ -174,12 +174,12 @@ impl Reads {
             let sequence = u64::from(ring.epoch(place.slot)) << 32 | u64::from(place.offset);
             let is_there = || sequence >> 32 != 0 && ring.epoch(place.slot) == (sequence >> 32) as u32;
             let found = read(ring, place, sequence);
-            // Only what can never be read: what is not in the index is not dropped in the log either.
+            // Removed only if it can never be read: drops of responses outside the index are not logged.
             if let Ok(None) = found {
                 index.remove(id, place);
             }
             let Ok(Some((record, body))) = found else {
-                // Not as it was written, unless it was reclaimed meanwhile.
+                // The record is damaged, unless its segment was reclaimed meanwhile.
                 counts.errors.add(u64::from(is_there()));
                 continue;
             };

@@ -1,4 +1,5 @@
-//! Search of the file: the index from its segments, the oldest first, so that purges meet what they were meant for.
+//! Search of the file: builds the index from its segments, the oldest first, so that purges meet the responses that
+//! they cover.
 
 use crate::file::Ring;
 use crate::index::{Added, Index, Place};
@@ -16,7 +17,7 @@ pub struct Scan<'s> {
     pub ring: &'s Ring,
     pub index: &'s Index,
     pub purges: &'s Purges,
-    /// Responses later than this are left out: the clock was ahead when they were stored, or is behind now.
+    /// Responses received after this moment are left out: the clock was ahead when they were stored, or is behind now.
     pub now: Moment,
     /// Numbers of the segments to search, the oldest first.
     pub segments: Vec<u32>,
@@ -24,8 +25,8 @@ pub struct Scan<'s> {
     /// True if responses were left out.
     pub leaves_out: bool,
     pub broken: u64,
-    /// First record behind what cannot be read. Only if a later record states that all before it was on the disk for good,
-    /// that may have been a purge, and not just something that a crash has lost.
+    /// First record behind an unreadable part. If a later record states that everything before it was on the disk for
+    /// good, the part may have held a purge. Otherwise a crash may just have lost it.
     pub behind_broken: Option<u64>,
 }
 
@@ -73,7 +74,7 @@ impl Scan<'_> {
     fn segment(&mut self, epoch: u32, is_over: &impl Fn() -> bool) -> io::Result<()> {
         let slot = self.ring.layout.slot(epoch);
         let mut window = Window { ring: self.ring, slot, from: 0, bytes: Vec::new() };
-        // The first record is that of the segment itself.
+        // The first record belongs to the segment itself.
         let (mut offset, mut is_broken) = (FRAME as u64, false);
         while !is_over() && self.ring.epoch(slot) == epoch {
             let sequence = u64::from(epoch) << 32 | offset;
@@ -141,7 +142,7 @@ impl Scan<'_> {
     }
 }
 
-/// Record at an offset, if there is a whole one that was written there.
+/// Returns the record at an offset, if it is whole and was written there.
 fn record(window: &mut Window<'_>, offset: u64, sequence: u64) -> io::Result<Option<(Frame, Vec<u8>)>> {
     let Some(bytes) = window.get(offset, FRAME)? else { return Ok(None) };
     let bytes = bytes.try_into().expect("as many as were asked for");
@@ -153,7 +154,7 @@ fn record(window: &mut Window<'_>, offset: u64, sequence: u64) -> io::Result<Opt
     Ok(frame.check_head(&head).is_ok().then_some((frame, head)))
 }
 
-/// Offset of the next record from an offset on, which need not be the place of one.
+/// Returns the offset of the next record. `from` need not be the offset of a record.
 fn next(window: &mut Window<'_>, epoch: u32, from: u64) -> io::Result<Option<u64>> {
     let mut at = from;
     loop {

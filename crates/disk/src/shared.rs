@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 pub enum Stage {
     /// Another process has the file.
     Waiting,
-    /// The file is searched. New responses are written meanwhile, and none is found.
+    /// The file is searched. New responses are written meanwhile, but no response is found.
     Searching,
     Open,
     /// The file cannot be used, with the reason. The cache continues in memory until it can.
     Off(Failure),
-    /// This process has let go of the file.
+    /// This process has released the file.
     Closed,
 }
 
@@ -30,7 +30,7 @@ pub struct Shared {
     pub index: Index,
     pub purges: Purges,
     pub queue: Queue,
-    /// Counters, which stay when the tier comes back after a failure.
+    /// Counters, which stay when the tier restarts after a failure.
     pub counts: Arc<Counters>,
     /// The file, once it is open.
     pub ring: OnceLock<Ring>,
@@ -40,12 +40,12 @@ pub struct Shared {
     pub has_left_out: AtomicBool,
     stage: Mutex<Stage>,
     changed: Condvar,
-    /// True if the disk has failed, and has what purges can no longer reach.
+    /// True if the disk has failed, and still holds responses that purges can no longer reach.
     pub has_relics: AtomicBool,
 }
 
 impl Shared {
-    /// Creates the state. `point`: where the order of purges begins.
+    /// Creates the state. `point`: start of the order of purges.
     pub fn new(entries_max: usize, queue_max: u64, counts: Arc<Counters>, point: u64) -> Arc<Shared> {
         Arc::new(Shared {
             index: Index::new(entries_max),
@@ -65,7 +65,7 @@ impl Shared {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Enters the next stage, unless the last one is reached.
+    /// Enters the next stage, unless the tier is off or closed.
     pub fn enter(&self, next: Stage) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*stage, Stage::Off(_) | Stage::Closed) {
@@ -92,7 +92,7 @@ impl Shared {
         true
     }
 
-    /// Turns the tier off. What is on disk goes, since purges could not reach it any more.
+    /// Turns the tier off. Erases the file, since purges could not reach it any more.
     pub fn fail(&self, failure: &Failure) {
         if matches!(self.stage(), Stage::Off(_) | Stage::Closed) {
             return;

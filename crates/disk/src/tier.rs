@@ -1,5 +1,5 @@
-//! The tier as requests, evictions and purges see it. After a failure of the disk it begins anew, with an empty file, once that can be
-//! made.
+//! The tier as requests, evictions and purges see it. After a failure of the disk it restarts with an empty file, as
+//! soon as the disk takes a file again.
 
 use crate::counts::{Counters, Counts};
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Pause between two tries to get a file that another process has.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// Places of the memory that are looked at in one step when it is saved.
+/// Places of the memory that [`Disk::save`] visits in each step.
 const STEP: usize = 64;
 
 /// Time between two tries to use a disk that has failed.
@@ -32,14 +32,14 @@ pub const RETRY_EVERY: Duration = Duration::from_secs(30);
 /// Pause until a purge is over that keeps the tier from being replaced.
 const REPLACE_EVERY: Duration = Duration::from_millis(5);
 
-/// Stored responses on disk. Its clones are the same.
+/// Stored responses on disk. All clones share the same tier.
 #[derive(Clone, Debug)]
 pub struct Disk {
     tiers: Arc<Tiers>,
     options: Arc<Options>,
 }
 
-/// The tier that is used, and what its successor needs.
+/// The current tier, and the state that outlives it.
 #[derive(Debug)]
 struct Tiers {
     current: RwLock<Arc<Tier>>,
@@ -64,7 +64,7 @@ struct Tier {
     reads: Arc<Reads>,
 }
 
-/// A purge that no lookup passes any more, and that is not written yet.
+/// A purge that applies to all lookups but is not written yet.
 #[derive(Debug)]
 pub struct Hidden {
     number: Option<u64>,
@@ -124,8 +124,8 @@ impl Tiers {
 }
 
 impl Disk {
-    /// Opens the tier, on a thread of its own: it is there once the file is locked and searched. `now` is asked for the present
-    /// moment, and `share` makes the body of a response from what was read.
+    /// Opens the tier on a separate thread: responses can be found once the file is locked and searched. `now` returns
+    /// the present moment, and `share` makes the body of a response from bytes.
     pub fn open(
         options: Options,
         now: impl Fn() -> Moment + Send + Sync + 'static,
@@ -188,7 +188,8 @@ impl Disk {
         }
     }
 
-    /// Begins to read a key, if it may be on disk. `began`: point in the order of purges of the memory, taken before this.
+    /// Begins to read a key, if it may be on disk. `began`: point in the order of purges of the memory, taken before
+    /// this call.
     pub fn read(&self, key: KeyRef<'_>, began: Sequence) -> Option<Read> {
         if self.has(key) { self.tier().reads.begin(key, began) } else { None }
     }
@@ -215,12 +216,13 @@ impl Disk {
         }
     }
 
-    /// Drops a response that is stored in memory anew, or that its endpoint has ended.
+    /// Drops a response that was stored in memory anew, or that its endpoint has invalidated.
     pub fn forget(&self, key: KeyRef<'_>, varying: &[u8]) {
         let tier = self.tier();
         let shared = &tier.shared;
         let id = shared.index.id(&key, varying);
-        // Before the index: what the search finds meanwhile is not added, and stays in the file.
+        // Loaded before the index changes: a response that the search finds meanwhile is not added, but stays in the
+        // file.
         let is_open = shared.is_open.load(Ordering::SeqCst);
         let was_there = shared.index.shard(id.url).forget(&id);
         if was_there || !is_open || shared.has_left_out.load(Ordering::SeqCst) {
@@ -231,8 +233,8 @@ impl Disk {
         }
     }
 
-    /// Hides what a purge is meant for. To be called before the memory is purged, so that nothing comes back from here
-    /// meanwhile; and [`Disk::purge`] after it.
+    /// Hides the responses that a purge covers. To be called before the memory is purged, so that nothing comes back
+    /// from the disk meanwhile; [`Disk::purge`] follows.
     pub fn hide(&self, purge: &PurgeRecord) -> Hidden {
         let tier = {
             let current = self.tiers.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -250,7 +252,8 @@ impl Disk {
         hidden
     }
 
-    /// Purges for good: what was evicted from memory since [`Disk::hide`], too. The ticket ends when a crash does not undo it.
+    /// Purges for good, including responses evicted from memory since [`Disk::hide`]. The ticket ends when a crash can
+    /// no longer undo the purge.
     pub fn purge(&self, purge: &PurgeRecord, hidden: Hidden) -> Arc<Ticket> {
         let tier = &hidden.tier;
         tier.purge_index(purge);
@@ -264,14 +267,14 @@ impl Disk {
         if has_ended {
             ticket.end(match tier.shared.stage() {
                 Stage::Off(failure) => tier.shared.erased(&failure),
-                // Another process has the file, and purges of its own.
+                // This process has released the file. Purges of it are up to its new owner.
                 _ => Ok(()),
             });
         }
         ticket
     }
 
-    /// Writes what the memory holds, until a time.
+    /// Writes the responses of the memory, until a time.
     pub fn save(&self, store: &Store<Stored>, until: Instant) {
         let mut at = Some(Cursor::default()).filter(|_| !self.tier().shared.queue.is_closed());
         while let Some(from) = at {
@@ -287,16 +290,16 @@ impl Disk {
         }
     }
 
-    /// Writes what waits, and lets go of the file. Does not wait.
+    /// Writes the waiting work, and releases the file. Does not wait.
     pub fn close(&self) {
-        // First: the tier is not replaced any more.
+        // First: from now on the tier is not replaced.
         self.tiers.order(|orders| orders.closes = true);
         let tier = self.tier();
         tier.shared.queue.close();
         tier.reads.end();
     }
 
-    /// Waits until the file is let go of. Not for a thread that serves requests.
+    /// Waits until the file is released. Not for a thread that serves requests.
     pub fn is_closed(&self, longest: Duration) -> bool {
         self.tier().shared.wait_for(longest, |stage| matches!(stage, Stage::Closed | Stage::Off(_)))
     }
@@ -314,7 +317,7 @@ impl Tier {
         }
     }
 
-    /// Purges everything, where a bound is exceeded. False if nothing is written any more.
+    /// Purges everything, where a bound is exceeded. Returns false if nothing is written any more.
     fn overflowed(&self, ticket: Option<Arc<Ticket>>) -> bool {
         self.shared.index.each(|shard| shard.clear());
         let is_ordered = self.shared.queue.purge_all(PurgeRecord::all(Moment(0)), ticket);
@@ -347,15 +350,15 @@ fn run(tiers: &Tiers, options: &Options, now: impl Fn() -> Moment, share: fn(Vec
         serve(&tier.shared, options, &now);
         let Stage::Off(failure) = tier.shared.stage() else { return };
         let Some(ring) = wait_for_disk(tiers, options, failure) else { return };
-        // Nothing that was meant for the tier before is taken for this one's.
+        // A higher point, so that responses meant for the previous tier are refused.
         let next = Tier::new(options, share, tier.shared.counts.clone(), tier.shared.queue.point() + 1);
-        // It is new, so it has none.
+        // The tier is new, so it has no file yet.
         let _ = next.shared.ring.set(ring);
         if !tiers.replace(&next) {
             return;
         }
         tier.reads.end();
-        tracing::info!("the cache uses its disk again: {}", options.path.display());
+        tracing::info!("the cache is on disk again: {}", options.path.display());
         tier = next;
     }
 }
@@ -365,7 +368,7 @@ fn wait_for_disk(tiers: &Tiers, options: &Options, mut failure: Failure) -> Opti
     while tiers.wait_for_retry() {
         let again = match Ring::open(options) {
             Ok(Opened::Locked) => continue,
-            // What it has may have been purged meanwhile.
+            // Purges may have missed its responses meanwhile.
             Ok(Opened::Ring(ring)) if !ring.segments().is_empty() => ring.renew().map(|()| ring),
             Ok(Opened::Ring(ring)) => Ok(ring),
             Err(failure) => Err(failure),
@@ -419,7 +422,7 @@ fn search(shared: &Shared, ring: &Ring, segments: Vec<u32>, now: Moment) {
     shared.has_left_out.store(scan.leaves_out, Ordering::SeqCst);
     shared.counts.errors.add(scan.broken);
     match searched {
-        // Behind what was not searched there may be purges.
+        // The search was cut short: the rest of the file may hold purges.
         Ok(()) if shared.queue.is_closed() => {}
         Ok(()) => {
             let (responses, bytes) = index.size();

@@ -21,18 +21,18 @@ pub struct Writer<'s> {
     /// Number of the newest segment that was there before.
     last: u32,
     offset: u64,
-    /// True if the segment after this one is reclaimed.
+    /// True if the next segment is reclaimed.
     is_next_free: bool,
 }
 
 impl<'s> Writer<'s> {
-    /// Writes behind the segments that are there.
+    /// Creates a writer that continues behind the existing segments.
     pub fn new(shared: &'s Shared, ring: &'s Ring) -> Writer<'s> {
         let last = ring.segments().last().copied().unwrap_or_default();
         Writer { shared, ring, epoch: 0, last, offset: ring.layout.segment, is_next_free: false }
     }
 
-    /// Writes what waits until the queue is closed and empty.
+    /// Writes waiting work until the queue is closed and empty.
     ///
     /// # Errors
     /// The disk fails.
@@ -47,7 +47,7 @@ impl<'s> Writer<'s> {
                 let synced = written.and_then(|()| if is_due { self.sync() } else { Ok(()) });
                 if let Err(error) = synced {
                     let failure = failed(error);
-                    // Before tickets end: they tell if what is on disk could be dropped.
+                    // Before tickets end: their result depends on whether the file could be erased.
                     self.shared.fail(&failure);
                     let left = work.filter_map(|work| match work {
                         Work::Purge(_, _, ticket) => ticket,
@@ -101,8 +101,8 @@ impl<'s> Writer<'s> {
         self.reclaim_next()
     }
 
-    /// Adds a written response to the index. What the index has no more, ends in the log, too: nothing else would end it there,
-    /// as what is dropped later is looked for in the index.
+    /// Adds a written response to the index. A response that the index rejects or replaces is also dropped in the log.
+    /// Nothing else would drop it there, as later drops are only logged for responses in the index.
     fn index(
         &mut self,
         (id, place, turn): (Id, Place, u64),
@@ -129,7 +129,7 @@ impl<'s> Writer<'s> {
         self.append(Kind::Dropped, &dropped.write(), &[]).map(|_| ())
     }
 
-    /// Writes a record; its place in the log and in the file. `None` if it is larger than a segment.
+    /// Writes a record, and returns its place in the log and in the file. `None` if it is larger than a segment.
     fn append(&mut self, kind: Kind, head: &[u8], body: &[u8]) -> io::Result<Option<(u64, Place)>> {
         let length = (FRAME + head.len() + body.len()) as u64;
         if length > self.ring.layout.record_max() {
@@ -164,7 +164,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Ends the segment: nothing of it comes behind this.
+    /// Ends the segment: no further record of it follows.
     fn seal(&mut self) -> io::Result<()> {
         let sequence = u64::from(self.epoch) << 32 | self.offset;
         match Frame::of(Kind::End, sequence, &[], &[]).filter(|_| self.epoch > 0) {
@@ -188,7 +188,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Reclaims the segment after this one once this one is half full: what was used is written again here.
+    /// Reclaims the next segment once the current segment is half full, and writes its used responses again.
     fn reclaim_next(&mut self) -> io::Result<()> {
         let segment = self.ring.layout.segment;
         if self.is_next_free || self.offset < segment / 2 {
@@ -200,7 +200,8 @@ impl<'s> Writer<'s> {
         if epoch == 0 {
             return Ok(());
         }
-        // The first ones are enough, and leave room for others. In the next segment they would be written over what is read.
+        // Only the first used responses are kept, to leave room for others. In the next segment they would overwrite
+        // the records that are read here.
         let (mut room, own) = (segment / 4, self.epoch);
         for (id, place, turn) in self.take_out(slot)? {
             let length = u64::from(place.length);
@@ -215,8 +216,8 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Takes a segment out of the index and of the file; what was used of it. A later search must not find it: drops are logged
-    /// only for what the index has.
+    /// Removes a segment from the index and the file, and returns its used responses. A later search must not find it,
+    /// as drops are logged only for responses in the index.
     fn take_out(&self, slot: u16) -> io::Result<Vec<(Id, Place, u64)>> {
         self.ring.set_epoch(slot, 0);
         self.ring.write(slot, 0, &[0; FRAME])?;
@@ -225,13 +226,14 @@ impl<'s> Writer<'s> {
         Ok(used)
     }
 
-    /// Forgets purges of segments that were taken out. Only once nothing of them is written again or sent: it may be purged.
+    /// Forgets purges of reclaimed segments. To be called after their responses were written again, as a purge may
+    /// cover these.
     fn forget_purges(&self) {
         let oldest = self.ring.segments().first().copied().unwrap_or_default();
         self.shared.purges.forget_before(u64::from(oldest) << 32);
     }
 
-    /// Writes a response of a reclaimed segment again; its length. `None` if it is purged or broken.
+    /// Writes a response of a reclaimed segment again, and returns its length. `None` if it is purged or damaged.
     fn write_again(&mut self, from: (u16, u32), id: Id, place: Place, turn: u64) -> io::Result<Option<u64>> {
         let sequence = u64::from(from.1) << 32 | u64::from(place.offset);
         let Ok(Some((record, body))) = read(self.ring, place, sequence) else {
@@ -247,17 +249,17 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Reads a response that was written at a place of the log. `None` if it is not there any more, or not whole.
+/// Reads the response at a place of the log. `None` if it is no longer there, or damaged.
 ///
 /// # Errors
-/// The disk fails: what is there may be whole nevertheless.
+/// The disk fails. The record may be intact nevertheless.
 pub fn read(ring: &Ring, place: Place, sequence: u64) -> io::Result<Option<(ResponseRecord, Vec<u8>)>> {
     let mut bytes = vec![0; place.length as usize];
     ring.read(place.slot, place.offset.into(), &mut bytes)?;
     Ok(whole(&bytes, sequence))
 }
 
-/// Response in the bytes of a record, if they are as they were written.
+/// Returns the response in the bytes of a record, if they are as written.
 fn whole(bytes: &[u8], sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
     let (frame, rest) = bytes.split_first_chunk()?;
     let frame = Frame::read(frame).ok()?;
@@ -268,6 +270,6 @@ fn whole(bytes: &[u8], sequence: u64) -> Option<(ResponseRecord, Vec<u8>)> {
     frame.check_head(head).ok()?;
     frame.check_body(body).ok()?;
     let record = ResponseRecord::read(head).ok()?;
-    // A buffer of its own: what is stored in memory counts as its own bytes.
+    // A separate buffer: a response in memory must account for exactly its bytes.
     Some((record, body.to_vec()))
 }

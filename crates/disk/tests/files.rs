@@ -202,7 +202,7 @@ fn a_folder_that_cannot_be_used_is_named_with_a_remedy() {
     let disk = nowhere.open(SIZE, 4 << 10);
     let Stage::Off(failure) = disk.stage() else { panic!("it cannot be there: {:?}", disk.stage()) };
     assert!(
-        failure.to_string().starts_with("cannot create /") && failure.to_string().ends_with(": create the folder"),
+        failure.to_string().starts_with("cannot create /") && failure.to_string().ends_with("; create the folder"),
         "{failure}"
     );
     assert_eq!(check(&nowhere.options(SIZE, 4 << 10)).expect_err("it cannot be made"), failure);

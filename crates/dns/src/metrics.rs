@@ -190,7 +190,7 @@ const OF_POOL: &[(&str, &str, &[Row<PoolStats>])] = &[
     ("evenkeel_dns_answers", "DNS answers that name endpoints of the pool", &[(&[], |s| &s.answers)]),
     (
         "evenkeel_dns_failed_open",
-        "DNS answers given in panic mode: too few endpoints of the pool are healthy",
+        "DNS answers in panic mode, when too few endpoints of the pool are healthy",
         &[(&[], |s| &s.failed_open)],
     ),
 ];

@@ -69,7 +69,7 @@ impl Dns {
     /// # Errors
     /// If the kernel provides no random bytes for the cookie secret.
     pub fn new(runtime: &Runtime) -> Result<Dns, StartError> {
-        let no_bytes = |error| Diagnostic::machine(format!("DNS: no random bytes for the secret of cookies: {error}"));
+        let no_bytes = |error| Diagnostic::machine(format!("DNS: no random bytes for the cookie secret: {error}"));
         Ok(Dns {
             count: runtime.workers(),
             base: runtime.control().base(),

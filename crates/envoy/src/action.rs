@@ -2,7 +2,7 @@
 
 use crate::headers;
 use crate::matching::share;
-use crate::node::Node;
+use crate::node::{Node, TIME_MAX};
 use crate::retry::retry;
 use evenkeel_config::plan::{
     Action, HashKey, Match, Mirror, PathPattern, Redirect, Respond, Rewrite, Route, Scheme, SendHost, Template,
@@ -59,7 +59,8 @@ pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '
         return forward(to, matching, inherited).map_err(|why| format!("route: {why}"));
     }
     let answer = if let Some(to) = node.node("redirect") {
-        Action::Redirect(redirect(to, matching).map_err(|why| format!("redirect: {why}"))?)
+        // Without a part of its target it would lead back to itself.
+        Action::Redirect(to.whole(redirect(to, matching)).map_err(|why| format!("redirect: {why}"))?)
     } else if let Some(to) = node.node("direct_response") {
         Action::Respond(respond(to).map_err(|why| format!("direct_response: {why}"))?)
     } else {
@@ -92,12 +93,15 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     // Envoy has no limit of its own for the head of a response.
     route.timeouts.response = None;
     if let Some(idle) = to.duration("idle_timeout") {
-        route.timeouts.idle = if idle.is_zero() { FOREVER } else { idle.max(Duration::from_millis(10)) };
+        route.timeouts.idle = if idle.is_zero() { TIME_MAX } else { idle.max(Duration::from_millis(10)) };
     }
     let policy = to.node("retry_policy").or(inherited.retry);
     route.retry = retry(policy, route.timeouts.request)?;
     if let Some(prefix) = to.text("prefix_rewrite").filter(|prefix| !prefix.is_empty()) {
-        route.filters.rewrite = rewrite(prefix, matching)?;
+        if let PathPattern::StartsWith(_) = matching.path {
+            to.differs("a prefix is replaced by segment: /x takes no /xy, and slashes are not doubled");
+        }
+        route.filters.rewrite = to.part_of("prefix_rewrite", rewrite(prefix, matching))?.flatten();
     }
     if let Some(host) = to.text("host_rewrite_literal").filter(|host| !host.is_empty()) {
         route.filters.send_host = SendHost::Fixed(host.into());
@@ -105,21 +109,34 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     if to.wrapped("auto_host_rewrite") == Some(1) {
         route.filters.send_host = SendHost::Endpoint;
     }
-    for upgrade in to.nodes("upgrade_configs") {
-        let kind = upgrade.text("upgrade_type").unwrap_or_default();
-        if upgrade.wrapped("enabled") != Some(0) && !kind.eq_ignore_ascii_case("websocket") {
-            return Err(format!("upgrade_configs: {kind:?} is not forwarded"));
-        }
-    }
+    upgrades(to)?;
     let own: Vec<_> = to.nodes("request_mirror_policies").collect();
-    let (copies, mirrors) = mirrors(if own.is_empty() { &inherited.mirrors } else { &own })?;
+    let copied = mirrors(if own.is_empty() { &inherited.mirrors } else { &own });
+    let (copies, mirrors) = to.part_of("request_mirror_policies", copied)?.unwrap_or_default();
     route.filters.mirrors = copies;
-    let hash = to.nodes("hash_policy").map(hash_key).collect::<Result<_, _>>()?;
+    let mut hash = Vec::new();
+    for policy in to.nodes("hash_policy") {
+        hash.extend(policy.part(policy.whole(hash_key(policy)))?);
+    }
+    if hash.len() > 1 {
+        to.differs("hash_policy: the second key is hashed where a request does not have the first, and no further key");
+    }
     Ok(Acting { to: destination, missing, mirrors, hash, route })
 }
 
-/// Time that stands for no limit: 30 days.
-pub const FOREVER: Duration = Duration::from_secs(30 * 86_400);
+/// Checks that no protocol but WebSocket may take a connection over.
+///
+/// # Errors
+/// The protocol.
+pub fn upgrades(node: &Node<'_>) -> Result<(), String> {
+    for upgrade in node.nodes("upgrade_configs") {
+        let kind = upgrade.text("upgrade_type").unwrap_or_default();
+        if upgrade.wrapped("enabled") != Some(0) && !kind.eq_ignore_ascii_case("websocket") {
+            upgrade.part(Err::<(), _>(format!("upgrade_configs: {kind:?} is not forwarded")))?;
+        }
+    }
+    Ok(())
+}
 
 fn clusters(weighted: &Node<'_>) -> Result<To, String> {
     let by_hash = weighted.wrapped("use_hash_policy") == Some(1);
@@ -128,18 +145,27 @@ fn clusters(weighted: &Node<'_>) -> Result<To, String> {
         let (name, weight) = (part.text("name").unwrap_or_default(), part.wrapped("weight").unwrap_or(0));
         match all.iter_mut().find(|(other, _)| other == name) {
             _ if name.is_empty() => return Err("weighted_clusters: an entry has no name".to_owned()),
-            Some((_, before)) => *before += weight,
+            Some((_, before)) => *before = before.saturating_add(weight),
             None => all.push((name.to_owned(), weight)),
         }
     }
-    let most = all.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
-    if most == 0 {
-        return Err("weighted_clusters: no cluster has a weight above 0".to_owned());
+    match all.iter().all(|(_, weight)| *weight == 0) {
+        true => Err("weighted_clusters: no cluster has a weight above 0".to_owned()),
+        false => Ok(To::Clusters(scaled(all, weighted), by_hash)),
     }
-    // Shares stay if weights are too large.
-    let scaled = |weight: u64| if most > WEIGHT_MAX { (weight * WEIGHT_MAX).div_ceil(most) } else { weight };
-    let all = all.into_iter().map(|(name, weight)| (name, u32::try_from(scaled(weight)).unwrap_or(u32::MAX)));
-    Ok(To::Clusters(all.collect(), by_hash))
+}
+
+/// Weights that a split can have. Shares stay if some are too large.
+pub fn scaled(all: Vec<(String, u64)>, of: &Node<'_>) -> Vec<(String, u32)> {
+    let most = all.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
+    if most > WEIGHT_MAX {
+        of.differs("weights above 1,000,000 are made smaller, all by one factor");
+    }
+    let scaled = |weight: u64| match most > WEIGHT_MAX {
+        true => (u128::from(weight) * u128::from(WEIGHT_MAX)).div_ceil(u128::from(most)),
+        false => weight.into(),
+    };
+    all.into_iter().map(|(name, weight)| (name, u32::try_from(scaled(weight)).unwrap_or(u32::MAX))).collect()
 }
 
 /// Rewriting that replaces a prefix. Prefixes are replaced by segment: `/x` takes no `/xy`.
@@ -175,6 +201,9 @@ fn mirrors(policies: &[&Node<'_>]) -> Result<(Vec<Mirror>, Vec<String>), String>
         let share = fraction.map_or(1.0, share);
         let cluster = policy.text("cluster").unwrap_or_default();
         if share > 0.0 {
+            policy.differs(
+                "copies have the client's host, where Envoy adds -shadow; requests with bodies above 64 kB are not copied",
+            );
             copies.push(Mirror { share, ..Mirror::default() });
             clusters.push(cluster.to_owned());
         }
@@ -253,9 +282,10 @@ fn respond(to: &Node<'_>) -> Result<Respond, String> {
         respond.file = Some(file.into());
     }
     let text = body.text("inline_string").or(body.text("inline_bytes")).filter(|text| !text.is_empty());
-    if text.is_some_and(|text| text.len() > BODY_MAX) {
-        return Err(format!("the body is longer than {BODY_MAX} bytes"));
-    }
-    respond.body = text.map(Into::into);
+    let fits = match text.is_some_and(|text| text.len() > BODY_MAX) {
+        true => Err(format!("the body is longer than {BODY_MAX} bytes")),
+        false => Ok(text.map(Into::into)),
+    };
+    respond.body = to.part_of("body", fits)?.flatten();
     Ok(respond)
 }

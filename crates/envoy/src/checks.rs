@@ -16,9 +16,14 @@ const EJECT_MAX: Duration = Duration::from_secs(300);
 /// The field that no check of a pool can have.
 pub fn health(cluster: &Node<'_>) -> Result<Option<HealthCheck>, String> {
     let mut all = cluster.nodes("health_checks");
-    let (Some(node), None) = (all.next(), all.next()) else {
-        return if cluster.has("health_checks") { Err("health_checks: a pool has one".to_owned()) } else { Ok(None) };
-    };
+    let Some(node) = all.next() else { return Ok(None) };
+    for more in all {
+        more.part(Err::<(), _>("health_checks: a pool has one".to_owned()))?;
+    }
+    node.part(one(node))
+}
+
+fn one(node: &Node<'_>) -> Result<HealthCheck, String> {
     let positive = |name| node.duration(name).filter(|time| !time.is_zero());
     let interval = positive("interval").ok_or("health_checks: it has no interval")?.max(Duration::from_millis(10));
     let timeout = positive("timeout").ok_or("health_checks: it has no timeout")?;
@@ -31,7 +36,7 @@ pub fn health(cluster: &Node<'_>) -> Result<Option<HealthCheck>, String> {
     health.machine.rise = times("healthy_threshold").unwrap_or(health.machine.rise);
     health.port = node.wrapped("alt_port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
     node.text("name");
-    Ok(Some(health))
+    Ok(health)
 }
 
 fn check(node: &Node<'_>) -> Result<Check, String> {
@@ -42,7 +47,7 @@ fn check(node: &Node<'_>) -> Result<Check, String> {
             0 | 1 => "GET",
             2 => "HEAD",
             7 => "OPTIONS",
-            other => return Err(format!("http_health_check.method: number {other} is not GET, HEAD or OPTIONS")),
+            _ => return Err(format!("http_health_check.method: {} is not GET, HEAD or OPTIONS", http.word("method"))),
         };
         let mut expect = Vec::new();
         for range in http.nodes("expected_statuses") {
@@ -98,8 +103,14 @@ pub fn outlier(cluster: &Node<'_>) -> Option<outlier::Settings> {
         let time = node.duration(name).filter(|time| !time.is_zero()).unwrap_or(default);
         u64::try_from(time.max(Duration::from_millis(100)).as_nanos()).unwrap_or(u64::MAX)
     };
-    // What is enforced in less than half of all cases is off.
-    let enforced = |name, default| number(name, default) >= 50;
+    // An ejection that is enforced in less than half of all cases is off.
+    let enforced = |name, default| {
+        let share = number(name, default);
+        if (1..100).contains(&share) {
+            node.differs(format!("{name}: ejection is enforced always or never, and {share} % is the nearer of both"));
+        }
+        share >= 50
+    };
     let when = |is_on: bool, times: u32| if is_on { times } else { 0 };
     let hour = 3_600_000_000_000;
     let eject_ns = ns("base_ejection_time", EJECT).min(24 * hour);

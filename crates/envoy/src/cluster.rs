@@ -8,7 +8,7 @@ use crate::spelling;
 use crate::tls::with_endpoints;
 use evenkeel_balance::algorithms;
 use evenkeel_balance::slow_start;
-use evenkeel_config::plan::{Balance, Discover, EndpointProtocol, Pool, Source, Xds, XdsServer};
+use evenkeel_config::plan::{Balance, Discover, EndpointProtocol, Pool, PoolTls, Source, Xds, XdsServer};
 use std::time::Duration;
 
 /// Envoy's default of `connect_timeout`.
@@ -50,8 +50,17 @@ impl Cluster {
         pool.outlier = outlier(node);
         limits(node, &mut pool);
         protocol(node, &mut pool)?;
+        if pool.endpoints.is_empty() && pool.discover.is_none() {
+            node.differs("the cluster has no endpoints in the file");
+        }
+        // Endpoints with TLS must not get requests in clear.
+        if node.has("transport_socket_matches") || node.has("transport_socket_matcher") {
+            pool.tls = Some(PoolTls::default());
+        }
         if let Some(socket) = node.node("transport_socket") {
-            transport(socket, &mut pool).map_err(|why| format!("transport_socket: {why}"))?;
+            let read = transport(socket).map_err(|why| format!("transport_socket: {why}"));
+            // Without what it was, certificates have to be valid.
+            pool.tls = node.part_of("transport_socket", read)?.unwrap_or_else(|| Some(PoolTls::default()));
         }
         Ok(Cluster { name, pool, assigned })
     }
@@ -63,6 +72,10 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
         STATIC => Hosts::Addresses,
         STRICT_DNS => Hosts::AllOfNames,
         LOGICAL_DNS => Hosts::Names,
+        EDS if node.is_of_file() => {
+            node.refuse("type", "endpoints that a control plane has are not in the file")?;
+            return Ok(None);
+        }
         EDS => {
             let eds = node.node("eds_cluster_config");
             from_here(eds.and_then(|eds| eds.node("eds_config")))
@@ -73,8 +86,10 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
             pool.discover = Some(Discover { source, ..Discover::default() });
             return Ok(Some(cluster));
         }
-        4 => return Err("type ORIGINAL_DST has no counterpart".to_owned()),
-        other => return Err(format!("type {other} is not known")),
+        _ => {
+            node.refuse("type", &format!("{} has no counterpart", node.word("type")))?;
+            return Ok(None);
+        }
     };
     let Some(assignment) = node.node("load_assignment") else { return Ok(None) };
     let place = |why: String| format!("load_assignment: {why}");
@@ -104,7 +119,7 @@ fn balance(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
         2 => ("maglev", "ring_hash_lb_config"),
         3 => ("random", ""),
         5 => ("maglev", "maglev_lb_config"),
-        other => return Err(format!("lb_policy: number {other} has no counterpart")),
+        _ => return node.refuse("lb_policy", &format!("{} has no counterpart", node.word("lb_policy"))),
     };
     let algorithm = algorithms::find(name).ok_or_else(|| format!("lb_policy: there is no {name}"))?;
     pool.balance = Balance::of(algorithm);
@@ -131,9 +146,11 @@ fn limits(node: &Node<'_>, pool: &mut Pool) {
         let is_default = thresholds.number("priority") == 0;
         let [pending, requests] = ["max_pending_requests", "max_requests"].map(|name| thresholds.wrapped(name));
         if !is_default {
+            thresholds.differs("limits of requests of another priority than DEFAULT are left out");
             continue;
         }
         if let Some(most) = requests {
+            thresholds.differs("the limit of the cluster is divided among its endpoints");
             let each = most.div_ceil(pool.endpoints.len().max(1) as u64).clamp(1, 1_000_000);
             pool.limits.requests_per_endpoint = u32::try_from(each).unwrap_or_default();
         }
@@ -149,7 +166,8 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     for entry in node.nodes("typed_extension_protocol_options") {
         let key = entry.text("key").unwrap_or_default();
         let options = entry.extension("value").and_then(|value| value.node.as_ref());
-        let options = options.ok_or_else(|| format!("typed_extension_protocol_options {key:?} is not kept"))?;
+        let options = options.ok_or_else(|| format!("typed_extension_protocol_options {key:?} is not kept"));
+        let Some(options) = entry.part(options)? else { continue };
         http = options.node("common_http_protocol_options").or(http);
         if options.mark("auto_config") {
             pool.protocol = EndpointProtocol::Auto;
@@ -159,7 +177,8 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     if let Some(h2) = h2 {
         pool.protocol = EndpointProtocol::H2;
         if let Some(streams) = h2.wrapped("max_concurrent_streams") {
-            pool.http2.streams = u32::try_from(streams.clamp(1, 10_000)).unwrap_or(1);
+            let streams = h2.bounded("max_concurrent_streams", streams, 1..=10_000);
+            pool.http2.streams = u32::try_from(streams).unwrap_or(1);
         }
     }
     if let Some(http) = http {
@@ -172,17 +191,15 @@ fn protocol(node: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
     Ok(())
 }
 
-fn transport(socket: &Node<'_>, pool: &mut Pool) -> Result<(), String> {
+fn transport(socket: &Node<'_>) -> Result<Option<PoolTls>, String> {
     let name = socket.text("name").unwrap_or_default();
     match socket.extension("typed_config") {
         Some(config) if config.kind.ends_with("UpstreamTlsContext") => {
-            let context = config.node.as_ref().ok_or("it is empty")?;
-            pool.tls = Some(with_endpoints(context)?);
-            Ok(())
+            with_endpoints(config.node.as_ref().ok_or("it is empty")?).map(Some)
         }
-        Some(config) if config.kind.ends_with("RawBuffer") => Ok(()),
+        Some(config) if config.kind.ends_with("RawBuffer") => Ok(None),
         Some(config) => Err(format!("{name:?}, of type {:?}, has no counterpart", config.kind)),
-        None if name.is_empty() || name == "envoy.transport_sockets.raw_buffer" => Ok(()),
+        None if name.is_empty() || name == "envoy.transport_sockets.raw_buffer" => Ok(None),
         None => Err(format!("{name:?} has no counterpart")),
     }
 }

@@ -33,15 +33,17 @@ impl Changes {
     pub fn of(node: &Node<'_>) -> Result<Changes, String> {
         let mut changes = Changes::default();
         let Changes { request, response } = &mut changes;
-        for (name, set, added) in [
-            ("request_headers_to_add", &mut request.set, &mut request.add),
-            ("response_headers_to_add", &mut response.set, &mut response.add),
-        ] {
-            for option in node.nodes(name) {
-                add(option, set, added).map_err(|why| format!("{name}: {why}"))?;
+        request.remove = node.texts("request_headers_to_remove").map(Arc::from).collect();
+        for option in node.nodes("request_headers_to_add") {
+            let read = add(option, &mut request.set, &mut request.add);
+            if option.part(read).map_err(|why| format!("request_headers_to_add: {why}"))?.is_none() {
+                request.remove.extend(withheld(option));
             }
         }
-        request.remove = node.texts("request_headers_to_remove").map(Arc::from).collect();
+        for option in node.nodes("response_headers_to_add") {
+            let read = add(option, &mut response.set, &mut response.add);
+            option.part(read).map_err(|why| format!("response_headers_to_add: {why}"))?;
+        }
         response.remove = node.texts("response_headers_to_remove").map(Arc::from).collect();
         Ok(changes)
     }
@@ -50,12 +52,18 @@ impl Changes {
     ///
     /// # Errors
     /// A field that would be added twice.
-    pub fn then(&self, later: &Changes) -> Result<Changes, String> {
+    pub fn then(&self, later: &Changes, of: &Node<'_>) -> Result<Changes, String> {
         let mut all = self.clone();
-        put(&mut all.request.set, &later.request.set, true)?;
-        put(&mut all.request.add, &later.request.add, false)?;
-        put(&mut all.response.set, &later.response.set, true)?;
-        put(&mut all.response.add, &later.response.add, false)?;
+        for (ours, theirs) in [(&mut all.request.set, &later.request.set), (&mut all.response.set, &later.response.set)]
+        {
+            theirs.iter().for_each(|(name, value)| replace(ours, name, value));
+        }
+        for (ours, theirs) in [(&mut all.request.add, &later.request.add), (&mut all.response.add, &later.response.add)]
+        {
+            for (name, value) in theirs {
+                put(ours, name, value).or_else(|why| of.without(why))?;
+            }
+        }
         let more = |ours: &mut Vec<Arc<str>>, theirs: &[Arc<str>]| {
             let new: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).cloned().collect();
             ours.extend(new);
@@ -66,16 +74,38 @@ impl Changes {
     }
 }
 
-fn put(ours: &mut Values, theirs: &Values, replaces: bool) -> Result<(), String> {
-    for (name, value) in theirs {
-        match ours.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            Some((_, before)) if replaces => *before = value.clone(),
-            Some((_, before)) if before == value => {}
-            Some(_) => return Err(format!("the field {name:?} is added twice")),
-            None => ours.push((name.clone(), value.clone())),
+fn replace(ours: &mut Values, name: &Arc<str>, value: &Template) {
+    match ours.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        Some((_, before)) => *before = value.clone(),
+        None => ours.push((name.clone(), value.clone())),
+    }
+}
+
+fn put(ours: &mut Values, name: &Arc<str>, value: &Template) -> Result<(), String> {
+    match ours.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        Some((_, before)) if before == value => Ok(()),
+        Some(_) => Err(format!("the field {name:?} is added twice")),
+        None => {
+            ours.push((name.clone(), value.clone()));
+            Ok(())
         }
     }
-    Ok(())
+}
+
+/// Fields of requests that evenkeel always sets itself.
+const OWN: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
+
+/// Name of a field that is removed, as it would be overwritten and its new value has no counterpart: the value of a client
+/// must not pass for it.
+fn withheld(option: &Node<'_>) -> Option<Arc<str>> {
+    let overwrites = option.number("append_action") >= 2 || option.wrapped("append") == Some(0);
+    let name = option.node("header").and_then(|header| header.text("key")).filter(|_| overwrites)?;
+    let is_own = OWN.iter().any(|own| name.eq_ignore_ascii_case(own));
+    if name.is_empty() || name.starts_with(':') || is_own {
+        return None;
+    }
+    option.differs(format!("{name:?} of a client is removed"));
+    Some(name.into())
 }
 
 fn add(option: &Node<'_>, set: &mut Values, added: &mut Values) -> Result<(), String> {
@@ -86,14 +116,10 @@ fn add(option: &Node<'_>, set: &mut Values, added: &mut Values) -> Result<(), St
         0 if appends == Some(0) => set,
         0 => added,
         2 => set,
-        other => {
-            let words = ["", "ADD_IF_ABSENT", "", "OVERWRITE_IF_EXISTS"];
-            let word = words.get(other as usize).copied().unwrap_or("of this number");
-            return Err(format!("{name:?}: append_action {word} has no counterpart"));
-        }
+        _ => return Err(format!("{name:?}: append_action {} has no counterpart", option.word("append_action"))),
     };
     let template = template(value).ok_or_else(|| format!("{name:?}: {value:?} has no counterpart"))?;
-    put(into, &vec![(name.into(), template)], false)
+    put(into, &name.into(), &template)
 }
 
 /// Value as a template; `None` if it has commands that are not known.

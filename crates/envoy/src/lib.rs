@@ -3,7 +3,7 @@
 //!
 //! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads one from protobuf; readers of files make their own.
 //!    Unread fields of a resource are refused; unread fields of a file are reported.
-//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: `matching`, `action`, `headers`, `retry`,
+//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], `action`, `headers`, `retry`,
 //!    `checks`, [`assignment`], `spelling` and `tls` their parts, `order` the order of routes, `names` their names.
 //! 3. [`plan`]: those in use, as listeners, routes and pools.
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ mod checks;
 pub mod cluster;
 mod headers;
 pub mod listener;
-mod matching;
+pub mod matching;
 mod names;
 pub mod node;
 mod order;

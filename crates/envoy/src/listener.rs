@@ -1,10 +1,10 @@
 //! Listeners: addresses, filter chains, and what stands in their HTTP connection managers. See [`ListenerResource`].
 
-use crate::action::FOREVER;
+use crate::action::{scaled, upgrades};
 use crate::cluster::from_here;
 use crate::matching::host;
 use crate::names;
-use crate::node::Node;
+use crate::node::{Node, TIME_MAX};
 use crate::route::RouteConfiguration;
 use crate::spelling;
 use crate::tls::with_clients;
@@ -17,6 +17,19 @@ use std::time::Duration;
 /// Listener filters that only find out what routes look at.
 const FINDERS: [&str; 2] = ["TlsInspector", "HttpInspector"];
 
+/// Types of filters of a chain that refuse clients, or change where their bytes go: a chain is not used without them.
+const GUARDS: [&str; 9] = [
+    ".rbac.",
+    ".ext_authz.",
+    ".client_ssl_auth.",
+    ".ext_proc.",
+    ".wasm.",
+    ".golang.",
+    ".dynamic_modules.",
+    ".sni_cluster.",
+    "ExtensionWithMatcher",
+];
+
 /// A `Listener`, with the requests or sessions of its filter chains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerResource {
@@ -28,6 +41,8 @@ pub struct ListenerResource {
 /// Clients that one filter chain takes, and their destination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
+    /// Position in `filter_chains`; the default chain is behind them.
+    pub position: usize,
     /// Server names by which clients choose it; empty = any.
     pub hosts: Vec<HostPattern>,
     pub to: ChainTo,
@@ -54,12 +69,20 @@ impl ListenerResource {
     pub fn of(node: &Node<'_>) -> Result<ListenerResource, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
         let first = node.node("address").ok_or("it has no address")?;
+        if node.wrapped("bind_to_port") == Some(0) {
+            return Err("bind_to_port: others lead to it, and it does not listen by itself".to_owned());
+        }
+        // Without it, chains would get the clients of others.
+        if node.is_of_file() && node.has("filter_chain_matcher") {
+            return Err("filter_chain_matcher has no counterpart".to_owned());
+        }
         let more: Vec<_> = node.nodes("additional_addresses").collect();
         let more = more.iter().filter_map(|more| more.node("address"));
         let bind = std::iter::once(first).chain(more).map(bind).collect::<Result<Vec<_>, _>>()?;
         let mut listener = Listener { name: names::of(&name).into(), bind, ..Listener::default() };
         for filter in node.nodes("listener_filters") {
-            listener_filter(filter, &mut listener).map_err(|why| format!("listener_filters: {why}"))?;
+            let read = listener_filter(filter, &mut listener);
+            filter.part(read).map_err(|why| format!("listener_filters: {why}"))?;
         }
         let defaults = node.node("default_filter_chain");
         let all: Vec<_> = node.nodes("filter_chains").map(|chain| (chain, false)).collect();
@@ -67,9 +90,14 @@ impl ListenerResource {
         let (mut chains, mut whole) = (Vec::new(), None::<Listener>);
         for (position, (chain, is_default)) in all.enumerate() {
             let place = |why: String| format!("filter_chains[{position}]: {why}");
-            let (chain, made) = read(chain, listener.clone(), is_default).map_err(place)?;
-            whole = Some(whole.map_or(Ok(made.clone()), |before| joined(before, made)).map_err(place)?);
-            chains.push(chain);
+            let read = read(chain, position, listener.clone(), is_default).and_then(|(read, made)| {
+                let joined = whole.as_ref().map_or(Ok(made.clone()), |before| joined(before, made))?;
+                Ok((read, joined))
+            });
+            if let Some((read, joined)) = chain.part(read).map_err(place)? {
+                whole = Some(joined);
+                chains.push(read);
+            }
         }
         let mut listener = whole.ok_or("it has no filter_chains")?;
         // Several addresses of the same port and family would be one.
@@ -112,17 +140,17 @@ fn listener_filter(filter: &Node<'_>, listener: &mut Listener) -> Result<(), Str
 }
 
 /// Reads a filter chain. Returns it with the listener as it would be with this chain alone.
-fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Chain, Listener), String> {
+fn read(
+    node: &Node<'_>,
+    position: usize,
+    mut listener: Listener,
+    is_default: bool,
+) -> Result<(Chain, Listener), String> {
     node.text("name");
     let mut hosts = Vec::new();
     if let Some(matching) = node.node("filter_chain_match") {
-        for name in matching.texts("server_names") {
-            hosts.extend(host(name).map_err(|why| format!("filter_chain_match.server_names: {why}"))?);
-        }
-        match (matching.text("transport_protocol"), node.has("transport_socket")) {
-            (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => {}
-            (Some(other), _) => return Err(format!("filter_chain_match.transport_protocol: {other:?} is not kept")),
-        }
+        let read = server_names(matching, node.has("transport_socket"));
+        hosts = matching.whole(read).map_err(|why| format!("filter_chain_match.{why}"))?;
         if is_default && !hosts.is_empty() {
             return Err("filter_chain_match: the default chain has none".to_owned());
         }
@@ -142,29 +170,47 @@ fn read(node: &Node<'_>, mut listener: Listener, is_default: bool) -> Result<(Ch
                 listener.mode = Mode::Tcp;
                 proxy(inner)
             }
+            _ if to.is_none() && GUARDS.iter().any(|word| config.kind.contains(word)) => {
+                return Err(place("it may refuse clients, and has no counterpart".to_owned()));
+            }
             _ => Err("it has no counterpart".to_owned()),
         };
-        to = Some(read.map_err(place)?);
+        to = filter.part(read).map_err(place)?.or(to);
     }
-    Ok((Chain { hosts, to: to.ok_or("it has no filters")? }, listener))
+    Ok((Chain { position, hosts, to: to.ok_or("it has no filters")? }, listener))
+}
+
+/// Server names of the clients of a filter chain.
+fn server_names(matching: &Node<'_>, has_tls: bool) -> Result<Vec<HostPattern>, String> {
+    let mut hosts = Vec::new();
+    for name in matching.texts("server_names") {
+        hosts.extend(host(name).map_err(|why| format!("server_names: {why}"))?);
+    }
+    // Clients agree on one of the protocols that are offered.
+    matching.mark("application_protocols");
+    match (matching.text("transport_protocol"), has_tls) {
+        (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => Ok(hosts),
+        (Some(other), _) => Err(format!("transport_protocol: {other:?} is not kept")),
+    }
 }
 
 /// The listener of two filter chains.
-fn joined(mut before: Listener, made: Listener) -> Result<Listener, String> {
+fn joined(before: &Listener, made: Listener) -> Result<Listener, String> {
     let certificates =
         |listener: &Listener| listener.tls.as_ref().map(|tls| tls.certificates.clone()).unwrap_or_default();
-    let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(&before).contains(one)).collect();
+    let new: Vec<_> = certificates(&made).into_iter().filter(|one| !certificates(before).contains(one)).collect();
     let bare = |listener: &Listener| {
         let tls = listener.tls.clone().map(|tls| ListenerTls { certificates: Vec::new(), ..tls });
         Listener { tls, ..listener.clone() }
     };
-    if bare(&before) != bare(&made) {
+    if bare(before) != bare(&made) {
         return Err("it differs from another chain in more than server names, certificates and routes".to_owned());
     }
-    if let Some(tls) = &mut before.tls {
+    let mut all = before.clone();
+    if let Some(tls) = &mut all.tls {
         tls.certificates.extend(new);
     }
-    Ok(before)
+    Ok(all)
 }
 
 fn transport(socket: &Node<'_>) -> Result<Option<ListenerTls>, String> {
@@ -191,23 +237,21 @@ fn manager(node: &Node<'_>, listener: &mut Listener) -> Result<ChainTo, String> 
         ("xff_num_trusted_hops", "proxies in front are trusted by their address"),
     ] {
         if node.number(name) > 0 {
-            return Err(format!("{name}: {why}"));
+            node.refuse(name, why)?;
         }
     }
     spelling::of_requests(node)?;
     for filter in node.nodes("http_filters") {
-        http_filter(filter).map_err(|why| format!("http_filters: {why}"))?;
+        filter.part(http_filter(filter)).map_err(|why| format!("http_filters: {why}"))?;
     }
-    for upgrade in node.nodes("upgrade_configs") {
-        let kind = upgrade.text("upgrade_type").unwrap_or_default();
-        if upgrade.wrapped("enabled") != Some(0) && !kind.eq_ignore_ascii_case("websocket") {
-            return Err(format!("upgrade_configs: {kind:?} is not forwarded"));
-        }
-    }
+    upgrades(node)?;
     limits(node, listener);
-    let idle = node.duration("stream_idle_timeout").map(|idle| if idle.is_zero() { FOREVER } else { idle });
+    let idle = node.duration("stream_idle_timeout").map(|idle| if idle.is_zero() { TIME_MAX } else { idle });
     match (node.node("rds"), node.node("route_config")) {
         (Some(rds), _) => {
+            if node.is_of_file() {
+                return Err("rds: routes that a control plane has are not in the file".to_owned());
+            }
             from_here(rds.node("config_source")).map_err(|why| format!("rds: {why}"))?;
             let name = rds.text("route_config_name").filter(|name| !name.is_empty());
             Ok(ChainTo::NamedRoutes(name.ok_or("rds: it has no route_config_name")?.to_owned(), idle))
@@ -231,14 +275,19 @@ fn limits(node: &Node<'_>, listener: &mut Listener) {
             listener.timeouts.client_idle = time.clamp(Duration::from_millis(10), day);
         }
         if let Some(most) = common.wrapped("max_headers_count") {
-            listener.limits.header_count = usize::try_from(most.clamp(1, 256)).unwrap_or(256);
+            let most = common.bounded("max_headers_count", most, 1..=256);
+            listener.limits.header_count = usize::try_from(most).unwrap_or(256);
         }
     }
     if let Some(kb) = node.wrapped("max_request_headers_kb") {
-        listener.limits.headers = usize::try_from(kb.clamp(1, 128)).unwrap_or(128) << 10;
+        let kb = node.bounded("max_request_headers_kb", kb, 1..=128);
+        listener.limits.headers = usize::try_from(kb).unwrap_or(128) << 10;
     }
-    if let Some(streams) = node.node("http2_protocol_options").and_then(|h2| h2.wrapped("max_concurrent_streams")) {
-        listener.http2.streams = u32::try_from(streams.clamp(1, 10_000)).unwrap_or(100);
+    if let Some(h2) = node.node("http2_protocol_options")
+        && let Some(streams) = h2.wrapped("max_concurrent_streams")
+    {
+        let streams = h2.bounded("max_concurrent_streams", streams, 1..=10_000);
+        listener.http2.streams = u32::try_from(streams).unwrap_or(100);
     }
 }
 
@@ -247,8 +296,9 @@ fn http_filter(filter: &Node<'_>) -> Result<(), String> {
     let name = filter.text("name").unwrap_or_default();
     let kind = filter.extension("typed_config").map_or(name, |config| config.kind);
     let is_router = kind.ends_with("filters.http.router.v3.Router") || kind == "envoy.filters.http.router";
-    // Clients may leave out those that are optional.
-    let may_go = filter.flag("is_optional") | filter.flag("disabled");
+    // Clients of a control plane may leave out those that are optional. A file is of Envoy, which has them.
+    let (is_optional, is_disabled) = (filter.flag("is_optional"), filter.flag("disabled"));
+    let may_go = is_disabled || is_optional && !filter.is_of_file();
     match is_router || may_go {
         true => Ok(()),
         false => Err(format!("{name:?} is not kept; evenkeel has only the router")),
@@ -256,19 +306,18 @@ fn http_filter(filter: &Node<'_>) -> Result<(), String> {
 }
 
 fn proxy(node: &Node<'_>) -> Result<ChainTo, String> {
-    let idle = node.duration("idle_timeout").map(|idle| if idle.is_zero() { FOREVER } else { idle });
+    let idle = node.duration("idle_timeout").map(|idle| if idle.is_zero() { TIME_MAX } else { idle });
     if let Some(cluster) = node.text("cluster").filter(|cluster| !cluster.is_empty()) {
         return Ok(ChainTo::Clusters(vec![(cluster.to_owned(), 1)], idle));
     }
     let weighted = node.node("weighted_clusters").ok_or("it has no cluster that can be kept")?;
-    let mut all: Vec<(String, u32)> = Vec::new();
+    let mut all = Vec::new();
     for part in weighted.nodes("clusters") {
-        let weight = u32::try_from(part.number("weight").clamp(1, 1_000_000)).unwrap_or(1);
-        all.push((part.text("name").unwrap_or_default().to_owned(), weight));
+        all.push((part.text("name").unwrap_or_default().to_owned(), part.number("weight").max(1)));
     }
     match all.is_empty() {
         true => Err("weighted_clusters: it has none".to_owned()),
-        false => Ok(ChainTo::Clusters(all, idle)),
+        false => Ok(ChainTo::Clusters(scaled(all, weighted), idle)),
     }
 }
 
@@ -353,7 +402,17 @@ mod tests {
         assert_eq!((timeouts.client_header.as_secs(), timeouts.client_idle.as_secs()), (5, 30));
         assert_eq!((limits.headers, limits.header_count, http2.streams, h2c), (96 << 10, 50, 7, true));
         assert_eq!(accept_proxy_protocol.len(), 2);
-        assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == FOREVER));
+        assert!(matches!(&read.chains[0].to, ChainTo::Routes(_, Some(idle)) if *idle == TIME_MAX));
+    }
+
+    #[test]
+    fn sessions_are_split_by_the_shares_of_weights_that_are_too_large() {
+        let parts = json!([{ "name": "a", "weight": 4_000_000 }, { "name": "b", "weight": 1_000_000 }]);
+        let config = json!({ "@type": "TcpProxy", "weighted_clusters": { "clusters": parts } });
+        let proxy = json!({ "name": "tcp", "typed_config": config });
+        let read = read(&listener(json!([{ "filters": [proxy] }]))).expect("it can be kept");
+        let wanted = vec![("a".to_owned(), 1_000_000), ("b".to_owned(), 250_000)];
+        assert_eq!(read.chains[0].to, ChainTo::Clusters(wanted, None));
     }
 
     #[test]

@@ -299,6 +299,7 @@ pub fn are_apart(one: &Match, other: &Match) -> bool {
     };
     let denied = |criteria: &Criteria, not: &Criteria| !not.is_empty() && negates(not, criteria);
     !covers(&one.path, &other.path) && !covers(&other.path, &one.path)
+        || begin_apart(one, other)
         || methods
         || a.scheme.is_some() && b.scheme.is_some() && a.scheme != b.scheme
         || differ(&a.headers, &b.headers)
@@ -306,6 +307,42 @@ pub fn are_apart(one: &Match, other: &Match) -> bool {
         || differ(&a.cookies, &b.cookies)
         || denied(a, &other.not)
         || denied(b, &one.not)
+}
+
+/// True if the paths of two matches begin differently, as far as their regular expressions show.
+fn begin_apart(one: &Match, other: &Match) -> bool {
+    if one.criteria.regex.is_none() && other.criteria.regex.is_none() {
+        return false;
+    }
+    fn starts(matching: &Match) -> [&str; 2] {
+        let path = match &matching.path {
+            PathPattern::StartsWith(text) => &**text,
+            PathPattern::Prefix(text) => &**text,
+            PathPattern::Pattern(text) => &**text,
+            PathPattern::Any => "",
+        };
+        // Braces are doubled in some of them.
+        let path = path.split(['{', '}']).next().unwrap_or_default();
+        [path, matching.criteria.regex.as_deref().map_or("", literal_start)]
+    }
+    let (ours, theirs) = (starts(one), starts(other));
+    ours.iter().any(|a| theirs.iter().any(|b| !a.starts_with(b) && !b.starts_with(a)))
+}
+
+/// Text with which all texts of a regular expression begin; maybe a shorter one.
+fn literal_start(regex: &str) -> &str {
+    let regex = regex.strip_prefix('^').unwrap_or(regex);
+    if regex.contains('|') {
+        return "";
+    }
+    let (start, rest) = regex.split_at(
+        regex.find(['\\', '.', '(', ')', '[', ']', '^', '$', '*', '+', '?', '{', '}']).unwrap_or(regex.len()),
+    );
+    // A quantifier makes the character before it optional.
+    match rest.starts_with(['*', '?', '{']) {
+        true => start.char_indices().last().map_or("", |(at, _)| &start[..at]),
+        false => start,
+    }
 }
 
 /// True if what `criteria` asks for is what `not` excludes.

@@ -1,23 +1,24 @@
 //! Resources and files as trees of fields. A tree knows which of its fields were read, so that the others are refused
 //! or reported by their paths instead of being lost. See [`Node`].
 
-use crate::schema::{Kind, Message};
+use crate::schema::{Field, Kind, Message};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Longest time limit, 30 days, as in the configuration. A longer time counts as no limit.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Name of fields that Envoy 1.40 does not have.
-pub(crate) const UNKNOWN: &str = "(a field that is newer than Envoy 1.40)";
+pub const UNKNOWN: &str = "(a field that is newer than Envoy 1.40)";
 
 /// Origin of a message, which decides about parts that no plan can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A control plane, which can be told: the resource is used as a whole or refused.
+    /// A control plane. The resource is used as a whole or refused.
     Resource,
-    /// A file, whose reader gets a report: such parts are left out and noted, see [`Node::part`].
+    /// A file. Such parts are left out and noted, see [`Node::part`].
     File,
 }
 
@@ -40,7 +41,7 @@ pub enum Note {
     /// A field that is left out, or without a name the whole message. Only of files.
     Lost(Option<&'static str>, String),
     /// A difference to the original. Only of files.
-    Differs(&'static str),
+    Differs(String),
 }
 
 #[derive(Debug)]
@@ -131,6 +132,17 @@ impl<'a> Node<'a> {
         self.values(name).filter_map(|value| if let Value::Number(n) = value { Some(*n) } else { None }).collect()
     }
 
+    /// Name of the value of an enum.
+    pub fn word(&self, name: &'static str) -> String {
+        let number = self.number(name);
+        let words = match self.of.fields.iter().find(|field| field.name == name) {
+            Some(Field { kind: Kind::Word(words), .. }) => words,
+            _ => &[][..],
+        };
+        let word = usize::try_from(number).ok().and_then(|at| words.get(at)).filter(|word| !word.is_empty());
+        word.map_or_else(|| format!("number {number}"), ToString::to_string)
+    }
+
     pub fn flag(&self, name: &'static str) -> bool {
         self.number(name) != 0
     }
@@ -171,7 +183,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The result of reading this message. An error in a file is noted, and leaves the message out. In a
+    /// Returns the result of reading this message. An error in a file is noted, and leaves the message out. In a
     /// resource it is returned.
     ///
     /// # Errors
@@ -199,6 +211,19 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the result of reading a message that means something else without one of its fields, such as a condition.
+    ///
+    /// # Errors
+    /// The one of `read`, or the fields of a file that were not read; those of a resource are refused later.
+    pub fn whole<T>(&self, read: Result<T, String>) -> Result<T, String> {
+        let read = read?;
+        let mut unread = Vec::new();
+        if self.is_of_file() {
+            self.unread("", &mut unread);
+        }
+        if unread.is_empty() { Ok(read) } else { Err(format!("{} has no counterpart", unread.join(", "))) }
+    }
+
     /// Leaves a field out, with the reason.
     ///
     /// # Errors
@@ -208,10 +233,31 @@ impl<'a> Node<'a> {
     }
 
     /// Notes a difference to the original, for the report about a file.
-    pub fn differs(&self, how: &'static str) {
+    pub fn differs(&self, how: impl Into<String>) {
         if self.is_of_file() {
-            self.notes.borrow_mut().push(Note::Differs(how));
+            self.notes.borrow_mut().push(Note::Differs(how.into()));
         }
+    }
+
+    /// Returns a number within the bounds of a plan, and notes the difference.
+    pub fn bounded(&self, name: &str, number: u64, bounds: RangeInclusive<u64>) -> u64 {
+        let bounded = number.clamp(*bounds.start(), *bounds.end());
+        if bounded != number {
+            self.differs(format!("{name}: {bounded} instead of {number}"));
+        }
+        bounded
+    }
+
+    /// Leaves out one of several values, with the reason.
+    ///
+    /// # Errors
+    /// The reason, in a resource.
+    pub fn without(&self, why: String) -> Result<(), String> {
+        if !self.is_of_file() {
+            return Err(why);
+        }
+        self.differs(why);
+        Ok(())
     }
 
     /// Notes that a field protects, and is not kept with the value that was read.
@@ -257,7 +303,7 @@ impl<'a> Node<'a> {
         let within = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         for (at, field) in self.of.fields.iter().enumerate() {
             let mut values = self.values.iter().filter(|(of, _)| *of == field.name).map(|(_, value)| value).peekable();
-            if values.peek().is_none() || matches!(field.kind, Kind::Ignored | Kind::Noted) {
+            if values.peek().is_none() || matches!(field.kind, Kind::Ignored | Kind::Minor | Kind::Noted) {
                 continue;
             }
             if self.read.get() & 1 << at == 0 {

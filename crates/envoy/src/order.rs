@@ -11,6 +11,9 @@ const MATCHES_MAX: usize = 20_000;
 /// A match, with the position of the route that it stands for.
 pub type Placed = (Match, usize);
 
+/// Gets the positions of two matches that cannot be kept in their order, with the reason.
+pub type Clash<'c> = &'c mut dyn FnMut(usize, usize, String) -> Result<(), String>;
+
 /// Returns matches with which the plan chooses for each request the first of these that fits. Their positions decide
 /// between those that are equally specific.
 ///
@@ -18,16 +21,16 @@ pub type Placed = (Match, usize);
 /// the requests that fit both get a match of their own, which leads where the earlier one does.
 ///
 /// # Errors
-/// Positions of two that cannot be kept in this order, with the reason.
-pub fn settle(matches: Vec<Match>) -> Result<Vec<Placed>, (usize, usize, String)> {
+/// Two matches whose order cannot be kept, if `clash` refuses them; too many matches.
+pub fn settle(matches: Vec<Match>, clash: Clash<'_>) -> Result<Vec<Placed>, String> {
     let mut settled = Vec::new();
     for (position, matching) in matches.into_iter().enumerate() {
-        insert(&mut settled, matching, position)?;
+        insert(&mut settled, matching, position, clash)?;
     }
     Ok(settled)
 }
 
-fn insert(settled: &mut Vec<Placed>, matching: Match, position: usize) -> Result<(), (usize, usize, String)> {
+fn insert(settled: &mut Vec<Placed>, matching: Match, position: usize, clash: Clash<'_>) -> Result<(), String> {
     let earlier = |(_, other): &&Placed| *other < position;
     let is_needless =
         |(other, of): &Placed| *of < position && takes_all(other, &matching) || *other == matching && *of == position;
@@ -39,14 +42,16 @@ fn insert(settled: &mut Vec<Placed>, matching: Match, position: usize) -> Result
         if are_apart(other, &matching) || specificity(other, &matching) != Ordering::Less {
             continue;
         }
-        let both = both(other, &matching).map_err(|why| (*of, position, why))?;
-        joined.push((both, *of));
+        match both(other, &matching) {
+            Ok(both) => joined.push((both, *of)),
+            Err(why) => clash(*of, position, why)?,
+        }
     }
     for (both, of) in joined {
-        insert(settled, both, of)?;
+        insert(settled, both, of, clash)?;
     }
     if settled.len() >= MATCHES_MAX {
-        return Err((position, position, format!("there are more than {MATCHES_MAX} matches to compare")));
+        return Err(format!("there are more than {MATCHES_MAX} matches to compare"));
     }
     settled.push((matching, position));
     Ok(())
@@ -76,7 +81,7 @@ mod tests {
     }
 
     fn settled(all: &[Value]) -> Vec<(String, usize)> {
-        let settled = settle(all.iter().map(read).collect()).expect("an order");
+        let settled = settle(all.iter().map(read).collect(), &mut |_, _, why| Err(why)).expect("an order");
         let shown = |matching: &Match| {
             let headers: String = matching.criteria.headers.iter().map(|(name, _)| format!(" {name}")).collect();
             let regex = if matching.criteria.regex.is_some() { " regex" } else { "" };
@@ -132,14 +137,34 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_begin_differently_have_no_request_in_common() {
+        let count = |regex: &str, prefix: &str| {
+            settled(&[json!({ "safe_regex": { "regex": regex } }), json!({ "prefix": prefix })]).len()
+        };
+        for (regex, prefix) in [("/users/[0-9]+", "/healthz"), ("^/ab?c", "/b")] {
+            assert_eq!(count(regex, prefix), 2, "{regex} {prefix}");
+        }
+        for (regex, prefix) in [
+            ("/users/[0-9]+", "/us"),
+            ("/ab?c", "/ac"),
+            ("/a|/b", "/b"),
+            ("/a{0}b", "/b"),
+            ("/ab*", "/a"),
+            ("(?i)/A", "/a"),
+        ] {
+            assert_eq!(count(regex, prefix), 3, "{regex} {prefix}");
+        }
+    }
+
+    #[test]
     fn an_order_that_no_match_can_keep_is_an_error() {
         let regex = |text: &str, method: &str| json!({ "safe_regex": { "regex": text }, "headers": [{ "name": ":method", "exact_match": method }] });
         let all = [json!({ "safe_regex": { "regex": "/a.*" } }), regex("/.*b", "GET")];
-        let refused = settle(all.iter().map(read).collect()).expect_err("two expressions");
-        assert_eq!((refused.0, refused.1), (0, 1));
+        let refuse = |earlier: usize, later: usize, _| Err(format!("{earlier} {later}"));
+        assert_eq!(settle(all.iter().map(read).collect(), &mut { refuse }), Err("0 1".to_owned()));
         // Other methods have no request in common.
         let apart = [regex("/a.*", "POST"), regex("/.*b", "GET")];
-        assert!(settle(apart.iter().map(read).collect()).is_ok());
+        assert!(settle(apart.iter().map(read).collect(), &mut { refuse }).is_ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Listeners, route configurations and clusters that are in use, as a part of the plan. See [`part`].
+//! Listeners, route configurations and clusters that are in use, as a part of the plan. See [`pieces`].
 
 use crate::action::{Acting, To};
 use crate::cluster::Cluster;
@@ -25,6 +25,8 @@ pub struct Pieces {
     pub pools: Vec<Piece<Arc<Pool>>>,
     /// Parts that are kept differently, in words, each with the cluster that it concerns.
     pub notes: Vec<(String, String)>,
+    /// Clusters for which a route names the key of their hash.
+    pub keyed: BTreeSet<String>,
 }
 
 /// A listener, route or pool.
@@ -73,6 +75,19 @@ pub fn pieces(in_use: &InUse) -> Pieces {
         making.sessions(name, listener);
     }
     making.finish()
+}
+
+/// Clusters that a listener leads to without a route configuration of a name.
+pub fn clusters_of(listener: &ListenerResource) -> impl Iterator<Item = &str> {
+    listener.chains.iter().flat_map(|chain| clusters_of_chain(&chain.to))
+}
+
+fn clusters_of_chain(to: &ChainTo) -> Vec<&str> {
+    match to {
+        ChainTo::Routes(routes, _) => routes.clusters().collect(),
+        ChainTo::Clusters(all, _) => all.iter().map(|(name, _)| name.as_str()).collect(),
+        ChainTo::NamedRoutes(..) => Vec::new(),
+    }
 }
 
 /// Route configurations of all listeners. One that several listeners use alike is there once.
@@ -161,8 +176,8 @@ impl<'a> Making<'a> {
 
     /// Routes of the sessions of a listener.
     fn sessions(&mut self, name: &str, listener: &ListenerResource) {
-        for (position, chain) in listener.chains.iter().enumerate() {
-            let ChainTo::Clusters(all, idle) = &chain.to else { continue };
+        for chain in &listener.chains {
+            let (ChainTo::Clusters(all, idle), position) = (&chain.to, chain.position) else { continue };
             let of = format!("Listener {name}/filter_chains[{position}]");
             all.iter().for_each(|(cluster, _)| self.know(cluster, 503, &of));
             let matching = Match { hosts: chain.hosts.clone(), ..Match::all() };
@@ -239,7 +254,8 @@ impl<'a> Making<'a> {
             .map(|(name, pool)| Piece { of: format!("Cluster {name}").into(), value: Arc::new(pool) });
         self.notes.sort();
         self.notes.dedup();
-        Pieces { listeners: listeners.collect(), routes: self.routes, pools: pools.collect(), notes: self.notes }
+        let keyed = self.keys.keys().map(ToString::to_string).collect();
+        Pieces { listeners: listeners.collect(), routes: self.routes, pools: pools.collect(), notes: self.notes, keyed }
     }
 }
 
@@ -309,7 +325,11 @@ mod tests {
         in_use.routes.insert("r".into(), Arc::new(RouteConfiguration { name: "r".into(), hosts }));
         for (n, name) in listeners.iter().enumerate() {
             let listener = Listener::new(&names::of(name), ([127, 0, 0, 1], 80 + n as u16).into());
-            let chains = vec![crate::listener::Chain { hosts: Vec::new(), to: ChainTo::NamedRoutes("r".into(), None) }];
+            let chains = vec![crate::listener::Chain {
+                position: 0,
+                hosts: Vec::new(),
+                to: ChainTo::NamedRoutes("r".into(), None),
+            }];
             let resource = ListenerResource { name: (*name).into(), listener, chains };
             in_use.listeners.insert((*name).into(), Arc::new(resource));
         }

@@ -18,7 +18,7 @@ pub fn retry(policy: Option<&Node<'_>>, request: Option<Duration>) -> Result<Ret
         return Ok(retry);
     };
     let settings = &mut retry.settings;
-    let attempts = policy.wrapped("num_retries").unwrap_or(1).min(ATTEMPTS_MAX);
+    let attempts = policy.bounded("num_retries", policy.wrapped("num_retries").unwrap_or(1), 0..=ATTEMPTS_MAX);
     settings.attempts = u32::try_from(attempts).unwrap_or_default();
     // A try that may last longer than the request ends with it.
     let try_timeout = policy.duration("per_try_timeout").filter(|time| !time.is_zero());
@@ -30,8 +30,12 @@ pub fn retry(policy: Option<&Node<'_>>, request: Option<Duration>) -> Result<Ret
             (settings.backoff_ns, settings.backoff_max_ns) = (base, ns("max_interval").unwrap_or(base * 10).max(base));
         }
     }
+    let codes = policy.numbers("retriable_status_codes");
     let statuses: Vec<u16> =
-        policy.numbers("retriable_status_codes").iter().filter_map(|n| u16::try_from(*n).ok()).collect();
+        codes.iter().filter_map(|n| u16::try_from(*n).ok().filter(|code| (400..600).contains(code))).collect();
+    if statuses.len() < codes.len() {
+        policy.differs("retriable_status_codes: only those from 400 to 599 are retried");
+    }
     let on = &mut settings.on;
     (on.connect, on.reset, on.timeout, on.grpc) = (false, false, false, 0);
     on.statuses.clear();
@@ -48,10 +52,12 @@ pub fn retry(policy: Option<&Node<'_>>, request: Option<Duration>) -> Result<Ret
                 on.statuses.extend([502, 503, 504]);
             }
             "retriable-4xx" => on.statuses.push(409),
-            "retriable-status-codes" => on.statuses.extend(statuses.iter().filter(|code| (400..600).contains(*code))),
+            "retriable-status-codes" => on.statuses.extend(&statuses),
             word => match GrpcStatus::NAMES.iter().position(|name| *name == word) {
                 Some(at) => on.grpc |= 1 << at,
-                None => return Err(format!("retry_policy.retry_on: {word:?} is not a condition of retries")),
+                None => {
+                    policy.without(format!("retry_policy.retry_on: {word:?} is not a condition of retries"))?;
+                }
             },
         }
     }

@@ -59,27 +59,28 @@ impl RouteConfiguration {
         let mut hosts = Vec::new();
         let (mut names, mut domains) = (BTreeSet::new(), BTreeMap::new());
         for host in node.nodes("virtual_hosts") {
-            let read = virtual_host(host, &changes, specific_wins, &mirrors);
-            let place = format!("virtual_hosts {:?}", host.text("name").unwrap_or_default());
-            let read = read.map_err(|why| format!("{place}: {why}"))?;
-            if let Some(field) =
-                read.matched().find(|name| internal.iter().any(|field| field.eq_ignore_ascii_case(name)))
-            {
-                return Err(format!(
-                    "{place}: a route matches the field {field:?}, which internal_only_headers removes before that"
-                ));
-            }
-            if !names.insert(read.name.clone()) {
-                return Err(format!("{place}: the name is there twice"));
-            }
-            let all = read.domains.iter().map(|domain| Some(domain.clone())).chain(read.is_for_all.then_some(None));
-            for domain in all {
-                let shown = domain.as_ref().map_or_else(|| "*".to_owned(), ToString::to_string);
-                if let Some(other) = domains.insert(domain, read.name.clone()) {
-                    return Err(format!("{place}: {other:?} has the domain {shown:?} too"));
+            let read = virtual_host(host, &changes, specific_wins, &mirrors).and_then(|read| {
+                if let Some(field) =
+                    read.matched().find(|name| internal.iter().any(|field| field.eq_ignore_ascii_case(name)))
+                {
+                    return Err(format!(
+                        "a route matches the field {field:?}, which internal_only_headers removes before that"
+                    ));
                 }
-            }
-            hosts.push(Arc::new(read));
+                if !names.insert(read.name.clone()) {
+                    return Err("duplicate name".to_owned());
+                }
+                let all = read.domains.iter().map(|domain| Some(domain.clone())).chain(read.is_for_all.then_some(None));
+                for domain in all {
+                    let shown = domain.as_ref().map_or_else(|| "*".to_owned(), ToString::to_string);
+                    if let Some(other) = domains.insert(domain, read.name.clone()) {
+                        return Err(format!("{other:?} has the domain {shown:?} too"));
+                    }
+                }
+                Ok(read)
+            });
+            let place = |why: String| format!("virtual_hosts {:?}: {why}", host.text("name").unwrap_or_default());
+            hosts.extend(host.part(read).map_err(place)?.map(Arc::new));
         }
         Ok(RouteConfiguration { name, hosts })
     }
@@ -126,7 +127,13 @@ fn virtual_host(
     mirrors: &[&Node<'_>],
 ) -> Result<VirtualHost, String> {
     let name = node.text("name").unwrap_or_default().to_owned();
-    let hosts: Vec<_> = node.texts("domains").map(host).collect::<Result<_, _>>()?;
+    let mut hosts = Vec::new();
+    for domain in node.texts("domains") {
+        match host(domain) {
+            Ok(host) => hosts.push(host),
+            Err(why) => node.without(why)?,
+        }
+    }
     if hosts.is_empty() {
         return Err("it has no domains".to_owned());
     }
@@ -142,25 +149,33 @@ fn virtual_host(
     let own: Vec<_> = node.nodes("request_mirror_policies").collect();
     let mirrors = if own.is_empty() { mirrors.to_vec() } else { own };
     let inherited = Inherited { mirrors, retry: node.node("retry_policy") };
-    let (mut matches, mut routes) = (Vec::new(), Vec::<(Arc<str>, Arc<Acting>)>::new());
+    let (mut matches, mut routes, mut nodes) = (Vec::new(), Vec::<(Arc<str>, Arc<Acting>)>::new(), Vec::new());
     if node.number("require_tls") > 0 {
         let mut plain = Match::all();
         plain.criteria.scheme = Some(Scheme::Http);
         let to = Redirect { status: 301, scheme: Some(Scheme::Https), ..Redirect::default() };
         matches.push(plain);
+        nodes.push(node);
         routes.push((Arc::from("require_tls"), Arc::new(answering(Action::Redirect(to)))));
     }
     for (position, route) in node.nodes("routes").enumerate() {
         let named = route.text("name").filter(|name| !name.is_empty());
         let label = named.map_or_else(|| position.to_string(), str::to_owned);
         let read = one(route, &changes, whole, specific_wins, &inherited);
-        let (matching, acting) = read.map_err(|why| format!("routes {label:?}: {why}"))?;
+        let read = route.part(read).map_err(|why| format!("routes {label:?}: {why}"))?;
+        let Some((matching, acting)) = read else { continue };
         matches.push(matching);
+        nodes.push(route);
         routes.push((label.into(), Arc::new(acting)));
     }
-    let settled = settle(matches).map_err(|(earlier, later, why)| {
-        format!("routes {:?} and {:?}: their order cannot be kept: {why}", routes[earlier].0, routes[later].0)
+    let settled = settle(matches, &mut |earlier, later, why| {
+        let (first, second) = (&routes[earlier].0, &routes[later].0);
+        nodes[later].without(format!("routes {first:?} and {second:?}: their order cannot be kept: {why}"))
     })?;
+    let is_needless = |position: &usize| settled.iter().all(|(_, other)| other != position);
+    for position in (0..nodes.len()).filter(is_needless) {
+        nodes[position].differs("earlier routes take all its requests");
+    }
     let planned = settled.into_iter().map(|(matching, position)| {
         let (label, acting) = &routes[position];
         let order = u32::try_from(position).unwrap_or(u32::MAX);
@@ -176,13 +191,14 @@ fn one(
     specific_wins: bool,
     inherited: &Inherited<'_, '_>,
 ) -> Result<(Match, Acting), String> {
-    let mut found = matching(node.node("match").ok_or("it has no match")?).map_err(|why| format!("match: {why}"))?;
+    let of_match = node.node("match").ok_or("it has no match")?;
+    let mut found = of_match.whole(matching(of_match)).map_err(|why| format!("match: {why}"))?;
     let mut acting = action(node, &mut found, inherited)?;
     let own = Changes::of(node)?;
     // Those that are applied last overwrite.
     let changes = match specific_wins {
-        true => whole.then(of_host)?.then(&own)?,
-        false => own.then(of_host)?.then(whole)?,
+        true => whole.then(of_host, node)?.then(&own, node)?,
+        false => own.then(of_host, node)?.then(whole, node)?,
     };
     (acting.route.filters.request_headers, acting.route.filters.response_headers) = (changes.request, changes.response);
     Ok((found, acting))

@@ -3,8 +3,9 @@
 //!
 //! The tables name every field, also those that cannot be kept, so that a refusal names what it refuses. Fields are `kept`
 //! if the translation reads them: one that it does not read, for what it stands beside, is refused too. Fields that are
-//! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway. Those that are `noted` protect clients or
-//! endpoints, and are not kept: the resource is used, and the log and the status name them once for each resource.
+//! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway. Those that are `minor` are ignored in resources,
+//! and reported of files. Those that are `noted` protect clients or endpoints, and are not kept: the resource is used, and
+//! the log and the status name them once for each resource.
 
 use Kind::{Any, Encoded, Float, Number, Of, Raw, Text, Word};
 
@@ -39,6 +40,9 @@ pub enum Kind {
     /// `google.protobuf.Any`, of a type of [`EXTENSIONS`].
     Any,
     Ignored,
+    /// Difference that clients or endpoints may notice, such as a field that only Envoy adds. A resource is used without
+    /// it, and a file's is reported.
+    Minor,
     /// Protection that is not kept. Counts if it is set: to another number than 0, or to a message that is not empty.
     Noted,
     Refused,
@@ -52,6 +56,7 @@ macro_rules! messages {
     };
     (@ kept $($kind:tt)*) => { $($kind)* };
     (@ ignored) => { Kind::Ignored };
+    (@ minor) => { Kind::Minor };
     (@ noted) => { Kind::Noted };
     (@ refused) => { Kind::Refused };
 }
@@ -118,16 +123,16 @@ messages! {
     LISTENER {
         kept: 1 name Text, 2 address Of(&ADDRESS), 3 filter_chains Of(&FILTER_CHAIN),
             9 listener_filters Of(&LISTENER_FILTER), 25 default_filter_chain Of(&FILTER_CHAIN),
-            33 additional_addresses Of(&ADDITIONAL_ADDRESS);
-        ignored: 5 per_connection_buffer_limit_bytes, 6 metadata, 8 drain_type, 11 freebind,
-            12 tcp_fast_open_queue_length, 13 socket_options, 15 listener_filters_timeout, 16 traffic_direction,
-            17 continue_on_listener_filters_timeout, 20 connection_balance_config, 21 reuse_port, 22 access_log,
-            24 tcp_backlog_size, 28 stat_prefix, 29 enable_reuse_port, 30 enable_mptcp,
-            31 ignore_global_conn_limit, 34 max_connections_to_accept_per_socket_event,
-            35 bypass_overload_manager, 37 tcp_keepalive, 38 per_connection_buffer_high_watermark_timeout,
-            39 stats_matcher;
+            26 bind_to_port Of(&WRAPPED), 33 additional_addresses Of(&ADDITIONAL_ADDRESS);
+        ignored: 5 per_connection_buffer_limit_bytes, 6 metadata, 8 drain_type, 12 tcp_fast_open_queue_length,
+            15 listener_filters_timeout, 16 traffic_direction, 17 continue_on_listener_filters_timeout,
+            20 connection_balance_config, 21 reuse_port, 22 access_log, 24 tcp_backlog_size, 28 stat_prefix,
+            29 enable_reuse_port, 30 enable_mptcp, 31 ignore_global_conn_limit,
+            34 max_connections_to_accept_per_socket_event, 35 bypass_overload_manager, 37 tcp_keepalive,
+            38 per_connection_buffer_high_watermark_timeout, 39 stats_matcher;
+        minor: 11 freebind, 13 socket_options;
         refused: 4 use_original_dst, 7 deprecated_v1, 10 transparent, 18 udp_listener_config, 19 api_listener,
-            26 bind_to_port, 27 internal_listener, 32 filter_chain_matcher, 36 fcds_config;
+            27 internal_listener, 32 filter_chain_matcher, 36 fcds_config;
     }
     FILTER_CHAIN {
         kept: 1 filter_chain_match Of(&FILTER_CHAIN_MATCH), 3 filters Of(&FILTER),
@@ -156,17 +161,18 @@ messages! {
             29 max_request_headers_kb Of(&WRAPPED),
             35 common_http_protocol_options Of(&HTTP_OPTIONS), 41 request_headers_timeout Of(&DURATION),
             45 path_with_escaped_slashes_action Word(words::ESCAPED_SLASHES);
-        ignored: 2 stat_prefix, 6 add_user_agent, 7 tracing, 8 http_protocol_options, 10 server_name,
-            12 drain_timeout, 13 access_log, 14 use_remote_address, 15 generate_request_id,
+        ignored: 2 stat_prefix, 12 drain_timeout, 13 access_log, 14 use_remote_address, 15 generate_request_id,
+            26 delayed_close_timeout, 40 stream_error_on_invalid_http_message, 44 http3_protocol_options,
+            54 access_log_flush_interval, 55 flush_access_log_on_new_request, 56 access_log_options,
+            57 append_local_overload, 59 stream_flush_timeout, 62 drain_timeout_jitter,
+            63 record_route_resolution_stats;
+        minor: 6 add_user_agent, 7 tracing, 8 http_protocol_options, 10 server_name,
             17 set_current_client_cert_details, 18 proxy_100_continue,
             20 represent_ipv4_remote_address_as_ipv4_mapped_ipv6, 25 internal_address_config,
-            26 delayed_close_timeout, 32 preserve_external_request_id, 34 server_header_transformation, 36 request_id_extension, 37 always_set_request_id_in_response,
-            39 strip_matching_host_port, 40 stream_error_on_invalid_http_message, 42 strip_any_host_port,
-            44 http3_protocol_options,
+            32 preserve_external_request_id, 34 server_header_transformation, 36 request_id_extension,
+            37 always_set_request_id_in_response, 39 strip_matching_host_port, 42 strip_any_host_port,
             47 strip_trailing_host_dot, 48 scheme_header_transformation, 49 proxy_status_config,
-            51 append_x_forwarded_port, 54 access_log_flush_interval, 55 flush_access_log_on_new_request,
-            56 access_log_options, 57 append_local_overload, 58 http1_safe_max_connection_duration,
-            59 stream_flush_timeout, 62 drain_timeout_jitter, 63 record_route_resolution_stats;
+            51 append_x_forwarded_port, 58 http1_safe_max_connection_duration;
         noted: 28 request_timeout, 30 normalize_path, 33 merge_slashes, 43 path_normalization_options;
         refused: 21 skip_xff_append, 22 via, 31 scoped_routes, 38 local_reply_config,
             46 original_ip_detection_extensions, 50 typed_header_validation_config,
@@ -191,26 +197,27 @@ messages! {
     HTTP_OPTIONS {
         kept: 1 idle_timeout Of(&DURATION), 2 max_headers_count Of(&WRAPPED),
             5 headers_with_underscores_action Word(words::UNDERSCORES);
-        ignored: 6 max_requests_per_connection, 7 max_response_headers_kb,
-            8 max_connection_duration_jitter;
+        ignored: 8 max_connection_duration_jitter;
+        minor: 6 max_requests_per_connection, 7 max_response_headers_kb;
         refused: 3 max_connection_duration, 4 max_stream_duration;
     }
     HTTP2_OPTIONS {
         kept: 2 max_concurrent_streams Of(&WRAPPED);
-        ignored: 1 hpack_table_size, 3 initial_stream_window_size, 4 initial_connection_window_size,
-            6 allow_metadata, 7 max_outbound_frames, 8 max_outbound_control_frames,
-            9 max_consecutive_inbound_frames_with_empty_payload, 10 max_inbound_priority_frames_per_stream,
-            11 max_inbound_window_update_frames_per_data_frame_sent, 12 stream_error_on_invalid_http_messaging,
-            13 custom_settings_parameters, 14 override_stream_error_on_invalid_http_message,
-            15 connection_keepalive, 16 use_oghttp2_codec, 17 max_metadata_size, 18 enable_huffman_encoding,
-            19 max_header_field_size_kb, 20 disallow_obs_text, 21 stream_reset_burst, 22 stream_reset_rate;
+        ignored: 1 hpack_table_size, 3 initial_stream_window_size, 4 initial_connection_window_size, 6 allow_metadata,
+            7 max_outbound_frames, 8 max_outbound_control_frames, 9 max_consecutive_inbound_frames_with_empty_payload,
+            10 max_inbound_priority_frames_per_stream, 11 max_inbound_window_update_frames_per_data_frame_sent,
+            12 stream_error_on_invalid_http_messaging, 13 custom_settings_parameters,
+            14 override_stream_error_on_invalid_http_message, 16 use_oghttp2_codec, 17 max_metadata_size,
+            18 enable_huffman_encoding, 19 max_header_field_size_kb, 20 disallow_obs_text, 21 stream_reset_burst,
+            22 stream_reset_rate;
+        minor: 15 connection_keepalive;
         refused: 5 allow_connect;
     }
     TCP_PROXY {
         kept: 2 cluster Text, 8 idle_timeout Of(&DURATION), 10 weighted_clusters Of(&TCP_CLUSTERS);
-        ignored: 1 stat_prefix, 5 access_log,
-            7 max_connect_attempts, 15 access_log_flush_interval, 16 flush_access_log_on_connected,
-            17 access_log_options, 18 backoff_options, 24 check_drain_close;
+        ignored: 1 stat_prefix, 5 access_log, 15 access_log_flush_interval, 16 flush_access_log_on_connected,
+            17 access_log_options, 24 check_drain_close;
+        minor: 7 max_connect_attempts, 18 backoff_options;
         noted: 3 downstream_idle_timeout, 4 upstream_idle_timeout;
         refused: 9 metadata_match, 11 hash_policy, 12 tunneling_config, 13 max_downstream_connection_duration,
             14 on_demand, 19 proxy_protocol_tlvs, 20 max_downstream_connection_duration_jitter_percentage,
@@ -305,9 +312,9 @@ messages! {
             7 request_headers_to_add Of(&HEADER_OPTION), 10 response_headers_to_add Of(&HEADER_OPTION),
             11 response_headers_to_remove Text, 13 request_headers_to_remove Text,
             16 retry_policy Of(&RETRY_POLICY), 22 request_mirror_policies Of(&MIRROR_POLICY);
-        ignored: 5 virtual_clusters, 14 include_request_attempt_count, 18 per_request_buffer_limit_bytes,
-            19 include_attempt_count_in_response, 23 include_is_timeout_retry_header, 24 metadata,
-            25 request_body_buffer_limit;
+        ignored: 5 virtual_clusters, 18 per_request_buffer_limit_bytes, 24 metadata, 25 request_body_buffer_limit;
+        minor: 14 include_request_attempt_count, 19 include_attempt_count_in_response,
+            23 include_is_timeout_retry_header;
         refused: 6 rate_limits, 8 cors, 15 typed_per_filter_config, 17 hedge_policy,
             20 retry_policy_typed_config, 21 matcher, 26 route_specifiers;
     }
@@ -316,8 +323,9 @@ messages! {
             7 direct_response Of(&DIRECT_RESPONSE), 9 request_headers_to_add Of(&HEADER_OPTION),
             10 response_headers_to_add Of(&HEADER_OPTION), 11 response_headers_to_remove Text,
             12 request_headers_to_remove Text, 14 name Text;
-        ignored: 4 metadata, 5 decorator, 15 tracing, 16 per_request_buffer_limit_bytes, 19 stat_prefix,
+        ignored: 4 metadata, 5 decorator, 16 per_request_buffer_limit_bytes, 19 stat_prefix,
             20 request_body_buffer_limit;
+        minor: 15 tracing;
         refused: 13 typed_per_filter_config, 17 filter_action, 18 non_forwarding_action, 21 route_specifiers;
     }
     ROUTE_MATCH {
@@ -355,8 +363,8 @@ messages! {
             20 cluster_not_found_response_code Word(words::NOT_FOUND), 24 idle_timeout Of(&DURATION),
             25 upgrade_configs Of(&ROUTE_UPGRADE), 30 request_mirror_policies Of(&MIRROR_POLICY),
             36 max_stream_duration Of(&STREAM_DURATION);
-        ignored: 23 max_grpc_timeout, 28 grpc_timeout_offset, 38 append_x_forwarded_host, 40 early_data_policy,
-            42 flush_timeout;
+        ignored: 38 append_x_forwarded_host, 40 early_data_policy;
+        minor: 23 max_grpc_timeout, 28 grpc_timeout_offset, 42 flush_timeout;
         refused: 2 cluster_header, 4 metadata_match, 11 priority, 13 rate_limits, 14 include_vh_rate_limits,
             17 cors, 26 internal_redirect_action, 27 hedge_policy, 29 host_rewrite_header,
             31 max_internal_redirects, 32 regex_rewrite, 33 retry_policy_typed_config,
@@ -377,8 +385,8 @@ messages! {
     RETRY_POLICY {
         kept: 1 retry_on Text, 2 num_retries Of(&WRAPPED), 3 per_try_timeout Of(&DURATION),
             7 retriable_status_codes Number, 8 retry_back_off Of(&RETRY_BACK_OFF);
-        ignored: 4 retry_priority, 5 retry_host_predicate, 6 host_selection_retry_max_attempts,
-            11 rate_limited_retry_back_off, 13 per_try_idle_timeout, 14 refresh_cluster_on_retry;
+        ignored: 5 retry_host_predicate, 6 host_selection_retry_max_attempts, 14 refresh_cluster_on_retry;
+        minor: 4 retry_priority, 11 rate_limited_retry_back_off, 13 per_try_idle_timeout;
         refused: 9 retriable_headers, 10 retriable_request_headers, 12 retry_options_predicates;
     }
     RETRY_BACK_OFF {
@@ -422,7 +430,7 @@ messages! {
     }
     STREAM_DURATION {
         kept: 1 max_stream_duration Of(&DURATION);
-        ignored: 2 grpc_timeout_header_max, 3 grpc_timeout_header_offset;
+        minor: 2 grpc_timeout_header_max, 3 grpc_timeout_header_offset;
     }
     REDIRECT {
         kept: 1 host_redirect Text, 2 path_redirect Text, 3 response_code Word(words::REDIRECTS), 4 https_redirect Number,
@@ -450,15 +458,15 @@ messages! {
             33 load_assignment Of(&ASSIGNMENT), 36 typed_extension_protocol_options Of(&ANY_ENTRY),
             37 least_request_lb_config Of(&LEAST_REQUEST), 52 maglev_lb_config Of(&MAGLEV),
             56 round_robin_lb_config Of(&ROUND_ROBIN);
-        ignored: 5 per_connection_buffer_limit_bytes, 9 max_requests_per_connection, 13 http_protocol_options,
-            16 dns_refresh_rate, 17 dns_lookup_family, 18 dns_resolvers, 20 cleanup_interval, 25 metadata,
-            26 protocol_selection, 28 alt_stat_name, 30 upstream_connection_options,
-            31 close_connections_on_host_health_failure, 32 ignore_health_on_host_removal, 39 respect_dns_ttl,
-            42 lrs_server, 44 dns_failure_refresh_rate, 45 use_tcp_for_dns_lookups,
-            46 upstream_http_protocol_options, 47 track_timeout_budgets, 49 track_cluster_stats,
-            50 preconnect_policy, 53 dns_resolution_config, 54 wait_for_warm_on_init,
-            55 typed_dns_resolver_config, 57 lrs_report_endpoint_metrics, 58 dns_jitter,
-            60 per_connection_buffer_high_watermark_timeout, 61 stats_matcher, 62 queuing_policies;
+        ignored: 5 per_connection_buffer_limit_bytes, 16 dns_refresh_rate, 17 dns_lookup_family, 20 cleanup_interval,
+            25 metadata, 28 alt_stat_name, 30 upstream_connection_options, 32 ignore_health_on_host_removal,
+            39 respect_dns_ttl, 42 lrs_server, 44 dns_failure_refresh_rate, 45 use_tcp_for_dns_lookups,
+            47 track_timeout_budgets, 49 track_cluster_stats, 50 preconnect_policy, 54 wait_for_warm_on_init,
+            57 lrs_report_endpoint_metrics, 58 dns_jitter, 60 per_connection_buffer_high_watermark_timeout,
+            61 stats_matcher, 62 queuing_policies;
+        minor: 9 max_requests_per_connection, 13 http_protocol_options, 18 dns_resolvers, 26 protocol_selection,
+            31 close_connections_on_host_health_failure, 46 upstream_http_protocol_options, 53 dns_resolution_config,
+            55 typed_dns_resolver_config;
         refused: 21 upstream_bind_config, 22 lb_subset_config, 34 original_dst_lb_config, 38 cluster_type,
             40 filters, 41 load_balancing_policy, 43 transport_socket_matches, 48 upstream_config,
             51 connection_pool_per_downstream_connection, 59 transport_socket_matcher;
@@ -469,7 +477,7 @@ messages! {
     }
     ASSIGNMENT_POLICY {
         kept: 2 drop_overloads Raw, 4 endpoint_stale_after Of(&DURATION);
-        ignored: 3 overprovisioning_factor, 5 disable_overprovisioning, 6 weighted_priority_health;
+        minor: 3 overprovisioning_factor, 5 disable_overprovisioning, 6 weighted_priority_health;
     }
     LOCALITY_ENDPOINTS {
         kept: 1 locality Of(&LOCALITY), 2 lb_endpoints Of(&LB_ENDPOINT), 5 priority Number,
@@ -486,7 +494,7 @@ messages! {
     }
     ENDPOINT {
         kept: 1 address Of(&ADDRESS), 3 hostname Text;
-        ignored: 2 health_check_config, 4 additional_addresses;
+        minor: 2 health_check_config, 4 additional_addresses;
     }
     EDS_CONFIG {
         kept: 1 eds_config Of(&CONFIG_SOURCE), 2 service_name Text;
@@ -510,8 +518,8 @@ messages! {
     }
     COMMON_LB {
         kept: 1 healthy_panic_threshold Of(&PERCENT);
-        ignored: 2 zone_aware_lb_config, 4 update_merge_window, 5 ignore_new_hosts_until_first_hc,
-            6 close_connections_on_host_set_change, 7 consistent_hashing_lb_config, 8 override_host_status;
+        ignored: 2 zone_aware_lb_config, 4 update_merge_window, 6 close_connections_on_host_set_change;
+        minor: 5 ignore_new_hosts_until_first_hc, 7 consistent_hashing_lb_config, 8 override_host_status;
         refused: 3 locality_weighted_lb_config;
     }
     PERCENT {
@@ -521,15 +529,17 @@ messages! {
         kept: 1 timeout Of(&DURATION), 2 interval Of(&DURATION), 4 unhealthy_threshold Of(&WRAPPED),
             5 healthy_threshold Of(&WRAPPED), 6 alt_port Of(&WRAPPED), 8 http_health_check Of(&HTTP_CHECK),
             9 tcp_health_check Of(&TCP_CHECK), 11 grpc_health_check Of(&GRPC_CHECK), 27 name Text;
-        ignored: 3 interval_jitter, 7 reuse_connection, 12 no_traffic_interval, 14 unhealthy_interval,
-            15 unhealthy_edge_interval, 16 healthy_edge_interval, 17 event_log_path, 18 interval_jitter_percent,
-            19 always_log_health_check_failures, 20 initial_jitter, 22 event_service,
-            24 no_traffic_healthy_interval, 25 event_logger, 26 always_log_health_check_success;
+        ignored: 3 interval_jitter, 7 reuse_connection, 17 event_log_path, 18 interval_jitter_percent,
+            19 always_log_health_check_failures, 20 initial_jitter, 22 event_service, 25 event_logger,
+            26 always_log_health_check_success;
+        minor: 12 no_traffic_interval, 14 unhealthy_interval, 15 unhealthy_edge_interval, 16 healthy_edge_interval,
+            24 no_traffic_healthy_interval;
         refused: 13 custom_health_check, 21 tls_options, 23 transport_socket_match_criteria;
     }
     HTTP_CHECK {
         kept: 1 host Text, 2 path Text, 9 expected_statuses Of(&RANGE), 13 method Word(words::METHODS);
-        ignored: 10 codec_client_type, 12 retriable_statuses, 14 response_buffer_size;
+        ignored: 14 response_buffer_size;
+        minor: 10 codec_client_type, 12 retriable_statuses;
         refused: 3 send, 4 receive, 6 request_headers_to_add, 8 request_headers_to_remove,
             11 service_name_matcher, 15 use_alpn_protocol;
     }
@@ -555,12 +565,12 @@ messages! {
             10 consecutive_gateway_failure Of(&WRAPPED), 11 enforcing_consecutive_gateway_failure Of(&WRAPPED),
             13 consecutive_local_origin_failure Of(&WRAPPED),
             14 enforcing_consecutive_local_origin_failure Of(&WRAPPED), 21 max_ejection_time Of(&DURATION);
-        ignored: 12 split_external_local_origin_errors, 15 enforcing_local_origin_success_rate,
+        ignored: 22 max_ejection_time_jitter;
+        minor: 12 split_external_local_origin_errors, 15 enforcing_local_origin_success_rate,
             16 failure_percentage_threshold, 17 enforcing_failure_percentage,
             18 enforcing_failure_percentage_local_origin, 19 failure_percentage_minimum_hosts,
-            20 failure_percentage_request_volume, 22 max_ejection_time_jitter,
-            23 successful_active_health_check_uneject_host, 24 monitors, 25 always_eject_one_host,
-            26 detect_degraded_hosts;
+            20 failure_percentage_request_volume, 23 successful_active_health_check_uneject_host, 24 monitors,
+            25 always_eject_one_host, 26 detect_degraded_hosts;
     }
     CIRCUIT_BREAKERS {
         kept: 1 thresholds Of(&THRESHOLDS), 2 per_host_thresholds Of(&THRESHOLDS);
@@ -576,14 +586,14 @@ messages! {
     UPSTREAM_HTTP {
         kept: 1 common_http_protocol_options Of(&HTTP_OPTIONS), 3 explicit_http_config Of(&EXPLICIT_HTTP),
             5 auto_config Of(&EMPTY);
-        ignored: 2 upstream_http_protocol_options;
+        minor: 2 upstream_http_protocol_options;
         noted: 7 header_validation_config;
         refused: 4 use_downstream_protocol_config, 6 http_filters, 8 outlier_detection,
             9 request_mirror_policies, 10 hash_policy, 11 retry_policy;
     }
     EXPLICIT_HTTP {
         kept: 2 http2_protocol_options Of(&HTTP2_OPTIONS);
-        ignored: 1 http_protocol_options;
+        minor: 1 http_protocol_options;
         refused: 3 http3_protocol_options;
     }
 }

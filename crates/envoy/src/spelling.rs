@@ -15,7 +15,7 @@ pub fn of_requests(manager: &Node<'_>) -> Result<(), String> {
     const REJECT_REQUEST: u64 = 2;
     match manager.number("path_with_escaped_slashes_action") {
         0 | KEEP_UNCHANGED => {}
-        REJECT_REQUEST => return Err(format!("path_with_escaped_slashes_action: {PASSES}")),
+        REJECT_REQUEST => manager.refuse("path_with_escaped_slashes_action", PASSES)?,
         _ => manager.note("path_with_escaped_slashes_action"),
     }
     manager.node("common_http_protocol_options").map_or(Ok(()), of_fields)
@@ -30,7 +30,7 @@ pub fn of_fields(options: &Node<'_>) -> Result<(), String> {
     const REJECT_REQUEST: u64 = 1;
     match options.number("headers_with_underscores_action") {
         ALLOW => {}
-        REJECT_REQUEST => return Err(format!("headers_with_underscores_action: {PASSES}")),
+        REJECT_REQUEST => options.refuse("headers_with_underscores_action", PASSES)?,
         _ => options.note("headers_with_underscores_action"),
     }
     Ok(())

@@ -27,7 +27,7 @@ fn put(field: &Field, value: &Value, out: &mut Vec<u8>) {
         }
         // Those that are not read may be anything.
         (
-            Kind::Number | Kind::Word(_) | Kind::Ignored | Kind::Noted | Kind::Refused,
+            Kind::Number | Kind::Word(_) | Kind::Ignored | Kind::Minor | Kind::Noted | Kind::Refused,
             Value::Number(_) | Value::Bool(_),
         ) => {
             encode_key(field.tag, WireType::Varint, out);

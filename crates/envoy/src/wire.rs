@@ -29,7 +29,7 @@ fn read<'a>(mut bytes: &'a [u8], message: &'static Message, count: &mut usize) -
             continue;
         };
         match (field.kind, wire) {
-            (Kind::Ignored | Kind::Refused, _) => {
+            (Kind::Ignored | Kind::Minor | Kind::Refused, _) => {
                 skip(&mut bytes, tag, wire)?;
                 if matches!(field.kind, Kind::Refused) {
                     node.push(field.name, Value::Refused);

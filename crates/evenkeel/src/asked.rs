@@ -10,7 +10,7 @@ pub type Answer<T> = oneshot::Sender<Result<T, Problem>>;
 /// Request to the main loop. `by`: name of the client.
 #[derive(Debug)]
 pub enum Ask {
-    /// Changes the configuration, unless another generation runs than this one.
+    /// Changes the configuration. Refused if another generation than `unless` runs.
     Configure { wish: Wish, unless: Option<u64>, by: String, answer: Answer<Outcome> },
     /// Opens the logs again, after they were moved.
     Reopen { by: String, answer: Answer<String> },
@@ -24,7 +24,7 @@ pub type Asks = mpsc::UnboundedSender<Ask>;
 /// Asks, and waits for the answer.
 pub async fn ask<T>(asks: Asks, ask: impl FnOnce(Answer<T>) -> Ask) -> Result<T, Problem> {
     let (answer, answered) = oneshot::channel();
-    let ends = || Problem::refused("the process ends");
+    let ends = || Problem::refused("the process is shutting down");
     asks.send(ask(answer)).map_err(|_| ends())?;
     answered.await.map_err(|_| ends())?
 }

@@ -77,8 +77,8 @@ fn cannot_start(error: std::io::Error) -> Failure {
     Failure::running(format!("admin: cannot start: {error}"))
 }
 
-/// The Unix socket and its path. Without the one that the plan names nothing starts; without one of its own the process is only
-/// harder to ask.
+/// Opens the Unix socket and returns it with its path. Without a socket that the plan names nothing starts. Without the
+/// default socket the process runs, but commands need another address.
 fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBuf, UnixListener)>, Failure> {
     let path = match socket {
         AdminSocket::Off => return Ok(None),
@@ -91,7 +91,7 @@ fn unix(socket: AdminSocket, inherited: &mut Inherited) -> Result<Option<(PathBu
             return Ok(folder.open().map(Some).unwrap_or_else(|error| {
                 let (folder, error) = (folder.path().display(), reason(&error));
                 tracing::warn!(
-                    "no socket for commands in {folder}: {error}; [admin] bind names another path, or \"off\""
+                    "cannot create the socket for commands in {folder}: {error}; set another path in [admin] bind, or \"off\""
                 );
                 None
             }));
@@ -114,9 +114,9 @@ fn rules(plan: &plan::Admin, offered: Option<Token>) -> Result<Rules, Failure> {
     let token = |file: &Option<PathBuf>| -> Result<Option<Token>, Failure> {
         let Some(file) = file else { return Ok(None) };
         let cannot =
-            |why: String| Failure::running(format!("admin: cannot use the token of {}: {why}", file.display()));
+            |why: String| Failure::running(format!("admin: cannot use the token in {}: {why}", file.display()));
         let text = std::fs::read(file).map_err(|error| cannot(error.to_string()))?;
-        let token = Token::new(&text).ok_or_else(|| cannot(format!("it has less than {} bytes", Token::MIN)))?;
+        let token = Token::new(&text).ok_or_else(|| cannot(format!("it has fewer than {} bytes", Token::MIN)))?;
         Ok(Some(token))
     };
     let Some(http) = &plan.http else { return Ok(Rules::Local) };

@@ -43,7 +43,7 @@ impl Failure {
         &self.problem
     }
 
-    /// Adds what to do about it.
+    /// Adds advice for the user.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Failure {
         Failure { help: Some(help.into()), ..self }
@@ -80,22 +80,24 @@ impl Failure {
         let (problem, help) = match error.kind() {
             ErrorKind::AddrInUse => (
                 "another process listens there".to_string(),
-                Some(format!("ss -ltnp 'sport = :{port}' shows which; stop it, or choose another address")),
+                Some(format!(
+                    "stop that process, or choose another address; ss -ltnp 'sport = :{port}' shows the process"
+                )),
             ),
             ErrorKind::PermissionDenied if port < 1024 => (
-                "permission denied: ports below 1024 need a right of their own".to_string(),
+                "permission denied: ports below 1024 need a capability".to_string(),
                 Some(
-                    "choose a port from 1024 on, or give the right: AmbientCapabilities=CAP_NET_BIND_SERVICE in a \
+                    "choose a port above 1023, or grant the capability: AmbientCapabilities=CAP_NET_BIND_SERVICE in a \
                      systemd unit, or setcap cap_net_bind_service=+ep on the program"
                         .to_string(),
                 ),
             ),
             ErrorKind::AddrNotAvailable => (
                 "this machine does not have that address".to_string(),
-                Some(format!("ip addr shows those it has; [::]:{port} or 0.0.0.0:{port} takes them all")),
+                Some(format!("ip addr lists its addresses; [::]:{port} or 0.0.0.0:{port} listens on all of them")),
             ),
             _ if addr.is_ipv6() && error.raw_os_error() == Some(EAFNOSUPPORT) => {
-                ("the kernel has no IPv6".to_string(), Some(format!("write 0.0.0.0:{port}")))
+                ("the kernel has no IPv6".to_string(), Some(format!("listen on 0.0.0.0:{port}")))
             }
             _ => (error.to_string(), None),
         };
@@ -107,17 +109,17 @@ impl Failure {
         let (why, help) = match error.kind() {
             ErrorKind::AddrInUse => (
                 "another process listens there, or it is not a socket".to_string(),
-                Some("stop that process, or give admin.bind another path".to_string()),
+                Some("stop that process, or set another path in admin.bind".to_string()),
             ),
             ErrorKind::NotFound => (
-                "there is no such folder".to_string(),
-                Some("make it, or let systemd do that: RuntimeDirectory=evenkeel".to_string()),
+                "no such folder".to_string(),
+                Some("create the folder, or let systemd create it: RuntimeDirectory=evenkeel".to_string()),
             ),
             _ => (reason(error), None),
         };
         Failure {
             code: RUNNING,
-            problem: format!("admin: cannot listen at {}: {why}", path.display()),
+            problem: format!("admin: cannot listen on {}: {why}", path.display()),
             help,
             more: Vec::new(),
         }

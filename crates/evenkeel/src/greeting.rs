@@ -1,4 +1,4 @@
-//! Greeting of a process that serves: its addresses, its pools and algorithms, and what to do next.
+//! Greeting of a process that serves: its addresses, its pools and algorithms, and the next steps.
 
 use crate::commands::check::contents;
 use crate::log::queue;
@@ -10,13 +10,13 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Endpoints that are listed by name for one pool.
+/// Most endpoints that the greeting lists by name for each pool.
 const LISTED: usize = 10;
 
 pub struct Greeting<'a> {
     pub plan: &'a Plan,
     pub workers: usize,
-    /// Results of a connection to each endpoint, if there was one.
+    /// Results of a connection to each endpoint, if connections were tried.
     pub tried: Option<Tried>,
     /// Names of endpoints that have no address yet.
     pub unresolved: Vec<Unresolved>,
@@ -59,15 +59,16 @@ fn block(greeting: &Greeting<'_>) -> String {
                 true => format!("localhost:{}", addr.port()),
                 false => addr.to_string(),
             };
-            row("try", &format!("curl -k https://{host}/ (no client knows its certificate: -k takes any)"));
+            row("try", &format!("curl -k https://{host}/ (clients do not trust its certificate: -k accepts it)"));
         }
     }
     for (index, pool) in plan.pools.iter().enumerate() {
         row("balancing", &format!("pool {} by {}: {}", pool.name, pool.balance.algorithm.name, endpoints(pool)));
         let silent: Vec<&Silent> = silent(tried).filter(|s| s.pool == index).collect();
         let nameless: Vec<&Unresolved> = unresolved.iter().filter(|u| u.pool == pool.name).collect();
-        let silences =
-            silent.iter().map(|s| format!("endpoint {} does not answer: {}", pool.endpoints[s.endpoint].name, s.why));
+        let silences = silent
+            .iter()
+            .map(|s| format!("endpoint {} does not accept connections: {}", pool.endpoints[s.endpoint].name, s.why));
         let warnings = nameless.iter().map(|u| format!("endpoint {}: {}", u.endpoint, u.why)).chain(silences);
         let all: Vec<String> = warnings.collect();
         all.iter().take(LISTED).for_each(|warning| row("warning", warning));
@@ -77,18 +78,18 @@ fn block(greeting: &Greeting<'_>) -> String {
         let addressed = pool.endpoints.iter().filter(|e| !matches!(e.addr, Address::Name { .. })).count();
         match (all.is_empty(), addressed - silent.len()) {
             (true, _) => {}
-            (_, 0) if silent.is_empty() => row("", "it serves nevertheless: until a name resolves, requests get a 503"),
-            (_, 0) => row("", "it serves nevertheless: until one answers, requests get a 502"),
-            _ => row("", "it serves nevertheless: requests go to the endpoints that can be reached"),
+            (_, 0) if silent.is_empty() => row("", "evenkeel serves anyway: until a name resolves, requests get a 503"),
+            (_, 0) => row("", "evenkeel serves anyway: until an endpoint responds, requests get a 502"),
+            _ => row("", "evenkeel serves anyway: requests go to the endpoints that can be reached"),
         }
     }
     if let Some(tried) = tried {
         let which = if tried.count == 1 { "the endpoint".to_string() } else { format!("{} endpoints", tried.count) };
-        row("tried", &format!("{which}, by one connection each; with a configuration file none is"));
+        row("tried", &format!("{which}, with one connection each; endpoints of a configuration file are not tried"));
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {
         let signing_in = match password {
-            Some(password) => format!("; to change things there: any name, password {password}"),
+            Some(password) => format!("; to make changes there: any name, password {password}"),
             None => String::new(),
         };
         row("dashboard", &format!("{}{signing_in}", url("http", bind, "/")));
@@ -106,7 +107,7 @@ fn block(greeting: &Greeting<'_>) -> String {
         row("access log", &to);
     }
     row("config", config);
-    row("end", &format!("Ctrl-C: finishes what runs for up to {:?}; again: at once", plan.runtime.drain_timeout));
+    row("end", &format!("Ctrl-C: finishes requests for up to {:?}; again: at once", plan.runtime.drain_timeout));
     out
 }
 
@@ -124,7 +125,7 @@ fn is_self_signed(listener: &Listener) -> bool {
     listener.mode == Mode::Http && listener.tls.as_ref().is_some_and(|tls| tls.self_signed)
 }
 
-/// URL of an address, with a note if it stands for every address of this machine. `path`: empty, or from its slash on.
+/// URL of an address, with a note if it is the wildcard address of this machine. `path`: empty, or from its slash on.
 pub fn url(scheme: &str, addr: SocketAddr, path: &str) -> String {
     match addr.ip().is_unspecified() {
         true => format!("{scheme}://localhost:{}{path} and every other address of this machine", addr.port()),
@@ -166,7 +167,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*u.pool,
             endpoint = &*u.endpoint,
             why = u.why,
-            "the name of an endpoint does not resolve"
+            "endpoint has no address: its name does not resolve"
         );
     }
     for s in silent(tried) {
@@ -175,7 +176,7 @@ fn lines(greeting: &Greeting<'_>) {
             pool = &*pool.name,
             endpoint = &*pool.endpoints[s.endpoint].name,
             why = s.why,
-            "does not answer"
+            "endpoint does not accept connections"
         );
     }
     if let Some(bind) = plan.admin.as_ref().and_then(|admin| Some(admin.http.as_ref()?.bind)) {

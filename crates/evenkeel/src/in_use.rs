@@ -20,7 +20,7 @@ impl InUse {
         }
     }
 
-    /// True if one of them is free by now.
+    /// True if any of the addresses is free by now.
     pub fn is_over(&self) -> bool {
         self.0.iter().any(|(protocol, addr)| is_free(*protocol, *addr))
     }

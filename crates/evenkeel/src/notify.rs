@@ -1,5 +1,5 @@
-//! Messages to the service manager, sd_notify(3): a datagram for each change of state, to the socket that `NOTIFY_SOCKET` names;
-//! without one, nothing.
+//! Messages to the service manager, sd_notify(3): a datagram for each change of state, to the socket that
+//! `NOTIFY_SOCKET` names. Without that variable nothing is sent.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -20,7 +20,7 @@ impl Notify {
         let socket =
             std::env::var("NOTIFY_SOCKET").ok().and_then(|name| Some((UnixDatagram::unbound().ok()?, at(&name)?)));
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        // Without a process named, it is meant for any reader.
+        // Without a named process, the variable applies to every reader.
         let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|us| ours && *us > 0).map(Duration::from_micros);
         Notify { watchdog: watchdog.filter(|_| socket.is_some()), socket }

@@ -34,10 +34,10 @@ impl Offered {
     }
 }
 
-/// Gives a plan the address that a process with it would offer now, if there is one.
+/// Adds the address that a process with this plan would offer now, if there is such an address.
 pub fn preview(plan: &mut Plan) {
     if !has_http(plan) {
-        // Another process may have it: the plan stays as it is then.
+        // If another process holds the address, the plan stays as it is.
         let _ = offer(plan, &mut Inherited::default());
     }
 }
@@ -50,7 +50,7 @@ fn offer(plan: &mut Plan, inherited: &mut Inherited) -> Option<TcpListener> {
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
     let listener = match inherited.tcp(bind).pop() {
         Some(socket) => TcpListener::from(socket),
-        // Another process has it: this one does without.
+        // Another process holds the address: this process offers none.
         None => TcpListener::bind(bind).ok()?,
     };
     plan.admin.get_or_insert_default().http = Some(AdminHttp::at(bind));

@@ -10,10 +10,10 @@ use evenkeel_tokens::Tokens;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// Parts of the proxy that the process connects with others: certificates with the issuer, spans with their exporter, keys of
-/// tokens with what fetches them, and stored responses with the process that takes over.
+/// Parts of the proxy that the process connects with others: certificates with the issuer, spans with their exporter,
+/// keys of tokens with their fetcher, and stored responses with the process that takes over.
 pub struct Connected {
-    /// Asks workers, for operators.
+    /// Inspects workers, for operators.
     pub looker: Arc<Looker>,
     pub numbers: watch::Receiver<Arc<Numbers>>,
     pub certificates: Arc<Store>,

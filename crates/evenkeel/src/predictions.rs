@@ -1,4 +1,5 @@
-//! Predictions of what other algorithms would do with the requests of a pool. The simulator plays those that workers remember.
+//! Predictions for other algorithms: their picks for the requests of a pool. The simulator replays the requests that
+//! workers remember.
 
 use evenkeel_admin::api::problem::Problem;
 use evenkeel_balance::EndpointId;
@@ -12,11 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// A prediction is reused until it is so many times as old as it took to make: pages that follow the process ask for one every
-/// second, and may take a twentieth of a core at most.
+/// Age up to which a prediction is reused, as a multiple of the time that it took to make. Pages that follow the
+/// process ask every second, and may take a twentieth of a core at most.
 const AGE_OF_COST: u32 = 20;
 
-/// Predictions, with those that are still good.
+/// Predictions that are recent enough to be reused.
 #[derive(Clone, Default)]
 pub struct Predictions(Arc<Mutex<HashMap<String, Made>>>);
 
@@ -26,12 +27,12 @@ struct Made {
 }
 
 impl Predictions {
-    /// Returns the predictions of all pools that have shadows, or of one.
+    /// Returns the predictions of all pools that have shadows, or of a single pool.
     ///
     /// # Errors
     /// There is no such pool.
     pub async fn of(&self, looker: &Looker, pool: Option<&str>) -> Result<Vec<PoolShadows>, Problem> {
-        // Held while one is made: others that ask meanwhile get the same.
+        // Held while a prediction is made: concurrent requests get the same result.
         let mut made = self.0.lock().await;
         let mut all = Vec::new();
         for remembered in looker.remembered(pool).await.map_err(Problem::not_found)? {
@@ -43,7 +44,7 @@ impl Predictions {
                 continue;
             }
             let shown = tokio::task::spawn_blocking(move || shown(&remembered)).await;
-            let shown = shown.map_err(|_| Problem::refused("the prediction could not be made"))?;
+            let shown = shown.map_err(|_| Problem::refused("the prediction failed; the log has the reason"))?;
             let good_for: Duration = now.elapsed() * AGE_OF_COST;
             // That there is too little to predict from costs nothing to find, and is over with the next requests.
             if shown.nothing.is_none() {

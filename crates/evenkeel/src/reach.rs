@@ -1,5 +1,5 @@
-//! Connections to the endpoints of the command line, one each, so that the greeting can name those that do not answer. Nothing
-//! else depends on them.
+//! A connection to each endpoint of the command line, so that the greeting can name the endpoints that do not respond.
+//! Nothing else depends on them.
 
 use crate::failure::reason;
 use evenkeel_config::Plan;
@@ -52,7 +52,7 @@ pub async fn try_each(plan: &Plan) -> Tried {
             let why = match tokio::time::timeout(PATIENCE, connect(&addr)).await {
                 Ok(Ok(())) => return None,
                 Ok(Err(error)) => reason(&error),
-                Err(_) => format!("no answer within {PATIENCE:?}"),
+                Err(_) => format!("no response within {PATIENCE:?}"),
             };
             Some(Silent { pool, endpoint, why })
         });

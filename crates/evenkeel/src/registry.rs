@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub struct Rooms<'r> {
-    /// Metrics that planes share, and those of the planes in their order.
+    /// Metrics that planes share, and the metrics of each plane, in the order of the planes.
     pub planes: Vec<Box<dyn Collector>>,
     pub reloads: Arc<Reloads>,
     pub discovery: &'r Discovery,
@@ -33,12 +33,12 @@ pub struct Rooms<'r> {
     pub admin: evenkeel_admin::Numbers,
 }
 
-/// Every metric there is: those of the rooms, of the process, and which build it is. No collector holds a lock while it writes, as
-/// a client may be slow to read.
+/// Returns a registry of all metrics: of the rooms, of the process, and of the build. No collector holds a lock while
+/// it writes, as a client may be slow to read.
 pub fn registry(rooms: Rooms<'_>) -> Registry {
     let mut registry = Registry::default();
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("evenkeel_build", "Which evenkeel this is", build);
+    registry.register("evenkeel_build", "Version of evenkeel", build);
     rooms.planes.into_iter().for_each(|plane| registry.register_collector(plane));
     registry.register_collector(Box::new(Found::new(rooms.discovery).with(rooms.providers)));
     registry.register_collector(Box::new(reload::Numbers(rooms.reloads)));

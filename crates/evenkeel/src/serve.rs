@@ -1,5 +1,5 @@
-//! Everything that runs while evenkeel serves: the planes and, if configured, the admin listeners beside them; what is asked of
-//! them meanwhile; and how all of it ends.
+//! Everything that runs while evenkeel serves: the planes, the admin listeners if configured, the requests of
+//! operators, and the orderly end.
 
 use crate::asked::{Answer, Ask};
 use crate::asked_at::AskedAt;
@@ -78,9 +78,9 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts all of it; the admin first, so that it can say "starting", and nothing serves if its address is in use.
-    /// `inherited`: sockets that came with the process.
-    /// `configured`: where the plan is from. `offered`: what it offers if that is no file.
+    /// Starts everything. The admin starts first, so that it can report "starting" and nothing serves if its address is
+    /// in use. `inherited`: sockets that came with the process. `configured`: the origin of the plan. `offered`: the
+    /// admin address to offer if the plan comes from no file.
     pub async fn start(
         plan: Plan,
         mut inherited: Inherited,
@@ -98,7 +98,7 @@ impl Serving {
         let mut asked_at = AskedAt::new(plan.admin.clone().unwrap_or_default(), claim, &mut inherited, offered)?;
         let admin = asked_at.start(pages, window, &of_admin)?;
         let merged = past.as_ref().and_then(|past| past.merged.as_deref());
-        // What the process before served is served on, whatever its providers are at.
+        // The plan of the previous process is served at once, whatever the state of its providers.
         shown.awaits_provider.store(plan.providers.any() && merged.is_none(), Relaxed);
         let plan = configured.resume(plan, merged);
         let discovery = Discovery::after(past.as_mut().map(|past| std::mem::take(&mut past.found)).unwrap_or_default());
@@ -177,7 +177,7 @@ impl Serving {
         })
     }
 
-    /// The planes, and what they share.
+    /// The planes with their shared state.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
@@ -202,12 +202,12 @@ impl Serving {
         second.set_missed_tick_behavior(MissedTickBehavior::Skip);
         // Time at which to accept no more, once that is ordered.
         let mut leave_at: Option<Instant> = None;
-        loop {
+        let is_second = loop {
             tokio::select! {
                 asked = signals.next() => if self.told(asked, &mut leave_at).await.is_break() {
-                    break;
+                    break leave_at.is_some();
                 },
-                () = until(leave_at) => break,
+                () = until(leave_at) => break false,
                 Some(asked) = self.asked.recv() => self.answer(asked).await,
                 _ = second.tick() => self.tick().await,
                 offer = self.configured.providers.offered() => {
@@ -225,11 +225,11 @@ impl Serving {
                 () = watchdog.due() => watchdog.look(&self.notify, self.runtime.beats()),
                 lost = self.runtime.worker_lost() => return Err(Failure::running(lost)),
             }
-        }
+        };
         self.shown.draining.store(true, Relaxed);
         self.notify.stopping("draining");
         let socket = self.socket.clone();
-        let ended = self.end(signals, Command::Drain).await;
+        let ended = self.end(signals, Command::Drain, is_second).await;
         if let Some(path) = socket {
             // It names nothing any more; it may be gone already.
             let _ = std::fs::remove_file(path);
@@ -272,7 +272,7 @@ impl Serving {
             }
             Ask::Reopen { by, answer } => _ = answer.send(self.reopen_log(&by)),
             Ask::Upgrade { answer, .. } if self.upgrade.is_some() => {
-                let _ = answer.send(Err(Problem::refused("an upgrade is under way")));
+                let _ = answer.send(Err(Problem::refused("an upgrade is already in progress")));
             }
             Ask::Upgrade { by, answer } => match self.upgrade(&by) {
                 Ok(()) => self.answer_upgrade = Some(answer),
@@ -306,7 +306,8 @@ impl Serving {
                     // It would not learn of purges there.
                     None => self.numbers.borrow().retire_cache(self.runtime.control().now()),
                 }
-                // From now on the other process answers admin clients, but for the one that waits for this.
+                // From now on the other process answers admin clients. Only the client that waits for this outcome
+                // stays.
                 if let Some(admin) = &mut self.admin {
                     admin.leave().await;
                 }
@@ -325,11 +326,12 @@ impl Serving {
         flow
     }
 
-    /// Does what is wished of the configuration, unless another generation runs than `unless`. `by`: who asks.
+    /// Executes a change of the configuration. Refused if another generation than `unless` runs. `by`: the author of
+    /// the change.
     async fn configure(&mut self, wish: Wish, unless: Option<u64>, by: &str) -> Result<Outcome, Problem> {
         let running = self.runtime.now().number;
         if unless.is_some_and(|unless| unless != running) {
-            return Err(Problem::stale(format!("generation {running} runs now")));
+            return Err(Problem::stale(format!("the running configuration is generation {running} now")));
         }
         let offer = match wish {
             Wish::Check(text) => return self.configured.check(&text, running),
@@ -368,7 +370,7 @@ impl Serving {
         report.answer()
     }
 
-    /// Applies the plan that runs anew, with what other providers have put meanwhile.
+    /// Merges the running plan again with the current parts of other providers, and applies the result.
     async fn merge_again(&mut self) {
         let latest = self.configured.revisions.latest();
         let running = self.runtime.plan();
@@ -408,7 +410,7 @@ impl Serving {
             }
             Err(error) => {
                 tracing::error!(%error, "{by}: cannot start the new process; this process continues");
-                Err(format!("it cannot be started: {error}"))
+                Err(format!("the new process cannot be started: {error}"))
             }
         }
     }
@@ -416,12 +418,12 @@ impl Serving {
     /// Leaves the sockets to another process, and ends with the last request.
     async fn retire(mut self, signals: Signals) -> Result<(), Failure> {
         self.admin_sockets.clear();
-        self.end(signals, Command::Retire).await
+        self.end(signals, Command::Retire, false).await
     }
 
-    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal. Fails if a worker
-    /// does not end: the process then ends without it.
-    async fn end(mut self, signals: Signals, how: Command) -> Result<(), Failure> {
+    /// Accepts no more, and ends when nothing runs any more, when the time is over, or by a second signal; `is_second` if that
+    /// has come. Fails if a worker does not end: the process then ends without it.
+    async fn end(mut self, signals: Signals, how: Command, is_second: bool) -> Result<(), Failure> {
         let (limit, open) = (self.runtime.plan().runtime.drain_timeout, self.runtime.open());
         tracing::info!(
             open,
@@ -431,7 +433,7 @@ impl Serving {
         self.runtime.command(how);
         // An authority that asks from now on asks another process.
         self.issuer.stop();
-        let told_again = async { while signals.next().await != Asked::End {} };
+        let told_again = async { while !is_second && signals.next().await != Asked::End {} };
         let mut told_again = std::pin::pin!(told_again);
         let is_hurried = tokio::select! {
             () = ended(|| self.runtime.has_ended(), Duration::from_millis(10)) => {
@@ -451,11 +453,11 @@ impl Serving {
         let all_ended = ended(|| self.runtime.has_ended(), Duration::from_millis(10));
         if tokio::time::timeout(STOP_MAX, all_ended).await.is_err() {
             let stuck: Vec<&str> = self.runtime.still_running().collect();
-            return Err(Failure::running(format!("ended without {}, which did not stop", stuck.join(", "))));
+            return Err(Failure::running(format!("exiting, though {} did not stop", stuck.join(", "))));
         }
         self.runtime.join();
         if let Some(giving) = self.giving.take().filter(|_| !is_hurried) {
-            // It has a limit of its own.
+            // The handover has a time limit itself.
             tokio::select! {
                 () = ended(|| giving.is_given(), Duration::from_millis(10)) => {}
                 () = &mut told_again => {}
@@ -473,7 +475,7 @@ impl Serving {
         Ok(())
     }
 
-    /// Watches the file for changes, if the running plan has `watch`, and what its other providers have.
+    /// Watches the file for changes if the running plan has `watch`, and follows its other providers.
     fn follow_file(&mut self) {
         let plan = self.runtime.plan();
         self.configured.providers.follow(plan.runtime.watch);
@@ -492,12 +494,12 @@ impl Serving {
     fn reopen_log(&self, why: &str) -> Result<String, Problem> {
         match self.runtime.reopen() {
             Ok(()) => {
-                tracing::info!("{why}: the access log was opened again");
-                Ok("the logs were opened again".to_owned())
+                tracing::info!("{why}: logs reopened");
+                Ok("logs reopened".to_owned())
             }
             Err(error) => {
-                tracing::error!(error, "{why}: cannot reopen the access log");
-                Err(Problem::refused(format!("{error}; the log stays where it was")))
+                tracing::error!(error, "{why}: cannot reopen a log; the previous file stays in use");
+                Err(Problem::refused(format!("{error}; the previous file stays in use")))
             }
         }
     }
@@ -515,7 +517,7 @@ fn pages(metrics_path: String, shown: &Arc<Shown>) -> Pages {
     }
 }
 
-/// Waits for a time, for ever if there is none.
+/// Waits until `at`; for ever without a time.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
@@ -534,7 +536,7 @@ async fn ended(all: impl Fn() -> bool, look_every: Duration) {
 fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     let Kept { given, lost } = state::read(file).map_err(|error| {
         let file = file.unwrap_or(Path::new("the environment")).display();
-        Failure::running(format!("cannot read what operators want from {file}: {error}; mend or remove it"))
+        Failure::running(format!("cannot read the orders of operators from {file}: {error}; repair or remove it"))
     })?;
     let orders = Orders::default();
     orders.set(given);
@@ -544,7 +546,7 @@ fn orders(file: Option<&Path>) -> Result<(Orders, Option<String>), Failure> {
     Ok((orders, lost))
 }
 
-/// Waits for the process that is to take over, if there is one.
+/// Waits until the process that takes over serves. Without such a process it waits for ever.
 async fn serves(upgrade: Option<&mut Upgrade>) -> Result<u32, String> {
     match upgrade {
         Some(upgrade) => upgrade.serves().await,

@@ -1,5 +1,5 @@
-//! Signals to the process. A thread of its own catches them, so that none waits for what the process is doing: SIGTERM, SIGQUIT and
-//! Ctrl-C end it in order, and a second one of them ends it at once, whatever its workers do.
+//! Signals to the process. A separate thread catches them, so that no signal waits for the work of the process.
+//! SIGTERM, SIGQUIT and Ctrl-C end it in order. A second such signal ends it at once, whatever its workers do.
 
 use crate::log::queue;
 use evenkeel_net::workers::Interrupt;
@@ -11,13 +11,14 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-/// Time from the second signal to end until the process does so from here, if it has not by then.
+/// Time after the second signal to end until this thread ends the process, if nothing else has.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// The signals, caught from the moment this exists.
 pub struct Signals(Arc<Came>);
 
-/// Signals that came and were not taken. Those to end are counted; of others a second one adds nothing to the first.
+/// Signals that arrived and were not taken. Signals to end are counted. Of other signals a second adds nothing to the
+/// first.
 struct Came {
     ends: Semaphore,
     hangup: Notify,
@@ -78,12 +79,12 @@ impl Signals {
         let _ = self.0.interrupts.set(waits);
     }
 
-    /// Waits for the next one; those to end go first.
+    /// Waits for the next signal. Signals to end go first.
     pub async fn next(&self) -> Asked {
         let Came { ends, hangup, reopen, upgrade, .. } = &*self.0;
         tokio::select! {
             biased;
-            // It is never closed.
+            // The semaphore is never closed.
             Ok(end) = ends.acquire() => {
                 end.forget();
                 Asked::End
@@ -95,7 +96,7 @@ impl Signals {
     }
 }
 
-/// Passes signals on until the second one to end, and then ends the process if nothing else does.
+/// Passes signals on until the second signal to end. Then ends the process if nothing else does.
 async fn follow(mut signals: Caught, to: &Came) {
     let mut ends = 0;
     while ends < 2 {

@@ -1,5 +1,5 @@
-//! Upgrade to another build without loss: it is started with our listening sockets and reports when it serves, and only then do
-//! we accept no more. If it does not come up, nothing has changed.
+//! Upgrade to another build without loss. The new process starts with our listening sockets and reports when it serves.
+//! Only then does this process stop accepting. If the new process does not start, nothing has changed.
 
 use crate::window::state::Left;
 use evenkeel_net::inherit;
@@ -26,20 +26,20 @@ pub struct Upgrade {
     /// Bytes that it has written so far.
     said: Vec<u8>,
     until: Instant,
-    /// Deadline for it to end by itself, once it has closed its pipe.
+    /// Deadline for it to end on its own, once it has closed its pipe.
     leaves: Option<Instant>,
 }
 
 impl Upgrade {
-    /// Starts the program that was started as this one, with the same arguments and these sockets, as the same instance, and with
-    /// what is left to it.
+    /// Starts the program again with the same arguments, with these sockets, as the same instance, and with the state
+    /// in `left`.
     ///
     /// # Errors
     /// The program cannot be started.
     pub fn start(instance: u64, sockets: &[(String, BorrowedFd<'_>)], left: &Left<'_>) -> io::Result<Upgrade> {
         let mut arguments = std::env::args_os();
-        // Not /proc/self/exe: that is the build that runs, even where another one is in its place.
-        let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is not known"))?;
+        // Not /proc/self/exe: that is the running build, even after another build has replaced the file.
+        let program = arguments.next().ok_or_else(|| io::Error::other("the path of this program is unknown"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         let (ready, says): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -55,15 +55,15 @@ impl Upgrade {
         })
     }
 
-    /// Waits until it serves; its process id then. If it does not come to that, why, and it is gone. May be dropped and
-    /// called again.
+    /// Waits until the new process serves, and returns its process id. If it fails, returns the reason, and the process
+    /// is gone. The future may be dropped, and the method called again.
     pub async fn serves(&mut self) -> Result<u32, String> {
         let heard = tokio::time::timeout_at(self.until, hear(&mut self.ready, &mut self.said)).await;
         if let Some(pid) = inherit::read_word(&self.said) {
             return Ok(pid);
         }
         let patience = if heard.is_ok() { LEAVING } else { Duration::ZERO };
-        // From the first time on: what waits here is dropped whenever something else is to be done.
+        // Measured from the first call: this future is dropped whenever the process has something else to do.
         let leaves = *self.leaves.get_or_insert_with(|| Instant::now() + patience);
         while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < leaves {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -74,14 +74,14 @@ impl Upgrade {
         Err(match (heard, String::from_utf8_lossy(&self.said)) {
             (Err(_), _) => format!("it did not serve within {PATIENCE:?}"),
             (Ok(()), said) if said.is_empty() => {
-                format!("it ended before it served ({status}); its own log has the reason")
+                format!("it ended before it served ({status}); its log has the reason")
             }
             (Ok(()), said) => format!("it ended ({status}) without reporting that it serves; it wrote: {said}"),
         })
     }
 }
 
-/// Adds what comes, until that is a line, as long as a word may be, or all.
+/// Reads until the end of a line, up to the length limit of a word, or until the other side closes.
 async fn hear(ready: &mut Receiver, said: &mut Vec<u8>) {
     while !said.ends_with(b"\n") && said.len() < inherit::WORD_MAX {
         match ready.read_buf(said).await {

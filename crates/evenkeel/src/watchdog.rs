@@ -16,11 +16,11 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Creates one that is due as often as the service manager demands.
+    /// Creates a watchdog that is due as often as the service manager demands.
     pub fn new(notify: &Notify) -> Watchdog {
         let looks = notify.watchdog().map(|limit| {
-            // Three times within its limit, so that neither one late look nor one late word ends the process. Seldom enough
-            // that each worker has answered meanwhile, which it is asked to at each look.
+            // Three times within its limit, so that neither a late look nor a late message ends the process. Seldom
+            // enough that each worker has a beat between two looks: a look triggers a beat.
             let mut looks = interval((limit / 3).max(Duration::from_millis(200)));
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks

@@ -44,7 +44,7 @@ fn requests_are_listed_and_each_is_explained_with_what_was_left_out() {
     let (one, two) = (Endpoint::start("one"), Endpoint::start("two"));
     let setup = Setup::new("explain", [&one, &two], "", "[telemetry.explain]\nsample = 1");
     let _running = Running::start(&["run", "-c", &setup.file]);
-    assert!(setup.command(&["explain"]).starts_with("none is kept"), "none has come");
+    assert!(setup.command(&["explain"]).starts_with("no explanation is kept"), "none has come");
     get(&setup.listen, "/cart").expect("an answer");
     let all = eventually("it is kept", || {
         let all = setup.json(&["explain"]);
@@ -105,7 +105,9 @@ fn says_which_route_takes_a_request_and_what_the_pool_would_pick() {
     ] {
         assert!(said.contains(part), "no {part:?} in {said}");
     }
-    assert!(setup.command(&["explain", "GET", "http://a.test/nix"]).contains("no route takes it"));
+    assert!(
+        setup.command(&["explain", "GET", "http://a.test/nix"]).contains("no route matches, so the response is a 404")
+    );
     let wrong = evenkeel(&["explain", "GET", "a.test/cart", "-c", &setup.file]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(text(&wrong.stderr).contains("is not http://HOST/PATH"), "{}", text(&wrong.stderr));

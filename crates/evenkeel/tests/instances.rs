@@ -164,7 +164,7 @@ fn a_socket_that_is_switched_off_is_not_there_and_the_address_of_the_file_is_ask
     assert!(failed.contains("--token-file FILE, or EVENKEEL_TOKEN"), "{failed}");
     let other = site.typed_in.file("other.toml", &text(""));
     let failed = site.fails(&["status", "-c", &other], 1);
-    assert!(failed.contains("no socket and no address to ask at"), "{failed}");
+    assert!(failed.contains("sets neither a socket nor an address for commands"), "{failed}");
     let nowhere = address();
     let failed = site.fails(&["status", "--admin", &nowhere], 1);
     assert!(failed.contains("connection refused") && failed.contains("nothing listens there"), "{failed}");
@@ -287,7 +287,7 @@ fn patterns_take_several_endpoints_or_pools() {
     let drained = site.output(&["drain", "shop-a"]);
     assert_eq!(names(&crate::support::text(&drained.stdout)), of_shop_a);
     let note = crate::support::text(&drained.stderr);
-    assert!(note.contains("every endpoint of pool \"shop-a\" is drained"), "{note}");
+    assert!(note.contains("all endpoints of pool \"shop-a\" are drained"), "{note}");
     assert_eq!(names(&site.does(&["undrain", "shop-?", "*-1*"])), ["shop-a-1", "shop-a-10", "shop-b-1", "shop-b-10"]);
     assert_eq!(names(&site.does(&["drain", "shop-*"])).len(), 6);
     assert_eq!(names(&site.does(&["endpoint", "down", "other", "*-1"])), ["other-1"]);
@@ -295,7 +295,7 @@ fn patterns_take_several_endpoints_or_pools() {
     assert_eq!(names(&site.does(&["weight", "other", "*", "7"])).len(), 3);
     for (words, want) in [
         (&["drain", "shop"][..], "unknown pool \"shop\"; pools: shop-a, shop-b, other"),
-        (&["drain", "other-1"], "pool \"other\" has such endpoints: write other 'other-1'"),
+        (&["drain", "other-1"], "pool \"other\" has matching endpoints: write other 'other-1'"),
         (&["drain", "other", "shop*"], "no endpoint of pool \"other\" matches \"shop*\"; endpoints: other-1"),
     ] {
         let failed = site.fails(words, 1);

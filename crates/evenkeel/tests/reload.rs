@@ -116,13 +116,13 @@ fn whoever_cannot_be_asked_is_told_as_such() {
     let socket = folder.0.join("no.sock").display().to_string();
     let unreached = evenkeel(&["reload", "--socket", &socket]);
     assert_eq!(unreached.status.code(), Some(1));
-    assert!(text(&unreached.stderr).contains("cannot ask at"), "{}", text(&unreached.stderr));
+    assert!(text(&unreached.stderr).contains("cannot query evenkeel at"), "{}", text(&unreached.stderr));
     let file =
         folder.file("e.toml", "[listener.web]\nbind = ['127.0.0.1:1']\n[pool.web]\nendpoints = ['127.0.0.1:2']\n");
     let unreached = evenkeel(&["reload", "-c", &file]);
     assert_eq!(unreached.status.code(), Some(1));
     let said = text(&unreached.stderr);
-    assert!(said.contains("no evenkeel that runs on this machine was started with"), "{said}");
+    assert!(said.contains("no evenkeel on this machine was started with"), "{said}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_watched_file_is_read_however_it_changes() {
     assert_eq!(setup.body(), "a");
 
     fs::write(real.join("evenkeel.toml"), "nonsense").expect("a file");
-    eventually("a refusal", || running.said().contains("stays as it was").then_some(()));
+    eventually("a refusal", || running.said().contains("keeping the previous configuration").then_some(()));
     assert_eq!(setup.body(), "a");
     fs::write(real.join("evenkeel.toml"), setup.text(&[&b.addr], "")).expect("a file");
     next("a good file again");
@@ -222,7 +222,7 @@ fn the_access_log_follows_a_rename_and_a_change() {
     eventually("a line in the new file", || (logged("first") == 1).then_some(()));
     fs::rename(path("first"), path("moved-too")).expect("it can be renamed");
     let done = evenkeel(&["reopen", "--socket", &setup.socket()]);
-    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), "the logs were opened again\n".to_string()));
+    assert_eq!((done.status.code(), text(&done.stdout)), (Some(0), "logs reopened\n".to_string()));
     // The answer came when the file was there.
     assert!(path("first").exists());
     setup.body();
@@ -247,12 +247,12 @@ fn a_listener_moves_between_one_address_and_all_of_the_machine_under_load() {
         setup
             .folder
             .file("evenkeel.toml", &text.replacen(&format!("['{}']", setup.listen), &format!("['{moved}']"), 1));
-        let before = running.said().matches("the configuration was changed").count();
+        let before = running.said().matches("configuration changed").count();
         running.signal(Signal::HUP);
         eventually("a reload", || {
             let said = running.said();
-            assert!(!said.contains("stays as it was"), "{said}");
-            (said.matches("the configuration was changed").count() > before).then_some(())
+            assert!(!said.contains("keeping the previous configuration"), "{said}");
+            (said.matches("configuration changed").count() > before).then_some(())
         });
         let passed = load.passed.load(SeqCst);
         eventually("something came through", || (load.passed.load(SeqCst) >= passed + 5).then_some(()));

@@ -12,7 +12,7 @@ fn balances_between_two_endpoints_and_counts_them() {
     let mut running = Running::start(&arguments);
     assert!(running.said().contains(&format!("listening  http://{listen}")), "{}", running.said());
     assert!(running.said().contains(&format!("pool web by round_robin: {}, {}", a.addr, b.addr)), "{}", running.said());
-    assert!(!running.said().contains("does not answer"), "{}", running.said());
+    assert!(!running.said().contains("does not accept connections"), "{}", running.said());
     let answers: Vec<String> = (0..20)
         .map(|_| {
             let (status, body) = get(&listen, "/").expect("an answer");
@@ -81,7 +81,7 @@ fn says_what_is_spoken_where_and_with_a_file_connects_to_nothing_unasked() {
         assert!(said.contains(&format!("listening  {mode}://{listen} (listener {mode})")), "{said}");
     }
     // What was connected before the greeting waits to be accepted.
-    assert!(!said.contains("does not answer") && !said.contains("  tried "), "{said}");
+    assert!(!said.contains("does not accept connections") && !said.contains("  tried "), "{said}");
     let accepted = endpoint.accept().map_err(|error| error.kind());
     assert_eq!(accepted.err(), Some(std::io::ErrorKind::WouldBlock), "the start has connected to an endpoint");
 }
@@ -145,8 +145,8 @@ fn starts_with_dead_endpoints_and_says_so() {
     let (alive, dead, listen) = (Endpoint::start("alive"), address(), address());
     let running = Running::start(&["run", &alive.addr, &dead, "--listen", &listen]);
     let said = running.said();
-    assert!(said.contains(&format!("endpoint {dead} does not answer: connection refused")), "{said}");
-    assert!(said.contains("tried      2 endpoints, by one connection each"), "{said}");
+    assert!(said.contains(&format!("endpoint {dead} does not accept connections: connection refused")), "{said}");
+    assert!(said.contains("tried      2 endpoints, with one connection each"), "{said}");
     for _ in 0..8 {
         assert_eq!(get(&listen, "/").expect("an answer"), (200, "alive".to_string()));
     }
@@ -215,7 +215,18 @@ fn before_it_drains_it_serves_without_being_ready_for_as_long_as_is_set() {
             for _ in 0..5 {
                 assert_eq!(get(&listen, "/").expect("it is accepted"), (200, "a".to_string()));
             }
+            // Ends at once, whatever runs.
+            let _held = endpoint.hold();
+            let began = endpoint.began();
+            let client = std::thread::spawn({
+                let listen = listen.clone();
+                move || get(&listen, "/")
+            });
+            eventually("the request at the endpoint", || (endpoint.began() > began).then_some(()));
             running.signal(Signal::TERM);
+            assert_eq!(running.code(), Some(0), "{}", running.said());
+            assert!(running.said().contains("second signal: closing the remaining connections"), "{}", running.said());
+            let _ = client.join();
         }
         assert_eq!(running.code(), Some(0), "{}", running.said());
         let said = running.said();

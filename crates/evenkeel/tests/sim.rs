@@ -86,7 +86,7 @@ fn wrong_files_say_everything_at_once() {
     let file = folder.file("wrong.toml", &text);
     ends(&["sim", &file], 78, &["unknown algorithm \"lestconn\"", "\"fifo\" is 0", "unknown key \"cors\"", "3 errors"]);
     ends(&["sim", "nowhere.toml"], 78, &["cannot read nowhere.toml: no such file"]);
-    ends(&["sim", "tower"], 2, &["no scenario is named \"tower\"", "tower-a"]);
+    ends(&["sim", "tower"], 2, &["unknown scenario \"tower\"", "tower-a"]);
     ends(&["sim"], 2, &["NAME|FILE.toml"]);
     ends(&["sim", "tower-a", "--seeds", "0"], 2, &["0 is not in 1..=1000"]);
 }

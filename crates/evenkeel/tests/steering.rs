@@ -86,13 +86,13 @@ fn a_pool_that_is_drained_leaves_its_split_and_comes_back() {
     let both = [(200, "canary".to_owned()), (200, "stable".to_owned())];
     assert_eq!(reached(), both);
     let (_, note) = command(&["drain", "canary"]);
-    let wanted = "every endpoint of pool \"canary\" is drained: the split of route \"shop\" sends its share to stable";
+    let wanted = "all endpoints of pool \"canary\" are drained: the split of route \"shop\" sends its share to stable";
     assert!(note.contains(wanted), "{note}");
     assert_eq!(reached(), both[1..]);
     let (shown, _) = command(&["split", "shop"]);
     assert!(shown.contains("100.0%") && shown.contains("0.0% (drained)"), "{shown}");
     let (_, note) = command(&["drain", "stable"]);
-    assert!(note.contains("it serves no new requests until one is undrained"), "{note}");
+    assert!(note.contains("the pool serves no new requests until an endpoint is undrained"), "{note}");
     let refused = reached();
     assert!(refused.iter().all(|(status, _)| *status == 503), "{refused:?}");
     command(&["undrain", "stable"]);

@@ -188,7 +188,7 @@ fn the_history_of_requests_continues_after_an_upgrade() {
     });
     let (_, events) = get(&admin, "/v1/events").expect("an answer");
     assert_eq!(events.matches(" serves, process ").count(), 2, "{events}");
-    assert!(!running.said().contains("history of the process before"), "{}", running.said());
+    assert!(!running.said().contains("history of the previous process"), "{}", running.said());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_history_of_another_build_is_not_used_and_stops_nothing() {
     shell.args(["-c", &run]);
     let running = Running::from(shell);
     let said = running.said();
-    assert!(said.contains("the history of the previous process is not used: it is of version 4711"), "{said}");
+    assert!(said.contains("the history of the previous process is not used: it has version 4711"), "{said}");
     assert_eq!(get(&listen, "/").expect("an answer"), (200, "a".to_string()));
     let ready = std::fs::read_to_string(format!("{left}.ready")).expect("it was made");
     assert!(ready.starts_with("evenkeel serves as process "), "{ready}");
@@ -420,7 +420,7 @@ fn the_service_manager_hears_of_every_change() {
     running.signal(Signal::HUP);
     assert!(manager.hears().starts_with("RELOADING=1\n"));
     let said = manager.hears();
-    assert!(said.starts_with("READY=1\nSTATUS=serving; the configuration stays as it was: error[EK"), "{said}");
+    assert!(said.starts_with("READY=1\nSTATUS=serving; keeping the previous configuration: error[EK"), "{said}");
 
     folder.file("evenkeel.toml", &text);
     running.signal(Signal::USR2);

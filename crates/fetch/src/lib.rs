@@ -19,4 +19,5 @@ pub use client::Client;
 pub use fault::{Fault, is_close, reason};
 pub use lines::Lines;
 pub use server::Server;
+pub use socket::Unreachable;
 pub use streams::Streams;

@@ -43,21 +43,26 @@ impl Server {
     /// # Errors
     /// The text is no URL of these schemes.
     pub fn at(url: &str) -> Result<Server, Fault> {
-        let (place, authority, base) = if let Some(path) = url.strip_prefix("unix:") {
-            (Place::Unix(path.into()), "localhost".to_owned(), String::new())
-        } else {
-            let uri: hyper::Uri = url.parse()?;
-            let authority = uri.authority().ok_or("the URL names no host")?.as_str().to_owned();
-            let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-            let port = uri.port_u16();
-            let place = match uri.scheme_str() {
-                Some("http") => Place::Tcp { host, port: port.unwrap_or(80) },
-                Some("https") => Place::Tls { host, port: port.unwrap_or(443) },
-                _ => return Err("the URL has neither http:// nor https://".into()),
-            };
-            (place, authority, uri.path().trim_end_matches('/').to_owned())
+        if let Some(path) = url.strip_prefix("unix:") {
+            return Ok(Server::unix(path.into()));
+        }
+        let uri: hyper::Uri = url.parse()?;
+        let authority = uri.authority().ok_or("the URL names no host")?.as_str().to_owned();
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = uri.port_u16();
+        let place = match uri.scheme_str() {
+            Some("http") => Place::Tcp { host, port: port.unwrap_or(80) },
+            Some("https") => Place::Tls { host, port: port.unwrap_or(443) },
+            _ => return Err("the URL has neither http:// nor https://".into()),
         };
+        let base = uri.path().trim_end_matches('/').to_owned();
         Ok(Server { place, authority, base, ca: None, identity: None })
+    }
+
+    /// Server behind a Unix socket.
+    pub fn unix(path: PathBuf) -> Server {
+        let (authority, base) = ("localhost".to_owned(), String::new());
+        Server { place: Place::Unix(path), authority, base, ca: None, identity: None }
     }
 
     /// Trusts the authorities of a PEM file instead of the system's.

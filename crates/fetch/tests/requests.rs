@@ -1,7 +1,8 @@
 //! Requests over TCP, Unix sockets and TLS, to servers that behave well and badly.
 
-use evenkeel_fetch::{Client, Lines, Server};
+use evenkeel_fetch::{Client, Lines, Server, Unreachable};
 use hyper::Request;
+use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
@@ -115,7 +116,10 @@ async fn an_address_that_cannot_be_connected_to_is_named() {
     let (listener, mut client) = listener().await;
     let addr = listener.local_addr().expect("it is bound");
     drop(listener);
-    let error = client.whole(get("/"), 1024).await.expect_err("nobody listens").to_string();
+    let error = client.whole(get("/"), 1024).await.expect_err("nobody listens");
+    let cause = error.downcast_ref().and_then(Unreachable::io).map(io::Error::kind);
+    assert_eq!(cause, Some(io::ErrorKind::ConnectionRefused));
+    let error = error.to_string();
     assert!(error.starts_with(&format!("cannot connect to {addr}: Connection refused")), "{error}");
     let mut client = Client::new(Server::at("unix:/nowhere/a.sock").expect("a socket"));
     let error = client.whole(get("/"), 1024).await.expect_err("nobody listens").to_string();

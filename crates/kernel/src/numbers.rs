@@ -176,13 +176,13 @@ impl Collector for Metrics {
             }
             Ok::<(), fmt::Error>(())
         };
-        drivers("evenkeel_kernel_changes", "Changes of rules and maps that the kernel has accepted", |stats| {
+        drivers("evenkeel_kernel_changes", "Changes of rules and maps that the kernel accepted", |stats| {
             &stats.applied
         })?;
-        drivers("evenkeel_kernel_failures", "Changes that the kernel has refused, and failed readings", |stats| {
+        drivers("evenkeel_kernel_failures", "Changes that the kernel refused, and failed reads", |stats| {
             &stats.failed
         })?;
-        let help = "1 while the kernel has what the pools ask for, else 0";
+        let help = "1 while the kernel is in sync with the pools, else 0";
         let mut family = encoder.encode_descriptor("evenkeel_kernel_in_sync", help, None, MetricType::Gauge)?;
         for (plane, stats) in &numbers.drivers {
             let value = ConstGauge::new(stats.in_sync.load(Relaxed) as i64);
@@ -218,9 +218,9 @@ impl Collector for Metrics {
             MetricType::Gauge,
             EndpointStats::active,
         )?;
-        let help = "Flows that the kernel has directed to the endpoint";
+        let help = "Flows that the kernel directed to the endpoint";
         endpoints("evenkeel_kernel_connections", help, MetricType::Counter, |stats| stats.started.load(Relaxed))?;
-        let help = "Flows that the endpoint has refused or not answered, as far as the kernel knows";
+        let help = "Flows that the endpoint refused or did not answer, as far as the kernel knows";
         endpoints("evenkeel_kernel_connections_failed", help, MetricType::Counter, |stats| stats.failed.load(Relaxed))
     }
 }

@@ -88,9 +88,8 @@ impl Plane for Kernel {
             let control = self.control.clone();
             match self.workers.spawn("kernel".into(), move |link| worker::run(control, link)) {
                 Ok(spawned) => worker = Some(spawned),
-                Err(error) => {
-                    wrong.push(Diagnostic::machine(format!("cannot start the thread of the kernel: {error}")))
-                }
+                Err(error) => wrong
+                    .push(Diagnostic::machine(format!("cannot start the thread for planes of the kernel: {error}"))),
             }
         }
         if wrong.is_empty() { Ok(Prepared::new(Ready { blueprints, drivers, worker, claim })) } else { Err(wrong) }
@@ -184,5 +183,9 @@ fn not_claimed(plan: &Plan, error: &io::Error) -> Diagnostic {
         return Diagnostic::Machine { problem, help: None, of };
     }
     let problem = format!("another evenkeel in this network namespace forwards under the name {name:?}");
-    Diagnostic::Machine { problem, help: Some("set another \"name\" in [kernel], or end the other one".into()), of }
+    Diagnostic::Machine {
+        problem,
+        help: Some("set another \"name\" in [kernel], or stop the other evenkeel".into()),
+        of,
+    }
 }

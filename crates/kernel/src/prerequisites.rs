@@ -77,8 +77,8 @@ fn planes(plan: &Plan) -> Vec<NoPlane> {
         Some(_) => NoPlane {
             plane,
             is_error: false,
-            problem: format!("this user may not ask the kernel for plane \"{}\"", plane.name()),
-            help: format!("run check as the user that runs evenkeel, who needs {}", capabilities_of(plane)),
+            problem: format!("this user may not check the kernel for plane \"{}\"", plane.name()),
+            help: format!("run check as the user that runs evenkeel; that user needs {}", capabilities_of(plane)),
         },
     };
     mechanisms.into_iter().map(one).collect()

@@ -177,12 +177,12 @@ impl Worker {
                 Ok(known) => {
                     if !known.is_empty() {
                         let known = endpoints(known.len());
-                        tracing::info!(plane = plane.name(), "took over from an earlier process: {known}");
+                        tracing::info!(plane = plane.name(), "took over kernel rules of an earlier process: {known}");
                     }
                     known.into_iter().for_each(|(addr, id)| self.ids.adopt(addr, id));
                 }
                 Err(fault) => {
-                    tracing::warn!(plane = plane.name(), %fault, "cannot take over from an earlier process")
+                    tracing::warn!(plane = plane.name(), %fault, "cannot take over kernel rules of an earlier process")
                 }
             }
             let driven = Driven {
@@ -323,7 +323,7 @@ impl Worker {
             if let Some(mut driven) = self.drivers.remove(&plane)
                 && let Err(fault) = driven.driver.remove()
             {
-                tracing::warn!(plane = plane.name(), %fault, "cannot remove everything from the kernel");
+                tracing::warn!(plane = plane.name(), %fault, "cannot remove all kernel rules");
             }
         }
     }
@@ -332,7 +332,7 @@ impl Worker {
         let (mut is_whole, mut is_lost) = (true, false);
         for (plane, driven) in &mut self.drivers {
             if driven.driver.lost() {
-                tracing::warn!(plane = plane.name(), "rules in the kernel were removed by others; restoring them");
+                tracing::warn!(plane = plane.name(), "another program removed kernel rules; restoring them");
                 driven.services.clear();
                 is_lost = true;
             }
@@ -393,7 +393,7 @@ impl Worker {
                 tracing::info!(plane = plane.name(), "kernel rules removed");
             }
             if let Err(fault) = removed {
-                let text = "cannot remove everything from the kernel; `evenkeel cleanup` removes it";
+                let text = "cannot remove all kernel rules; run `evenkeel cleanup`";
                 tracing::error!(plane = plane.name(), %fault, "{text}");
             }
         }
@@ -418,7 +418,7 @@ impl Driven {
             Err(fault) => {
                 self.stats.failed.add(1);
                 if self.is_readable {
-                    tracing::warn!(plane = plane.name(), %fault, "cannot read counts of the kernel");
+                    tracing::warn!(plane = plane.name(), %fault, "cannot read kernel counters; keeping the last values");
                 }
                 self.is_readable = false;
                 return;
@@ -446,12 +446,12 @@ impl Driven {
                 self.stats.applied.add(1);
                 self.stats.in_sync.store(1, Relaxed);
                 if self.retry_after.take().is_some() {
-                    tracing::info!(plane = plane.name(), "the kernel is up to date again");
+                    tracing::info!(plane = plane.name(), "kernel rules are up to date again");
                 }
             }
             Err(fault) => {
                 if self.retry_after.is_none() {
-                    tracing::error!(plane = plane.name(), %fault, "cannot change the kernel; its previous rules stay, retrying");
+                    tracing::error!(plane = plane.name(), %fault, "cannot change kernel rules; keeping the previous rules and retrying");
                 }
                 self.left = change.left;
                 self.stats.failed.add(1);

@@ -109,17 +109,17 @@ impl Said {
         match (written, &mut self.lost) {
             (Ok(()), None) => {}
             (Ok(()), Some(lines)) => {
-                tracing::warn!(log, lines, "writing again; lines were lost");
+                tracing::warn!(log, lines, "writing to the log again; lines were lost");
                 self.lost = None;
             }
             (Err((error, more)), None) => {
-                tracing::error!(%error, log, "cannot write; lines are lost until writing works again");
+                tracing::error!(%error, log, "cannot write to the log; lines are lost until writing works again");
                 (self.lost, self.at) = (Some(more), Some(Instant::now()));
             }
             (Err((error, more)), Some(lines)) => {
                 *lines += more;
                 if is_due(self.at) {
-                    tracing::warn!(%error, log, lines, "still cannot write; lines are lost");
+                    tracing::warn!(%error, log, lines, "still cannot write to the log; lines are lost");
                     self.at = Some(Instant::now());
                 }
             }
@@ -127,7 +127,11 @@ impl Said {
         let overrun = self.overrun.load(Relaxed);
         let (told, at) = self.told;
         if overrun != told && is_due(at) {
-            tracing::warn!(log, lines = overrun.wrapping_sub(told), "the destination is too slow; lines were dropped");
+            tracing::warn!(
+                log,
+                lines = overrun.wrapping_sub(told),
+                "destination of the log is too slow; lines were dropped"
+            );
             self.told = (overrun, Some(Instant::now()));
         }
     }
@@ -183,7 +187,10 @@ impl Writer {
         // `join` has no timeout.
         while !self.thread.is_finished() {
             if Instant::now() >= until {
-                return tracing::error!(log = self.what, "the destination accepts nothing; the last lines are lost");
+                return tracing::error!(
+                    log = self.what,
+                    "destination of the log accepts no data; the last lines are lost"
+                );
             }
             thread::sleep(Duration::from_millis(1));
         }

@@ -295,7 +295,7 @@ impl Threads {
         for WorkerThread { name, thread, .. } in threads {
             match thread.map(JoinHandle::join) {
                 None | Some(Ok(Ok(()))) => {}
-                Some(Ok(Err(error))) => tracing::error!(%error, "cannot run {name}"),
+                Some(Ok(Err(error))) => tracing::error!(%error, "{name} failed"),
                 Some(Err(_)) => tracing::error!("{name} panicked"),
             }
         }

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
-/// Returns an address that no other test has, nor will have: loopback is a network of 16 million addresses, and each test process
-/// takes one of its own. A port that was free and let go again may be another's a moment later, as the system gives those of
-/// 127.0.0.1 to any that connects, and one that is free for TCP may be in use for UDP.
+/// Returns an address that no other test uses, now or later: loopback is a network of 16 million addresses, and each
+/// test process takes an address of it. A free port of 127.0.0.1 would not do. After its release the kernel may give it
+/// to any client that connects, and a port that is free for TCP may be in use for UDP.
 pub fn own_addr() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     let [_, high, middle, low] = std::process::id().to_be_bytes();

@@ -1,7 +1,6 @@
-//! Resources of tests: programs of others on this machine, addresses of their own, and a TLS client that trusts every
-//! certificate. A test that needs a program that is missing is skipped with a
-//! line that no test runner hides. With `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so
-//! that nothing is skipped there.
+//! Resources of tests: foreign programs on this machine, separate addresses, and a TLS client that trusts every
+//! certificate. A test whose program is missing is skipped with a line that no test runner hides. With
+//! `EVENKEEL_REQUIRE_PEERS=1` a missing program fails the test instead: CI sets it, so that nothing is skipped there.
 
 // Order: addresses, trusting
 mod addresses;
@@ -17,10 +16,10 @@ use std::path::PathBuf;
 /// Folders of servers, which Debian leaves out of a user's path.
 const FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Returns whether all these programs are installed. If not, says so on standard error, with the name of the test.
+/// True if all these programs are installed. Otherwise prints a line with the name of the test to standard error.
 ///
 /// # Panics
-/// If one is missing and `EVENKEEL_REQUIRE_PEERS` is `1`.
+/// If a program is missing and `EVENKEEL_REQUIRE_PEERS` is `1`.
 pub fn installed(programs: &[&str]) -> bool {
     let missing: Vec<&str> = programs.iter().copied().filter(|program| find(program).is_none()).collect();
     if missing.is_empty() {
@@ -44,8 +43,8 @@ pub fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {}: {why}", thread.name().unwrap_or("a test"));
 }
 
-/// Returns where a program is: on the path, in the folders of Debian for servers, or where `scripts/setup.sh conformance` and
-/// `bench` put what Debian does not have.
+/// Returns the path of a program: on the path, in the folders of Debian for servers, or in the folders of
+/// `scripts/setup.sh conformance` and `bench`, which install programs that Debian lacks.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var("PATH").unwrap_or_default();
     let own = cached().into_iter().flat_map(|cache| OWN.map(|folder| cache.join(folder)));

@@ -8,8 +8,8 @@ const INTRODUCTION: &str = "\
 
 <!-- Generated from crates/proxy/src/observe/end.rs. `make bless` writes it anew. -->
 
-Two letters in the access log (`term`), as in HAProxy's: who ended the request, and where it was. `--` is a normal end,
-`sH` an endpoint that did not answer in time, `CD` a client that left within a response, `PR` a request that was refused.
+Two letters in the access log (`term`), as in HAProxy: the side that ended the request, and the phase it was in. `--` is a
+normal end, `sH` an endpoint that did not respond in time, `CD` a client that left during a response, `PR` a refused request.
 `evenkeel_http_ends_total` counts requests by `cause`.
 ";
 

@@ -1,5 +1,5 @@
-//! Health checks of endpoints. Each check opens a connection of its own, as a client does, so that it meets the same
-//! conditions as a request; or it sends a datagram and reads the answer. A check ends its session as the protocol
+//! Health checks of endpoints. Each check opens a new connection, as a client does, so that it meets the same
+//! conditions as a request; or it sends a datagram and reads the reply. A check ends its session as the protocol
 //! requires: many servers count a client that just closes as failed, and some lock it out.
 
 // Order: dialogue, grpc, lines, mysql, postgres, stream, failure
@@ -35,7 +35,7 @@ use tokio_rustls::TlsConnector;
 /// Maximum time that a server gets to close its side after a check.
 const PARTING_MAX: Duration = Duration::from_secs(1);
 
-/// Limits of a response head: those of relayed responses.
+/// Limits of a response head, the same as for relayed responses.
 const LIMITS: Limits = Limits { head: evenkeel_net::buffer::CAPACITY, fields: FIELDS_MAX };
 
 /// Checks an endpoint once, within the check's timeout.
@@ -66,7 +66,7 @@ struct At<'c> {
 }
 
 impl At<'_> {
-    /// Host to send: that of the check, else the endpoint's own, else its address.
+    /// Returns the host to send: the host of the check, else of the endpoint, else its address.
     fn host(self, of_check: Option<&str>) -> String {
         of_check.or(self.host).map_or_else(|| self.addr.host().to_string(), str::to_owned)
     }
@@ -220,7 +220,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Consumes a head if it is complete. Returns true for an interim one, its status, and its framing.
+    /// Consumes a complete head. Returns true for an interim response, its status, and its framing.
     fn next_head(&mut self, asked: RequestContext) -> Result<Option<(bool, u16, Body)>, Failure> {
         let mut room = Room::new();
         let read = Response::read(&self.bytes, &mut room, asked, &LIMITS).map_err(Failure::Malformed)?;

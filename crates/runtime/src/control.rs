@@ -56,7 +56,7 @@ pub struct Thread {
 }
 
 impl Control {
-    /// Starts the thread, without pools. Time counts from `base`; `orders` are those of operators for endpoints.
+    /// Starts the thread, without pools. Time counts from `base`; `orders`: orders of operators for endpoints.
     ///
     /// # Errors
     /// The thread or its event loop cannot be created.
@@ -215,7 +215,7 @@ impl Dues {
     }
 }
 
-/// Task that checks one endpoint, aborted when dropped.
+/// Task that checks an endpoint, aborted when dropped.
 struct Checker {
     checkup: Checkup,
     task: AbortHandle,
@@ -302,7 +302,7 @@ impl Watching {
     }
 }
 
-/// Checks one endpoint forever. The first check is immediate, as requests may wait for it.
+/// Checks an endpoint forever. The first check is immediate, as requests may wait for it.
 async fn check_again_and_again(control: Control, pool: Arc<str>, id: EndpointId, checkup: Checkup) {
     // Seeded by endpoint and process, so that the checks of balancers that start together drift apart.
     let mut rng = Rng::new(id.0 ^ u64::from(std::process::id()));

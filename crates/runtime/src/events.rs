@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// Maximum number of events that are kept; older ones are dropped.
+/// Maximum number of events that are kept. The oldest are dropped first.
 pub const KEPT_MAX: usize = 2000;
 
 /// Latest events of this process, shared by all clones.

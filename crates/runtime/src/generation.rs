@@ -1,4 +1,4 @@
-//! Plan in use, replaced as a whole by the next one, and the differences between two plans.
+//! Plan in use, replaced as a whole by the next plan, and the differences between two plans.
 
 use crate::membership::{Endpoints, Found, Membership};
 use crate::splits::Splits;

@@ -27,7 +27,7 @@ pub struct EndpointHistory {
     pub own: Own,
     /// Counts of each kind of event.
     pub counts: Counts,
-    /// Latest check, if there was one.
+    /// Latest check; `None` before the first.
     pub checked: Option<Check>,
     /// Start of the current state, in milliseconds since 1970.
     pub since_ms: u64,
@@ -137,11 +137,11 @@ impl History {
             match to {
                 State::Down => {
                     let why = endpoint.failure().unwrap_or("never passed a check");
-                    tracing::warn!(pool, endpoint = name, why, "endpoint is down: health check failed");
+                    tracing::warn!(pool, endpoint = name, why, "endpoint down: health check failed");
                 }
                 State::Ejected(cause) => {
                     endpoint.counts.ejections += 1;
-                    tracing::warn!(pool, endpoint = name, %cause, "endpoint is ejected");
+                    tracing::warn!(pool, endpoint = name, %cause, "endpoint ejected");
                 }
                 _ => tracing::info!(pool, endpoint = name, %from, %to, "endpoint changed state"),
             }
@@ -166,7 +166,7 @@ fn panic_text(pool: &str, states: impl Iterator<Item = State>, mode: Option<Pani
         healthy += usize::from(matches!(state, State::Up | State::Ramping));
     }
     let what = match mode {
-        None => "the panic has ended",
+        None => "panic ended",
         Some(PanicMode::UseAll) => "using all of them (panic.mode = \"use-all\")",
         Some(PanicMode::Refuse) => "refusing its requests (panic.mode = \"refuse\")",
     };
@@ -189,6 +189,6 @@ mod tests {
             text(&[Up, Down, Unresolved, Down], Some(PanicMode::Refuse)),
             "pool \"shop\": 1 of 3 endpoints healthy; refusing its requests (panic.mode = \"refuse\")"
         );
-        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; the panic has ended");
+        assert_eq!(text(&[Up, Ramping, Down], None), "pool \"shop\": 2 of 3 endpoints healthy; panic ended");
     }
 }

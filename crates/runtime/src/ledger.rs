@@ -31,8 +31,8 @@ pub trait PlaneCounts: Send + Sync {
 
 /// Counts of one plane for the endpoints of a pool.
 pub trait PoolCounts: Send + Sync {
-    /// Requests of an endpoint: totals, and those in flight. The latter wraps around zero, as threads count while it is
-    /// read.
+    /// Totals of an endpoint's requests, and its requests in flight. The latter wraps around zero, as threads count
+    /// while it is read.
     fn endpoint(&self, endpoint: usize) -> (Counts, u64);
 
     /// Adds the times to first byte of an endpoint's responses.
@@ -42,7 +42,7 @@ pub trait PoolCounts: Send + Sync {
     fn add_to(&self, endpoint: usize, now: Instant, to: &mut view::Endpoint);
 }
 
-/// Counts of one worker for one endpoint.
+/// Counts of a worker for an endpoint.
 pub trait EndpointCounts: fmt::Debug + Default + Send + Sync + 'static {
     /// Returns the counts of requests so far.
     fn counts(&self) -> Counts;
@@ -108,7 +108,7 @@ impl<S: EndpointCounts> PoolCounts for Members<S> {
     }
 }
 
-/// Counts of a plane's workers for a pool, whose endpoints may change under one plan.
+/// Counts of a plane's workers for a pool, whose endpoints may change while the plan stays.
 #[derive(Debug)]
 pub struct Tally<S>(Mutex<Arc<Members<S>>>);
 
@@ -128,7 +128,7 @@ impl<S: Default> Tally<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts in the order of these endpoints, which equal the current ones except while a change is applied.
+    /// Counts in the order of these endpoints, which equal the current endpoints except while a change is applied.
     pub fn over(&self, endpoints: &Endpoints) -> Arc<Members<S>> {
         let members = self.members();
         if Arc::ptr_eq(&members.endpoints, endpoints) { members } else { Arc::new(members.next(endpoints.clone())) }
@@ -147,7 +147,7 @@ pub struct Ledger {
     planes: Arc<[Arc<dyn PlaneCounts>]>,
 }
 
-/// Requests of one pool over all planes.
+/// Requests of a pool over all planes.
 pub struct PoolLedger {
     name: Arc<str>,
     endpoints: Endpoints,
@@ -184,7 +184,7 @@ impl Counted for Ledger {
     }
 
     fn routes(&self) -> HashMap<(Arc<str>, Arc<str>), RouteCounts> {
-        // A listener belongs to one plane, so keys do not collide.
+        // A listener belongs to a single plane, so keys do not collide.
         self.planes.iter().flat_map(|plane| plane.routes()).collect()
     }
 }

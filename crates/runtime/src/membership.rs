@@ -1,5 +1,5 @@
-//! Current endpoints of pools: those of the plan, or discovered ones instead. They change pool by pool, so that the
-//! cost of a change depends on its pool alone, and no plan is copied.
+//! Current endpoints of pools: planned endpoints, or discovered endpoints instead. They change pool by pool, so that
+//! the cost of a change depends on its pool alone, and no plan is copied.
 #![expect(clippy::disallowed_types, reason = "workers never take the lock of a list")]
 
 use evenkeel_config::Plan;

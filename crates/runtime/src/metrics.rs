@@ -23,7 +23,7 @@ pub struct Metrics {
     control: Control,
 }
 
-/// Group of endpoints with the same labels: a single one, or all of a pool if metrics are per pool.
+/// Group of endpoints with the same labels: a single endpoint, or all of a pool if metrics are per pool.
 struct Row<'s> {
     labels: Labels<'s>,
     endpoints: &'s [EndpointSnapshot],
@@ -119,7 +119,7 @@ fn states(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>], unused: bool) -
 }
 
 fn weights(encoder: &mut DescriptorEncoder<'_>, rows: &[Row<'_>]) -> fmt::Result {
-    let help = "Weight of an endpoint: configured, and effective now; 0 while it gets no requests";
+    let help = "Weight of an endpoint: configured, and currently effective; 0 while the endpoint gets no requests";
     let mut family = encoder.encode_descriptor("evenkeel_endpoint_weight", help, None, MetricType::Gauge)?;
     for row in rows {
         let configured: f64 = row.endpoints.iter().map(|endpoint| f64::from(endpoint.weight_configured)).sum();

@@ -1,5 +1,5 @@
-//! Orders of operators for endpoints and splits, beside the configuration. An order applies until it is withdrawn, across reloads,
-//! upgrades and, if a file keeps it, restarts.
+//! Orders of operators for endpoints and splits, on top of the configuration. An order applies until it is withdrawn,
+//! across reloads, upgrades and, if a file keeps it, restarts.
 #![expect(clippy::disallowed_types, reason = "the control side holds it, never a worker")]
 
 use evenkeel_balance::EndpointSpec;
@@ -15,14 +15,14 @@ pub const ORDERS_MAX: usize = 100_000;
 /// Largest weight, as in a configuration.
 pub const WEIGHT_MAX: u32 = 65_535;
 
-/// Order for one endpoint, which overrides its configuration and health.
+/// Order for an endpoint, which overrides its configuration and health.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// Drains the endpoint: it gets no new requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
-    /// Weight that replaces the configured one.
+    /// Weight that replaces the configured weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// Forces the endpoint up or down, regardless of its checks.
@@ -40,7 +40,7 @@ pub struct Order {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitOrder {
-    /// Weights that replace the configured ones, by pool.
+    /// Weights that replace the configured weights, by pool.
     pub weights: BTreeMap<String, u32>,
     /// Operator who gave the latest order.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -55,7 +55,7 @@ pub struct SplitOrder {
 pub enum Change {
     /// Starts or stops draining.
     Drain(Option<Drain>),
-    /// Overrides the weight, or restores the configured one.
+    /// Overrides the weight, or restores the configured weight.
     Weight(Option<u32>),
     /// Forces the health, or follows the checks again.
     Health(Option<Health>),
@@ -64,7 +64,7 @@ pub enum Change {
 }
 
 impl Order {
-    /// Returns true if the order asks for nothing.
+    /// Returns true if the order changes nothing.
     pub fn is_empty(&self) -> bool {
         self.drain.is_none() && self.weight.is_none() && self.health.is_none()
     }
@@ -147,7 +147,7 @@ impl Orders {
         self.drained().retain(|pool| names.contains(&**pool));
     }
 
-    /// Returns the order for one endpoint.
+    /// Returns the order for an endpoint.
     pub fn of(&self, pool: &str, endpoint: &str) -> Option<Order> {
         self.given().endpoints.get(pool)?.get(endpoint).cloned()
     }
@@ -156,7 +156,7 @@ impl Orders {
         self.given().clone()
     }
 
-    /// Replaces all orders by kept ones; empty ones are dropped.
+    /// Replaces all orders by kept orders. Empty orders are dropped.
     pub fn set(&self, mut given: Given) {
         given.endpoints.values_mut().for_each(|of_pool| of_pool.retain(|_, order| !order.is_empty()));
         given.endpoints.retain(|_, of_pool| !of_pool.is_empty());
@@ -173,7 +173,7 @@ impl Orders {
         change(&mut given.splits, &self.drained())
     }
 
-    /// Changes the order for one endpoint. Returns `false` at the limit of [`ORDERS_MAX`].
+    /// Changes the order for an endpoint. Returns `false` at the limit of [`ORDERS_MAX`].
     pub(crate) fn change(&self, pool: &str, endpoint: &str, change: Change, by: &str, unix_ms: u64) -> bool {
         let given = &mut self.given().endpoints;
         let is_known = given.get(pool).is_some_and(|of_pool| of_pool.contains_key(endpoint));

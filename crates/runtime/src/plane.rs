@@ -22,33 +22,33 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 
-/// Data plane by which clients reach the endpoints of pools. The runtime calls it from one thread: for a plan,
+/// Data plane by which clients reach the endpoints of pools. The runtime calls it from a single thread: for a plan,
 /// [`prepare`](Self::prepare), [`install`](Self::install) and [`applied`](Self::applied); for endpoints,
 /// [`endpoints`](Self::endpoints) and `applied`.
 pub trait Plane: Send + Sync {
     /// Does everything for a plan that can fail, without changing anything: the result may be dropped. `inherited`:
-    /// sockets passed to the process, to be used before new ones are opened.
+    /// sockets passed to the process, to be used before new sockets are opened.
     ///
     /// # Errors
     /// Every reason why the plan cannot run.
     fn prepare(&self, next: &Next<'_>, inherited: &mut Inherited) -> Result<Prepared, Vec<Diagnostic>>;
 
     /// Sends every worker its part of the plan, to be installed in one step, without waiting. Every endpoint of the
-    /// plan has a slot by now; no worker picks a new one before all workers have installed the plan. Until then workers
-    /// may pick endpoints that the plan removes.
+    /// plan has a slot by now; no worker picks a new endpoint before all workers have installed the plan. Until then
+    /// workers may pick endpoints that the plan removes.
     fn install(&mut self, prepared: Prepared, pools: &mut Pools, sending: &Sending<'_>);
 
-    /// Sends every worker the new endpoints of some pools, without waiting. The guarantees are those of
+    /// Sends every worker the new endpoints of some pools, without waiting. Gives the guarantees of
     /// [`install`](Self::install).
     fn endpoints(&mut self, changes: &[Change<'_>], sending: &Sending<'_>);
 
-    /// Releases the previous state: every worker of every plane has applied what was sent last, and may pick by it.
+    /// Releases the previous state: every worker of every plane has applied the last message, and may pick by it.
     fn applied(&mut self) {}
 
     /// Threads of the workers of this plane.
     fn workers(&self) -> &Threads;
 
-    /// Threads of its workers, to take one that has ended.
+    /// Threads of its workers, to take a thread that has ended.
     fn workers_mut(&mut self) -> &mut Threads;
 
     /// Listening sockets, each with the name of its listener, to hand over to a new process.
@@ -74,7 +74,7 @@ pub trait Plane: Send + Sync {
     /// Reopens its log files after they were rotated.
     ///
     /// # Errors
-    /// A file cannot be opened; its lines still go to the old one.
+    /// A file cannot be opened; its lines still go to the old file.
     fn reopen(&self) -> Result<(), String> {
         Ok(())
     }
@@ -85,7 +85,7 @@ pub trait Plane: Send + Sync {
 
 /// Plane as operators see it: its counts, and its part of the responses of the API.
 pub trait View: PlaneCounts {
-    /// Returns the reason for which the process is not ready for new requests, if the plane has one.
+    /// Returns the reason why the plane is not ready for new requests, if any.
     fn not_ready(&self) -> Option<&'static str> {
         None
     }

@@ -51,7 +51,7 @@ pub struct SharedPool {
 /// Reason why an operator's order was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// The endpoint is unknown; the list has the known ones.
+    /// The endpoint is unknown; the list has the known endpoints.
     Unknown(Vec<Arc<str>>),
     /// The endpoint already is in this state.
     Already(&'static str),
@@ -59,7 +59,7 @@ pub enum Refused {
     TooMany,
 }
 
-/// Health check of one endpoint.
+/// Health check of an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkup {
     /// Question and timing of the check.
@@ -74,7 +74,7 @@ pub struct Checkup {
 }
 
 impl SharedPool {
-    /// Creates a pool without endpoints. `orders` are those of operators; `events` gets its changes.
+    /// Creates a pool without endpoints. `orders`: orders of operators; `events` gets its changes.
     pub fn new(workers: usize, orders: &Orders, events: &Events) -> SharedPool {
         let workers = workers as u32;
         SharedPool {
@@ -323,7 +323,7 @@ fn subset(plan: &plan::Subset) -> Subset {
     Subset::named(plan.size, instance.trim())
 }
 
-/// Specification of one endpoint of a plan.
+/// Specification of an endpoint of a plan.
 fn spec(endpoint: &plan::Endpoint, plan: &plan::Pool) -> EndpointSpec {
     let spec = EndpointSpec::new(&endpoint.name)
         .weight(endpoint.weight.into())

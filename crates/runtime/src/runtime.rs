@@ -34,7 +34,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Creates a runtime without planes for this plan. `instance`: its identity; `orders`: those of operators for
+    /// Creates a runtime without planes for this plan. `instance`: its identity; `orders`: orders of operators for
     /// endpoints.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Runtime {
         Runtime::found(plan, Found::new(), instance, orders)
     }
 
-    /// Creates a runtime like [`new`](Self::new), with discovered endpoints for some pools instead of those in the
-    /// plan.
+    /// Creates a runtime like [`new`](Self::new), with discovered endpoints for some pools instead of planned
+    /// endpoints.
     ///
     /// # Errors
     /// The control thread cannot be started.
@@ -103,7 +103,7 @@ impl Runtime {
         Ok(Summary::new(&now.plan, &next.plan, next.number, at_restart))
     }
 
-    /// Has every plane do what can fail. Returns the new pools, and the result of each plane.
+    /// Has every plane do everything that can fail. Returns the new pools, and the result of each plane.
     fn prepare(
         &self,
         next: &Arc<Generation>,
@@ -214,15 +214,16 @@ impl Runtime {
         Ok(())
     }
 
-    /// Makes a generation the current one, after every worker has applied it.
+    /// Makes a generation the current generation, after every worker has applied it.
     fn applied(&mut self, next: Arc<Generation>) {
         self.control.changed();
         self.planes.iter_mut().for_each(|plane| plane.applied());
         self.running.send_replace(next.clone());
-        // Orders that were given since the generation was made went to the splits of the one before.
+        // Orders that were given since the generation was made went to the splits of the previous generation.
         for route in next.splits.refresh(self.control.orders()) {
-            let text =
-                format!("split of route \"{route}\": configured weights, as those ordered by operators are all 0 now");
+            let text = format!(
+                "split of route \"{route}\": using the configured weights, as all weights set by operators are 0 now"
+            );
             tracing::warn!(route = &*route, "{text}");
             self.control.events().tell(Kind::Config, (None, None), text, None);
         }
@@ -281,7 +282,7 @@ impl Runtime {
         }
     }
 
-    /// Metrics of the shared state, and those of every plane.
+    /// Metrics of the shared state, and of every plane.
     pub fn collectors(&self) -> impl Iterator<Item = Box<dyn Collector>> {
         let shared: Box<dyn Collector> = Box::new(Metrics::new(self.running(), Control::clone(&self.control)));
         std::iter::once(shared).chain(self.planes.iter().map(|plane| plane.collector()))
@@ -300,7 +301,7 @@ impl Runtime {
     /// Reopens log files after they were rotated, so that lines go to new files of the same names.
     ///
     /// # Errors
-    /// A file cannot be opened; its lines still go to the old one.
+    /// A file cannot be opened; its lines still go to the old file.
     pub fn reopen(&self) -> Result<(), String> {
         self.planes.iter().try_for_each(|plane| plane.reopen())
     }

@@ -124,7 +124,7 @@ pub fn listener(plan: &plan::Listener) -> Listener {
     }
 }
 
-/// Pool with name and algorithm only, for one whose plan is not in use yet.
+/// Pool with name and algorithm only, for a pool whose plan is not in use yet.
 pub fn named(plan: &plan::Pool) -> Pool {
     Pool { name: plan.name.to_string(), algorithm: plan.balance.algorithm.name.into(), ..Pool::default() }
 }

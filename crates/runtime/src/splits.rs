@@ -1,4 +1,4 @@
-//! Weights of splits as they are now: those of the plan, with the orders of operators. Workers read them as published
+//! Current weights of splits: the weights of the plan, with the orders of operators. Workers read them as published
 //! values, so a change reaches all of them at their next request.
 
 use crate::events::Events;
@@ -23,7 +23,7 @@ pub const SPLIT_WEIGHT_MAX: u32 = 1_000_000;
 #[derive(Debug, Default)]
 pub struct Splits(HashMap<Arc<str>, OfRoute>);
 
-/// Split of one route, as planned and as it is now.
+/// Split of a route, as planned and as it is now.
 #[derive(Debug)]
 struct OfRoute {
     /// Configured weights of the pools; at least one is above 0.
@@ -83,7 +83,7 @@ impl Splits {
     /// followed, as it leaves no weight above 0.
     pub fn refresh(&self, orders: &Orders) -> Vec<Arc<str>> {
         let mut unusable = Vec::new();
-        // Under the lock of the orders, so that an older order never replaces a newer one.
+        // Under the lock of the orders, so that an older order never replaces a newer order.
         orders.with_splits(|given, drained| {
             for (route, split) in &self.0 {
                 let order = given.get(&**route);
@@ -198,8 +198,8 @@ impl OfRoute {
 }
 
 impl Weights {
-    /// Weights with an order applied; the configured ones if it leaves none above 0. Drained pools have no share, as long
-    /// as another pool has one.
+    /// Weights with an order applied; the configured weights if the order leaves none above 0. Drained pools have no
+    /// share, as long as another pool has one.
     fn new(configured: &[(Arc<str>, u32)], order: Option<&SplitOrder>, drained: &HashSet<Arc<str>>) -> Weights {
         let ordered = order.map(|order| (order, order.applied_to(configured)));
         let ordered = ordered.filter(|(_, weights)| weights.iter().any(|weight| *weight > 0));
@@ -225,7 +225,7 @@ impl Weights {
 }
 
 impl SplitOrder {
-    /// Weights of the pools of a split: the ordered ones, else the configured ones.
+    /// Weights of the pools of a split: the ordered weights, else the configured weights.
     fn applied_to(&self, configured: &[(Arc<str>, u32)]) -> Vec<u32> {
         configured.iter().map(|(pool, weight)| self.weights.get(&**pool).copied().unwrap_or(*weight)).collect()
     }

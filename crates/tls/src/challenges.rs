@@ -86,7 +86,7 @@ impl Drop for Waited {
 /// The certificate cannot be made; this is a bug.
 pub(crate) fn made(names: Vec<String>, digest: Option<&[u8]>) -> Result<CertifiedKey, FileError> {
     let cannot = |error: rcgen::Error| {
-        FileError::new(false, format!("cannot make a certificate: {error}"), "this is a bug in evenkeel")
+        FileError::new(false, format!("cannot create a certificate: {error}"), "this is a bug in evenkeel")
     };
     let key = KeyPair::generate().map_err(cannot)?;
     let mut params = CertificateParams::new(names).map_err(cannot)?;

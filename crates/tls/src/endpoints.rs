@@ -92,7 +92,7 @@ fn of_the_system() -> Result<RootCertStore, FileError> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let help = "install ca-certificates, or set the CA certificates: ca = \"FILE.pem\"";
-        return Err(FileError::new(false, "the system trusts no CA", help));
+        return Err(FileError::new(false, "the system has no trusted CA certificates", help));
     }
     Ok(roots)
 }

@@ -279,13 +279,13 @@ fn order(file: Source<'_>, chain: &[(&CertificateDer<'_>, Facts)], faults: &mut 
     for (at, (der, this)) in chain.iter().enumerate().skip(1) {
         let (before, number) = (&chain[..at], at + 1);
         if before.iter().any(|(other, _)| other == der) {
-            let what = format!("certificate {number} in {file} is there twice");
-            let help = "remove it: clients get it with each handshake, and need it once";
+            let what = format!("certificate {number} in {file} is a duplicate");
+            let help = "remove it: it only makes each handshake larger";
             faults.push(warning(false, what, help.to_owned()));
         } else if before.iter().any(|(_, other)| other.issuer == this.subject) {
             if before.iter().skip(1).any(|(_, other)| other.subject == this.subject) {
-                let what = format!("certificate {number} in {file} is another one of the issuer \"{}\"", this.subject);
-                let help = "if no client needs both (cross-signing), leave one out";
+                let what = format!("certificate {number} in {file} is a second certificate of \"{}\"", this.subject);
+                let help = "remove one of the two, unless clients need both (cross-signing)";
                 faults.push(warning(false, what, help.to_owned()));
             }
         } else {
@@ -296,7 +296,7 @@ fn order(file: Source<'_>, chain: &[(&CertificateDer<'_>, Facts)], faults: &mut 
             );
             faults.push(match leads[at] {
                 true => {
-                    let help = "put each certificate before its issuer: old clients of TLS 1.2 take no other order";
+                    let help = "put each certificate before its issuer: old TLS 1.2 clients require this order";
                     warning(false, what, help.to_owned())
                 }
                 false => error(what, "put each certificate before its issuer"),

@@ -254,13 +254,13 @@ fn a_chain_in_another_order_is_taken_with_a_note_and_one_with_a_gap_is_an_error(
     for (n, (chain, found)) in [
         (vec![&leaf, &middle], ""),
         (vec![&leaf, &middle, &root], ""),
-        (vec![&leaf, &middle, &middle], "W certificate 3 in FILE is there twice\n"),
+        (vec![&leaf, &middle, &middle], "W certificate 3 in FILE is a duplicate\n"),
         (
             vec![&leaf, &root, &middle],
             "W the certificates in FILE are out of order: number 2 is \"CN=Root\", but the one before it was issued by \"CN=Middle\"\n",
         ),
-        (vec![&leaf, &middle, &crossed], "W certificate 3 in FILE is another one of the issuer \"CN=Middle\"\n"),
-        (vec![&leaf, &middle, &crossed, &root], "W certificate 3 in FILE is another one of the issuer \"CN=Middle\"\n"),
+        (vec![&leaf, &middle, &crossed], "W certificate 3 in FILE is a second certificate of \"CN=Middle\"\n"),
+        (vec![&leaf, &middle, &crossed, &root], "W certificate 3 in FILE is a second certificate of \"CN=Middle\"\n"),
         (
             vec![&leaf, &root],
             "E the certificates in FILE are out of order: number 2 is \"CN=Root\", but the one before it was issued by \"CN=Middle\"\n",

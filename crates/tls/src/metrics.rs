@@ -32,7 +32,7 @@ impl Collector for Metrics {
         }
         let (name, help) = (
             "evenkeel_ocsp_next_update_timestamp_seconds",
-            "Unix time at which the OCSP response of a certificate expires; 0 if it is not stapled",
+            "Unix time at which the OCSP response of a certificate expires; 0 if no response is stapled",
         );
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for ((listener, name), at) in self.0.next_updates() {

@@ -30,7 +30,7 @@ pub struct Section {
 /// that were concatenated without a line break.
 ///
 /// # Errors
-/// A section has no end, or is not base64.
+/// A section has no END line, or is not base64.
 pub fn sections(text: &[u8]) -> Result<Vec<Section>, String> {
     let text = String::from_utf8_lossy(text).replace("----------BEGIN ", "-----\n-----BEGIN ").replace("\r\n", "\n");
     let mut sections = Vec::new();
@@ -41,14 +41,14 @@ pub fn sections(text: &[u8]) -> Result<Vec<Section>, String> {
         let marker = |kind: &str| line.strip_prefix(kind)?.strip_suffix("-----");
         if let Some(label) = marker("-----BEGIN ") {
             if let Some((before, _)) = open {
-                return Err(format!("\"{}\" of line {} has no end", before.label, before.line));
+                return Err(format!("\"{}\" of line {} has no END line", before.label, before.line));
             }
             let section = Section { label: label.to_string(), line: at + 1, der: Vec::new(), is_encrypted: false };
             open = Some((section, Vec::new()));
         } else if let Some(label) = marker("-----END ") {
             let Some((mut section, lines)) = open.take() else { continue };
             if section.label != label {
-                return Err(format!("\"{}\" of line {} ends as \"{label}\"", section.label, section.line));
+                return Err(format!("\"{}\" of line {} has the END line of \"{label}\"", section.label, section.line));
             }
             section.der =
                 decoded(&lines).ok_or_else(|| format!("\"{label}\" of line {} is not base64", section.line))?;
@@ -63,7 +63,7 @@ pub fn sections(text: &[u8]) -> Result<Vec<Section>, String> {
         }
     }
     match open {
-        Some((section, _)) => Err(format!("\"{}\" of line {} has no end", section.label, section.line)),
+        Some((section, _)) => Err(format!("\"{}\" of line {} has no END line", section.label, section.line)),
         None => Ok(sections),
     }
 }
@@ -89,7 +89,7 @@ impl Section {
     /// The certificate of a `TRUSTED CERTIFICATE`, which OpenSSL writes with settings after it: trusted and rejected
     /// uses, an alias, an identifier (X509_CERT_AUX).
     fn trusted(&self) -> Result<CertificateDer<'static>, String> {
-        let wrong = || format!("\"{}\" of line {} is not one", self.label, self.line);
+        let wrong = || format!("\"{}\" of line {} is not valid DER", self.label, self.line);
         let (behind, _) = Any::from_der(&self.der).map_err(|_| wrong())?;
         let certificate = &self.der[..self.der.len() - behind.len()];
         if !behind.is_empty() {
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn what_is_broken_is_named_with_its_line() {
         for (text, why) in [
-            (format!("{A}-----BEGIN X-----\nMAMC\n"), "\"X\" of line 4 has no end"),
-            (format!("-----BEGIN X-----\nMAMC\n{A}"), "\"X\" of line 1 has no end"),
-            (A.replace("END CERTIFICATE", "END X"), "\"CERTIFICATE\" of line 1 ends as \"X\""),
+            (format!("{A}-----BEGIN X-----\nMAMC\n"), "\"X\" of line 4 has no END line"),
+            (format!("-----BEGIN X-----\nMAMC\n{A}"), "\"X\" of line 1 has no END line"),
+            (A.replace("END CERTIFICATE", "END X"), "\"CERTIFICATE\" of line 1 has the END line of \"X\""),
             (A.replace('=', "!"), "\"CERTIFICATE\" of line 1 is not base64"),
         ] {
             assert_eq!(sections(text.as_bytes()).expect_err("it is broken"), why);

@@ -27,7 +27,7 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let tokens = self.0.borrow().clone();
         let fetched = || tokens.sources().iter().filter_map(|source| Some((&**source.url()?, &source.counts)));
-        let help = "Fetches of the keys of tokens, by URL and result; after a failure the previous keys stay";
+        let help = "Fetches of token keys, by URL and result; after a failure, the previous keys stay in use";
         let mut family = encoder.encode_descriptor("evenkeel_jwt_key_fetches", help, None, MetricType::Counter)?;
         for (url, counts) in fetched() {
             for (result, n) in [("success", &counts.fetched), ("failure", &counts.failed)] {
@@ -35,14 +35,14 @@ impl Collector for Metrics {
                 ConstCounter::new(n.load(Relaxed)).encode(family.encode_family(&labels)?)?;
             }
         }
-        let help = "Keys of tokens that can be used, by URL";
+        let help = "Usable token keys, by URL";
         let mut family = encoder.encode_descriptor("evenkeel_jwt_keys", help, None, MetricType::Gauge)?;
         for (url, counts) in fetched() {
             let n = i64::try_from(counts.keys.load(Relaxed)).unwrap_or(i64::MAX);
             ConstGauge::new(n).encode(family.encode_family(&[("url", url)])?)?;
         }
         let name = "evenkeel_jwt_keys_last_success_timestamp_seconds";
-        let help = "Unix time of the last fetch of the keys of tokens that succeeded; 0 before the first";
+        let help = "Unix time of the last successful fetch of token keys; 0 before the first";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         let at = |counts: &Counts| counts.fetched_at.load(Relaxed);
         for (url, counts) in fetched() {

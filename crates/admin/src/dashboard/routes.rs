@@ -138,8 +138,8 @@ fn would_go(would: &WouldGo) -> Markup {
         @match &routed.route {
             Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} "
                 strong { (routed.outcome()) } } }
-            None if would.answer.is_some() => { p { "Listener " (routed.listener) ": no route takes it." } }
-            None => { p.bad { "Listener " (routed.listener) ": no route takes it, so it is answered with 404." } }
+            None if would.answer.is_some() => { p { "Listener " (routed.listener) ": no route matches." } }
+            None => { p.bad { "Listener " (routed.listener) ": no route matches, so the response is a 404." } }
         }
         ul.matches { @for route in &routed.routes {
             li { @if route.taken { strong { (route.route) } } @else { (route.route) } ": " (route.why) }

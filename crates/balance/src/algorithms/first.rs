@@ -14,7 +14,7 @@ use crate::structures::time::Instant;
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "first",
     aliases: &["failover"],
-    summary: "the earliest listed endpoint that is up and below its limit gets the request",
+    summary: "picks the earliest listed endpoint that is up and below its limit",
     docs: include_str!("docs/first.md"),
     source: "HAProxy, balance first",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },

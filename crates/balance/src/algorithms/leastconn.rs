@@ -30,8 +30,8 @@ use crate::structures::time::Instant;
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "leastconn",
     aliases: &["least_conn", "least_request", "leastrequest"],
-    summary: "the endpoint with the fewest requests in flight per weight, of equal ones the one whose turn it is; one that \
-              reports being slow counts as busier",
+    summary: "picks the endpoint with the fewest requests in flight per weight; equally loaded endpoints take turns, \
+              and an endpoint that reports high latency counts as busier",
     docs: include_str!("docs/leastconn.md"),
     source: "HAProxy, balance leastconn; Vargaftik, Keslassy and Orda, LSQ: Load Balancing in Large-Scale \
              Heterogeneous Systems with Multiple Dispatchers (2020)",

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "maglev",
     aliases: &["consistent_hash", "hash"],
-    summary: "the same key goes to the same endpoint, unless that has more than its bounded share in flight",
+    summary: "sends the same key to the same endpoint, unless that endpoint has more than its bounded share in flight",
     docs: include_str!("docs/maglev.md"),
     source: "Eisenbud et al., Maglev (NSDI 2016); Mirrokni et al., Consistent Hashing with Bounded Loads (2017)",
     needs: Needs { key: true, in_flight: true, ends: false, latency: false, probes: false },
@@ -52,7 +52,7 @@ static PARAMS: &[Param] = &[
         name: "key",
         kind: Kind::HashKey,
         default: Value::Text("client-ip"),
-        help: "The part of a request that is hashed. A request without it is balanced like `random`.",
+        help: "Part of a request to hash. A request without it is balanced like `random`.",
         why: "The client's address exists in every protocol.",
     },
     Param {
@@ -66,9 +66,10 @@ static PARAMS: &[Param] = &[
         name: "bound",
         kind: Kind::Float { min: 1.0, max: 10.0 },
         default: Value::Float(1.25),
-        help: "The most requests in flight at an endpoint, as a multiple of its share by weight of all in flight.",
-        why: "1.25 as in the paper's discussion and HAProxy's usual range of 1.25 to 2: nearer to 1 each overflow causes \
-              more, far above a hot key overloads its endpoint.",
+        help: "Maximum requests in flight at an endpoint, as a multiple of its share by weight of all requests in \
+               flight.",
+        why: "1.25 as in the paper's discussion and HAProxy's usual range of 1.25 to 2. Closer to 1, each overflow \
+              causes more overflows; far above, a hot key overloads its endpoint.",
     },
 ];
 

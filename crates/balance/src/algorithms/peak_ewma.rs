@@ -19,7 +19,7 @@ use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "peak_ewma",
     aliases: &["ewma", "latency"],
-    summary: "of two endpoints drawn by weight, the one with less latency times requests in flight gets the request",
+    summary: "of two endpoints drawn by weight, picks the endpoint with the lower latency times requests in flight",
     docs: include_str!("docs/peak_ewma.md"),
     source: "Finagle, PeakEwma.scala; tower, load/peak_ewma.rs; linkerd2-proxy's penalty for failures",
     needs: Needs { key: false, in_flight: true, ends: true, latency: true, probes: false },
@@ -36,7 +36,8 @@ static PARAMS: &[Param] = &[
         name: "decay",
         kind: Kind::Duration { min: 100 * MILLISECOND_NS, max: 600 * SECOND_NS },
         default: Value::Duration(10 * SECOND_NS),
-        help: "Time constant with which a latency estimate fades: 37 % of a spike is left after it, 0.25 % after six.",
+        help: "Time constant of the decay of latency estimates: 37 % of a spike is left after this time, 0.25 % after \
+               six times as long.",
         why: "10 s in Finagle, tower and linkerd: long enough to bridge the gaps between requests to one of many \
               endpoints, short enough that a pause is forgiven within a minute.",
     },
@@ -44,8 +45,8 @@ static PARAMS: &[Param] = &[
         name: "failure_penalty",
         kind: Kind::Duration { min: 0, max: 300 * SECOND_NS },
         default: Value::Duration(5 * SECOND_NS),
-        help: "Least latency that a request counts as if it got no response or a gateway error (502, 503, 504); a \
-               Retry-After raises it, to at most 300 s.",
+        help: "Minimum latency of a request without a response, or with a gateway error (502, 503, 504). A Retry-After \
+               raises it, to at most 300 s.",
         why: "An endpoint that fails immediately looks fast and would draw all traffic. 5 s as in linkerd: slower than any \
               healthy endpoint, and forgiven within a minute.",
     },

@@ -21,7 +21,7 @@ use crate::structures::time::{Instant, MILLISECOND_NS, SECOND_NS};
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "prequal",
     aliases: &[],
-    summary: "probes a few endpoints per request; of those not busy, the fastest gets a later request",
+    summary: "probes a few endpoints per request, and picks the fastest endpoint that is not busy for later requests",
     docs: include_str!("docs/prequal.md"),
     source: "Wydrowski et al., Load is not what you should balance: Introducing Prequal (NSDI 2024)",
     needs: Needs { key: false, in_flight: true, ends: true, latency: false, probes: true },
@@ -39,15 +39,15 @@ static PARAMS: &[Param] = &[
         kind: Kind::Float { min: 0.0, max: 8.0 },
         default: Value::Float(3.0),
         help: "Probes sent per request, on average; the answers serve later requests.",
-        why: "3 in the paper, which found little gain above and loss only below 1. Simulated with 100 balancers at 90 % \
-              load: p99 116 ms with 1, 98 with 2, 84 with 3, 80 with 4, 78 with 6.",
+        why: "3 in the paper, which found little gain above 3 and loss only below 1. Simulated with 100 balancers at \
+              90 % load: p99 116 ms with 1, 98 with 2, 84 with 3, 80 with 4, 78 with 6.",
     },
     PROBE_RATE_MAX,
     Param {
         name: "pool",
         kind: Kind::Int { min: 2, max: 64 },
         default: Value::Int(16),
-        help: "Maximum answers kept; at most one for every two endpoints, and at least two.",
+        help: "Maximum answers to keep; at most one for every two endpoints, and at least two.",
         why: "16 in the paper. With more than half of the endpoints in the pool, most answers would only replace others, \
               and the rule for reuse has no solution.",
     },
@@ -55,48 +55,50 @@ static PARAMS: &[Param] = &[
         name: "age_max",
         kind: Kind::Duration { min: MILLISECOND_NS, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "Answers older than this are dropped.",
-        why: "1 s in the paper: loads change within a second, and at less than a request a second any endpoint will do.",
+        help: "Maximum age of answers. Older answers are dropped.",
+        why: "1 s in the paper: loads change within a second, and at less than one request per second any endpoint \
+              will do.",
     },
     Param {
         name: "hot_quantile",
         kind: Kind::Float { min: 0.0, max: 1.0 },
         default: Value::Float(0.5),
-        help: "An endpoint is hot when it has more in flight than this share of recent answers; 0 compares in flight alone.",
-        why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and capacities \
-              that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The less accurate \
-              the reported times are, the more the higher ones herd onto endpoints that look fast.",
+        help: "An endpoint is hot if it has more requests in flight than this share of recent answers; 0 compares only \
+               requests in flight.",
+        why: "The paper runs at 0.84 and finds 0.6 to 0.9 good. Simulated with 100 balancers at 90 % load and \
+              capacities that change: p99 112 ms at 0, 98 at 0.25, 84 at 0.5, 83 at 0.6, 89 at 0.84. The less accurate \
+              the reported times are, the more do higher values herd onto endpoints that look fast.",
     },
     Param {
         name: "remove",
         kind: Kind::Float { min: 0.0, max: 4.0 },
         default: Value::Float(1.0),
-        help: "Answers removed per request, alternately the oldest and the worst.",
-        why: "1 in the paper: without it the probe pool fills up with endpoints too bad to be picked.",
+        help: "Answers to remove per request, alternately the oldest and the worst.",
+        why: "1 in the paper: without removal the probe pool fills up with endpoints too bad to be picked.",
     },
     Param {
         name: "reuse",
         kind: Kind::Float { min: 0.0, max: 10.0 },
         default: Value::Float(1.0),
-        help: "Uses that the answers allow beyond those that requests need, as a share.",
+        help: "Extra uses that answers allow, as a share of the uses that requests need.",
         why: "1 in the paper (its delta): the pool then stays filled when answers are late.",
     },
     Param {
         name: "latency_noise",
         kind: Kind::Float { min: 1.0, max: 10.0 },
         default: Value::Float(1.5),
-        help: "Latencies within this factor of the best count as equal; then fewer in flight decides.",
-        why: "An answer is the median of some 16 recent requests; with exponential service times its relative sd is \
-              36 %, so half more is no evidence of a slower endpoint.",
+        help: "Latencies within this factor of the best count as equal. Then fewer requests in flight decide.",
+        why: "An answer is the median of some 16 recent requests; with exponential service times its relative sd is 36 \
+              %, so a latency that is half higher is not evidence of a slower endpoint.",
     },
     Param {
         name: "aversion",
         kind: Kind::Duration { min: 0, max: 60 * SECOND_NS },
         default: Value::Duration(SECOND_NS),
-        help: "Time for which an endpoint is avoided after no response or a gateway error (502, 503, 504); a Retry-After \
+        help: "Time for which to avoid an endpoint after a gateway error (502, 503, 504) or no response. A Retry-After \
                extends it, up to 300 s.",
-        why: "An endpoint that fails at once looks idle and would draw all traffic. As long as its answers would have \
-              been believed; ejection for longer is for outlier detection.",
+        why: "An endpoint that fails at once looks idle and would draw all traffic. The default equals `age_max`; \
+              longer ejection is for outlier detection.",
     },
 ];
 

@@ -13,7 +13,7 @@ use crate::seam::picker::{Algorithm, Needs, NoPick, PickContext, Picker, Promise
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "random",
     aliases: &["power_of_two", "p2c"],
-    summary: "draws distinct endpoints by weight, the one with fewer requests in flight per weight gets the request",
+    summary: "of distinct endpoints drawn by weight, picks the endpoint with the fewest requests in flight per weight",
     docs: include_str!("docs/random.md"),
     source: "Mitzenmacher, The Power of Two Choices in Randomized Load Balancing (2001); HAProxy random(N)",
     needs: Needs { key: false, in_flight: true, ends: false, latency: false, probes: false },
@@ -29,9 +29,9 @@ static PARAMS: &[Param] = &[Param {
     name: "draws",
     kind: Kind::Int { min: 1, max: DRAWS_MAX as u64 },
     default: Value::Int(2),
-    help: "Number of distinct endpoints that are drawn and compared; 1 is random without regard to load.",
+    help: "Number of distinct endpoints to draw and compare; 1 is random without regard to load.",
     why: "The second draw gives nearly all of the gain (mean time in system at 90 % load: 10 with one draw, 2.6 with \
-          two, 2.0 with three), and if load information is late, more draws do harm: they herd.",
+          two, 2.0 with three), and if load information is late, more draws do harm, since they cause herding.",
 }];
 
 struct Random {

@@ -14,7 +14,7 @@ use crate::structures::time::Instant;
 pub static ALGORITHM: Algorithm = Algorithm {
     name: "round_robin",
     aliases: &["roundrobin", "rr"],
-    summary: "each endpoint in turn, smoothly by weight, whatever the loads",
+    summary: "picks each endpoint in turn, smoothly by weight, whatever the loads",
     docs: include_str!("docs/round_robin.md"),
     source: "Goyal, Vin and Cheng, Start-time Fair Queueing (1996); Envoy's and HAProxy's deadline schedulers",
     needs: Needs { key: false, in_flight: false, ends: false, latency: false, probes: false },

@@ -15,8 +15,8 @@ pub(crate) const PROBE_RATE_MAX: Param = Param {
     kind: Kind::Int { min: 0, max: 1_000_000 },
     default: Value::Int(10_000),
     help: "Maximum probes per second from each worker, whatever the request rate.",
-    why: "At about 10 us of processor time for a probe and its answer this is a tenth of a core. Beyond it a worker uses \
-          earlier answers, and its own requests since.",
+    why: "At about 10 us of processor time for a probe and its answer this is a tenth of a core. Over the limit, a \
+          worker uses earlier answers and its own requests since then.",
 };
 
 /// Probes that may be sent at once after a pause: the probes of 10 ms, but at least [`BURST_MIN`], the probes of a few

@@ -7,11 +7,11 @@
 //! | 4 | [`Kind`] |
 //! | 5 to 8 | zero |
 //! | 8 to 12, 12 to 16 | lengths of head and body |
-//! | 16 to 24 | number, whose meaning is that of the stream or file |
+//! | 16 to 24 | number, whose meaning depends on the stream or file |
 //! | 24 to 28 | CRC-32 of the other bytes of the frame and of the head |
 //! | 28 to 32 | CRC-32 of the body |
 //!
-//! Numbers are in little-endian order. Heads and bodies have checksums of their own, so a file can be searched for heads
+//! Numbers are in little-endian order. Heads and bodies have separate checksums, so a file can be searched for heads
 //! without reading bodies.
 
 use std::fmt;
@@ -27,18 +27,18 @@ pub const HEAD_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 3] = *b"ekr";
 
-/// Content of a record, by the number that stands for it.
+/// Content of a record, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Response = 1,
     Purge = 2,
-    /// End of a stored response: a newer one took its place, or its endpoint invalidated it.
+    /// End of a stored response: a newer response replaced it, or its endpoint invalidated it.
     Dropped = 3,
     /// The present moment of the writer.
     Clock = 4,
     /// Purges up to this number hold for the writer, too; in a file: all records before are on the disk for good.
     Done = 5,
-    /// No more records follow in a stream, and its number is how many responses came before; or in a segment.
+    /// No more records follow. In a stream, its number counts the responses before it; in a segment, it marks the end.
     End = 6,
     /// Beginning of a segment of a file.
     Segment = 7,
@@ -58,9 +58,9 @@ pub enum Broken {
     Version(u8),
     /// A length, a kind or a byte that is always zero is wrong.
     Frame,
-    /// Head or body are not those of the checksums.
+    /// Head or body do not match their checksums.
     Sum,
-    /// The head is not one that a writer here makes.
+    /// No writer of this version produces such a head.
     Content,
 }
 
@@ -144,7 +144,7 @@ impl Frame {
     /// Checks the body against its checksum.
     ///
     /// # Errors
-    /// The body is not the one that was written.
+    /// The body differs from the written body.
     pub fn check_body(&self, body: &[u8]) -> Result<(), Broken> {
         let is_whole = body.len() == self.body_len as usize && crc32fast::hash(body) == self.body_sum;
         if is_whole { Ok(()) } else { Err(Broken::Sum) }

@@ -6,10 +6,10 @@ use super::response::is_key;
 use crate::moment::Moment;
 use crate::store::{Fate, Target};
 
-/// Responses that a purge is for: those of a URL, or others.
+/// Responses that a purge covers: all of a URL, or others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All keys whose URL is this one.
+    /// All keys with this URL, whatever their other parts.
     Url(Box<[u8]>),
     Log(Target),
 }

@@ -21,9 +21,9 @@ pub struct ResponseRecord {
     /// Bytes of the key that are the URL.
     pub url_len: usize,
     pub stored: Stored,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
-    /// Hits of its key, with those of its other variants.
+    /// Hits of its key, including its other variants.
     pub hits: u32,
 }
 
@@ -106,7 +106,7 @@ pub(super) fn is_key(key: &[u8], url_len: usize) -> bool {
     key.get(..url_len).is_some_and(is_url) && KeyParts::of(key, url_len).is_some()
 }
 
-/// True if the lines are those of fields, as `push_line` writes them.
+/// True if the lines are fields as `push_line` writes them.
 fn are_fields(lines: &[u8]) -> bool {
     let mut again = Vec::with_capacity(lines.len());
     fields_of(lines).all(|(name, value)| push_line(&mut again, name, value)) && again == lines

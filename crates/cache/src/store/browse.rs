@@ -44,9 +44,9 @@ pub struct Top {
 pub const TOP_MAX: usize = 1000;
 
 impl<H: Head> Store<H> {
-    /// Returns objects from about `places` places on, and where to continue, if that was not the end. Holds a lock for
-    /// at most 256 places at a time. An object that is there all the time is returned once; one that was purged before
-    /// the call is not.
+    /// Returns objects from about `places` places on, and where to continue, if the walk has not reached the end. Holds
+    /// a lock for at most 256 places at a time. An object that is there all the time is returned once. An object that
+    /// was purged before the call is not returned.
     pub fn walk(&self, from: Cursor, places: usize) -> (Vec<Item<H>>, Option<Cursor>) {
         let mut items = Vec::new();
         let mut at = from;
@@ -63,7 +63,7 @@ impl<H: Head> Store<H> {
         (items, Some(at))
     }
 
-    /// Returns all objects of a URL, at most [`TOP_MAX`] of them, with one lock. Nothing counts as used.
+    /// Returns all objects of a URL, at most [`TOP_MAX`] of them, under a single lock. Nothing counts as used.
     pub fn of_url(&self, url: &[u8]) -> Vec<Item<H>> {
         let hash = self.hashing.url(url);
         self.with(self.shard_of(hash), |shard| {
@@ -81,7 +81,7 @@ impl<H: Head> Store<H> {
     /// time: about 50 ms for a million, so not for a thread that serves requests.
     pub fn top(&self, n: usize, by: By) -> Vec<Top> {
         let n = n.min(TOP_MAX);
-        // The least one is on top, and goes for a better one. Keys are copied only of those that enter.
+        // The least entry is on top, and a better entry replaces it. Only keys that enter are copied.
         let mut best: BinaryHeap<Reverse<(u64, Top)>> = BinaryHeap::with_capacity(n + 1);
         let mut at = Some(Cursor::default());
         while let Some(from) = at.filter(|_| n > 0) {

@@ -12,11 +12,11 @@ pub struct Counts {
     pub misses: u64,
     /// Objects that were stored, in place of others or not.
     pub inserts: u64,
-    /// Objects that were stored in place of one, counted in `inserts`, too.
+    /// Objects that replaced another object, counted in `inserts`, too.
     pub replaced: u64,
     /// Objects that were refused as they are too large.
     pub refused_large: u64,
-    /// Objects that were refused as a purge came after the request for them.
+    /// Objects that were refused as a purge came after their request.
     pub refused_purged: u64,
     /// Objects that were dropped at once, as those that would go for them are used more. Counted in `evicted`, too.
     pub refused_unused: u64,
@@ -26,9 +26,10 @@ pub struct Counts {
     pub evicted_bytes: u64,
     /// Sum of the ages in ms of evicted keys: time since something was stored under them.
     pub evicted_age_ms: u64,
-    /// Evicted keys by age: the first class is below 1 s, each next one ends at twice the age, the last one has no end.
+    /// Evicted keys by age: the first class is below 1 s, each further class ends at twice the age, the last class has
+    /// no end.
     pub evicted_ages: [u64; AGES],
-    /// Variants that were dropped for a new one of the same key.
+    /// Variants that were dropped for a new variant of the same key.
     pub variants_dropped: u64,
     /// Objects that purges removed.
     pub purged: u64,

@@ -41,7 +41,7 @@ pub(super) struct Entry<H> {
     pub rest: Vec<Variant<H>>,
 }
 
-/// Bytes of an entry besides its key and its variants: its place, a header, two tables of `u32` with a byte of control
+/// Bytes of an entry without its key and its variants: its place, a header, two tables of `u32` with a byte of control
 /// each and a load of 7/16 to 7/8, and 8 to 16 of the sketch.
 const OVERHEAD: usize = size_of::<Option<Entry<()>>>() + ALLOCATION + 2 * 5 * 3 / 2 + 12;
 
@@ -104,7 +104,7 @@ impl<H: Head> Entry<H> {
         }
     }
 
-    /// Takes out a variant that is not the only one.
+    /// Removes a variant. There must be another.
     pub fn remove_variant(&mut self, index: usize) -> Variant<H> {
         debug_assert!(!self.rest.is_empty());
         match index {

@@ -1,8 +1,8 @@
 //! Admission and eviction: W-TinyLFU by bytes.
-//! Sources: Einziger, Friedman, Manes, "TinyLFU" (2017); Einziger, Eytan, Friedman, Manes, "Lightweight Robust Size Aware
-//! Cache Management" (2022), whose aggregated victims decide here: an object enters if it was used more often than all
-//! those that would have to go for it, together.
-//! Reason for this one: `docs/measurements/2026-11-26-cache-store.md`.
+//! Sources: Einziger, Friedman, Manes, "TinyLFU" (2017); Einziger, Eytan, Friedman, Manes, "Lightweight Robust Size
+//! Aware Cache Management" (2022), whose aggregated victims decide here: an object enters if it was used more often
+//! than all the objects together that it would evict. Reason for this algorithm:
+//! `docs/measurements/2026-11-26-cache-store.md`.
 
 use super::entry::{Entry, NONE, Segment};
 use super::item::Item;
@@ -10,7 +10,7 @@ use super::object::Head;
 use super::shard::Shard;
 use super::slots::Slots;
 
-/// Both ends of a list of entries, and their bytes. The most recently used one is first.
+/// Both ends of a list of entries, and their bytes. The most recently used entry is first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     first: u32,
@@ -112,7 +112,7 @@ impl Lists {
         entry.weight = weight;
     }
 
-    /// Entry that goes first for others.
+    /// Next entry to evict for others.
     fn victim(&self) -> Option<u32> {
         self.last(Segment::Probation).or(self.last(Segment::Protected))
     }
@@ -131,12 +131,13 @@ impl<H: Head> Shard<H> {
                         let Some(victim) = self.lists.victim() else { break };
                         self.evict(victim, now);
                     }
-                    // Uses in the window count: what is known to be used is not among the next victims.
+                    // Uses in the window count: an entry that was used there is not among the next victims.
                     let is_used = self.slots[candidate].hits > 0;
                     let segment = if is_used { Segment::Protected } else { Segment::Probation };
                     self.lists.shift(&mut self.slots, candidate, segment);
                 } else {
-                    // Another one is asked next, or one entry that is used a lot would keep all others out.
+                    // The next candidate meets another victim; otherwise a single popular entry would keep all others
+                    // out.
                     if let Some(victim) = self.lists.victim() {
                         let segment = self.slots[victim].segment;
                         self.lists.shift(&mut self.slots, victim, segment);
@@ -183,7 +184,8 @@ impl<H: Head> Shard<H> {
     fn evict(&mut self, id: u32, now: u64) {
         let entry = &self.slots[id];
         self.counts.evicted(entry.weight, now.saturating_sub(entry.stored));
-        // What was asked for once is likely not asked for again. Of what is not admitted, the sketch knows the requests.
+        // A key that was requested once is unlikely to be requested again. The sketch knows the requests of keys that
+        // were not admitted.
         if self.limits.passes_on && (entry.hits > 0 || self.sketch.count(entry.hashes.key) > 1) {
             self.evicted.extend(Item::of(entry));
         }

@@ -1,11 +1,11 @@
-//! Encoded forms of a stored body, each made once: by one caller that claims it, and then for all.
+//! Encoded forms of a stored body. A caller claims a form and makes it once, for all.
 
 use super::object::{ALLOCATION, SHARED_BODY};
 use bytes::Bytes;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Content codings that a body can be kept in besides its own.
+/// Content codings in which a body can be kept, in addition to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     Gzip,
@@ -21,8 +21,8 @@ pub struct Forms {
     /// Body in the coding that it was stored with.
     body: Bytes,
     encoded: [OnceLock<Bytes>; CODINGS as usize],
-    /// A bit for each claimed coding, and behind these one for each that makes the body no smaller. Relaxed: a bit stands for
-    /// itself, and bodies pass by `encoded`.
+    /// A bit for each claimed coding, and above them a bit for each coding that makes the body no smaller. Relaxed: a
+    /// bit guards no other data, and bodies pass by `encoded`.
     marks: AtomicU8,
 }
 
@@ -41,8 +41,8 @@ impl Forms {
         self.encoded[coding as usize].get()
     }
 
-    /// Claims a coding: the caller makes the form. True for one caller alone, until that gives the claim back; what came to
-    /// nothing is not tried again otherwise.
+    /// Claims a coding: the caller makes the form. True for a single caller, until it gives the claim back. A claim
+    /// that is kept without a result stops further tries.
     pub fn claim(&self, coding: Coding) -> bool {
         let mark = claimed(coding);
         // Read first: a hit must not take the cache line from other CPUs.
@@ -70,12 +70,12 @@ impl Forms {
         if bodies == 0 { 0 } else { bodies + OVERHEAD }
     }
 
-    /// Bytes of memory that the forms take with one more.
+    /// Bytes of memory that the forms take with a further form.
     pub(super) fn weight_with(&self, body: &Bytes) -> u64 {
         self.weight().max(OVERHEAD) + weight_of(body)
     }
 
-    /// Adds a form. False if there is one in that coding.
+    /// Adds a form. Returns false if there is a form in that coding already.
     pub(super) fn add(&self, coding: Coding, body: Bytes) -> bool {
         self.encoded[coding as usize].set(body).is_ok()
     }

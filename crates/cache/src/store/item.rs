@@ -7,7 +7,7 @@ use super::purge::Sequence;
 use crate::moment::Moment;
 use std::sync::Arc;
 
-/// Object that a walk has come to, or that was evicted.
+/// Object that a walk has reached, or that was evicted.
 #[derive(Debug)]
 pub struct Item<H> {
     /// All bytes of its key.
@@ -15,11 +15,11 @@ pub struct Item<H> {
     /// Bytes of the key that are the URL.
     pub url_len: usize,
     pub object: Arc<Object<H>>,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     /// Point in the order of purges up to which it was checked: as if its fetch had begun then.
     pub began: Sequence,
-    /// Hits of its key, with those of its other variants.
+    /// Hits of its key, including its other variants.
     pub hits: u32,
 }
 

@@ -3,7 +3,7 @@
 use crate::key::Key;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A key: bytes that begin with a URL. Keys of one URL can be purged together.
+/// A key: bytes that begin with a URL. Keys with the same URL can be purged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef<'k> {
     pub(super) bytes: &'k [u8],

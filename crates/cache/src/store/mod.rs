@@ -1,12 +1,12 @@
 //! Objects of a cache in memory, bounded in bytes and shared by all workers.
 //!
 //! A [`Store`] knows nothing of HTTP: under a key there are variants, and the caller chooses among them. Parts: `shard`
-//! (tables behind one lock, purges of a URL), `eviction` (which entries stay), `purge` (a log of other purges), `browse`
-//! (looks at everything in steps), `counts`.
+//! (tables behind a lock, purges of a URL), `eviction` (which entries stay), `purge` (a log of other purges), `browse`
+//! (visits everything in steps), `counts`.
 //!
-//! The hash of the URL chooses the shard, so all keys of a URL have one lock. A lock is held for one lookup or insertion,
-//! for up to 256 entries of a walk or a sweep, or for the keys of one URL that are marked as stale. The log of purges is
-//! read below it, if there are purges that an entry was not checked against.
+//! The hash of the URL chooses the shard, so all keys of a URL share a lock. A lock is held for a single lookup or
+//! insertion, for up to 256 entries of a walk or a sweep, or for the keys of a URL that are marked as stale. The log of
+//! purges is read under it, if there are purges that an entry was not checked against.
 //!
 //! A thread has to call [`Store::sweep`] now and then after [`Store::purge`]: nothing stale is returned before that, but
 //! purged entries take memory, and the log grows to its limit.
@@ -50,7 +50,7 @@ use shard::{Shard, UrlPurge};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-/// Places that are looked at with one lock.
+/// Places that are visited under the same lock.
 const STEP: usize = 256;
 
 /// Destination of evicted objects that were asked for at least twice, as a second tier of a cache.
@@ -93,7 +93,7 @@ impl<H: Head> Store<H> {
         Store::with_evictions(options, None)
     }
 
-    /// Makes an empty store that passes on what it evicts.
+    /// Creates an empty store that passes its evicted objects on.
     pub fn with_evictions(options: &Options, evictions: Option<Box<dyn Evictions<H>>>) -> Store<H> {
         let limits = Limits { passes_on: evictions.is_some(), ..options.limits() };
         Store {
@@ -119,7 +119,7 @@ impl<H: Head> Store<H> {
         self.with(self.shard_of(hashes.url), |shard| shard.lookup(&key, hashes, &self.purges, rank))
     }
 
-    /// Stores an object under a key, instead of the variant for which `is_same` returns true, or beside the others.
+    /// Stores an object under a key, instead of the variant for which `is_same` returns true, or as a further variant.
     /// `began` is [`Store::begin`] of its fetch. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn insert(
         &self,
@@ -134,22 +134,23 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.insert(&key, hashes, object, began, now, &self.purges, is_same))
     }
 
-    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as that is
-    /// known before the body has come: its use counts only then. Counted as refused.
+    /// Reason why [`Store::insert`] would refuse an object with this head and a body of this length, as far as it is
+    /// known before the body arrives: its use counts only then. Counted as refused.
     pub fn refusal(&self, key: KeyRef<'_>, head: &H, length: u64, began: Sequence) -> Option<Refusal> {
         let (hashes, newest) = (self.hashing.key(&key), self.purges.newest());
         let object = (head, Object::weight_with(head, length));
         self.with(self.shard_of(hashes.url), |shard| shard.refusal(&key, hashes, object, began, &self.purges, newest))
     }
 
-    /// Adds an encoded body to the forms of a stored object; its bytes count towards the memory of the key. Returns false if no
-    /// object under the key has these forms, one already has a body in that coding, or would become too large.
+    /// Adds an encoded body to the forms of a stored object; its bytes count towards the memory of the key. Returns
+    /// false if no object under the key has these forms, if there is a body in that coding already, or if the object
+    /// would become too large.
     pub fn add_encoded(&self, key: KeyRef<'_>, forms: &Arc<Forms>, coding: Coding, body: Bytes, now: Moment) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, forms, coding, body, now))
     }
 
-    /// Drops one object of a key, and leaves its other variants. False if it is not stored under the key any more.
+    /// Drops an object of a key, and leaves its other variants. Returns false if it is no longer stored under the key.
     pub fn drop_object(&self, key: KeyRef<'_>, object: &Arc<Object<H>>) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| shard.drop_object(&key, hashes, object))
@@ -162,8 +163,8 @@ impl<H: Head> Store<H> {
         self.with(self.shard_of(hashes.url), |shard| shard.purge_key(&key, hashes, &by))
     }
 
-    /// Purges all keys of a URL at once, and refuses objects whose fetch began before. Removes 256 keys with one lock;
-    /// marks all of them with one lock.
+    /// Purges all keys of a URL at once, and refuses objects whose fetch began before. Removes 256 keys under each
+    /// lock, or marks all of them under a single lock.
     pub fn purge_url(&self, url: &[u8], fate: Fate, now: Moment) -> Matched {
         let hash = self.hashing.url(url);
         let by = UrlPurge { sequence: self.purges.draw(), fate, now, purges: &self.purges };
@@ -178,9 +179,9 @@ impl<H: Head> Store<H> {
         }
     }
 
-    /// Purges by prefix, by tag, or everything: no lookup that begins after this has returned finds what was meant, and
-    /// no object whose fetch began before is stored. Entries are looked at later, by [`Store::sweep`] or when they are
-    /// next used; only if [`Options::purges_max`] purges wait for that, all entries are looked at here first.
+    /// Purges by prefix, by tag, or everything. After the return no lookup finds a purged object, and no object whose
+    /// fetch began before is stored. Entries are visited later, by [`Store::sweep`] or when they are next used; only if
+    /// [`Options::purges_max`] purges are pending, all entries are visited here first.
     pub fn purge(&self, target: Target, fate: Fate, now: Moment) -> Sequence {
         let mut target = target;
         loop {
@@ -200,8 +201,8 @@ impl<H: Head> Store<H> {
         while self.sweep(STEP) {}
     }
 
-    /// Looks at about `places` places for what purges were meant for, so that memory is freed and the purges can be
-    /// forgotten. True if some are left: to be called again. Another thread's sweep is not waited for.
+    /// Visits about `places` places to remove purged objects, so that memory is freed and the purges can be forgotten.
+    /// True if places are left: to be called again. Does not wait for the sweep of another thread.
     pub fn sweep(&self, places: usize) -> bool {
         let mut sweep = match self.sweep.try_lock() {
             Ok(sweep) => sweep,
@@ -219,8 +220,8 @@ impl<H: Head> Store<H> {
         true
     }
 
-    /// Looks at about `places` places, from where the call before has ended, and drops objects for which `is_over` returns
-    /// true. Called now and then, it comes to all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
+    /// Visits about `places` places from the end of the previous call, and drops objects for which `is_over` returns
+    /// true. Repeated calls reach all of them. `is_over` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn drop_over(&self, places: usize, mut is_over: impl FnMut(&H) -> bool) {
         let Ok(mut at) = self.over.try_lock() else { return };
         let mut left = places.max(1);
@@ -265,7 +266,7 @@ impl<H: Head> Store<H> {
         true
     }
 
-    /// True if a purge that the object was not checked against is or may be meant for it.
+    /// True if a purge that the object was not checked against covers it, or may cover it.
     fn is_purged(&self, item: &Item<H>) -> bool {
         self.purges.is_purged(item.began, self.purges.newest(), item.key().url(), item.object.head())
     }
@@ -275,7 +276,7 @@ impl<H: Head> Store<H> {
         (url >> 40) as usize & (self.shards.len() - 1)
     }
 
-    /// Runs with the lock of a shard. What was removed meanwhile is freed after that.
+    /// Runs under the lock of a shard. Frees removed objects after its release.
     fn with<R>(&self, index: usize, run: impl FnOnce(&mut Shard<H>) -> R) -> R {
         let point = self.evictions.as_ref().map(|evictions| evictions.point());
         // A panic of a caller's closure leaves the shard as it was: closures run before anything is changed.

@@ -12,7 +12,7 @@ pub trait Head {
     /// Bytes of memory that it takes, itself included.
     fn weight(&self) -> usize;
 
-    /// True if a purge of this tag is meant for it.
+    /// True if a purge of this tag covers it.
     fn has_tag(&self, tag: &[u8]) -> bool;
 }
 
@@ -36,8 +36,8 @@ pub struct Object<H> {
 }
 
 impl<H: Head> Object<H> {
-    /// Puts head and body together. `body` should be a buffer of its own: a slice keeps all of its buffer in memory,
-    /// and counts only as the slice.
+    /// Joins head and body. `body` should be a separate buffer: a slice keeps all of its buffer in memory, and counts
+    /// only as the slice.
     pub fn new(head: H, body: Bytes) -> Object<H> {
         Object { head, body, forms: OnceLock::new() }
     }
@@ -87,13 +87,13 @@ impl<H: Head> Object<H> {
 /// Counts of a shared body, with the headers of both its allocations.
 pub(super) const SHARED_BODY: usize = 24 + 2 * ALLOCATION;
 
-/// An object that is one of several under its key.
+/// An object among several under its key.
 #[derive(Debug)]
 pub(super) struct Variant<H> {
     pub object: Arc<Object<H>>,
-    /// Moment in ms of the soft purge that was meant for it, or `FRESH`.
+    /// Moment in ms of the soft purge that covers it, or `FRESH`.
     pub stale_from: u64,
 }
 
-/// Mark of a variant that no soft purge was meant for.
+/// Mark of a variant that no soft purge covers.
 pub(super) const FRESH: u64 = u64::MAX;

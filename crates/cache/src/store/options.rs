@@ -3,18 +3,18 @@
 /// Limits of a store. `Default` is 256 MiB with objects of at most 8 MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of memory that all entries take together: keys, heads, bodies, and what the store itself needs for them.
-    /// At least 64 KiB; less counts as that.
+    /// Bytes of memory that all entries take together: keys, heads, bodies, and the overhead of the store. Values below
+    /// 64 KiB count as 64 KiB.
     pub capacity: u64,
-    /// Largest object in bytes, with its head and all its encodings. At most an eighth of what a shard holds; more
+    /// Largest object in bytes, with its head and all its encodings. At most an eighth of a shard's capacity; more
     /// counts as that.
     pub object_max: u64,
-    /// Most variants of a key, 1 to 1,000. The least recently used one is dropped for a new one.
+    /// Most variants of a key, 1 to 1,000. A new variant replaces the least recently used.
     pub variants_max: usize,
-    /// Independently locked parts, 1 to 256, rounded down to a power of two. 0: as many as leave each one room for 16 of
-    /// the largest objects, at most 64.
+    /// Independently locked parts, 1 to 256, rounded down to a power of two. 0: as many as leave each part room for 16
+    /// of the largest objects, at most 64.
     pub shards: usize,
-    /// Most purges by prefix, by tag or of everything that are remembered at a time, at least 1. One more makes
+    /// Most purges by prefix, by tag or of everything that are remembered at a time, at least 1. A further purge makes
     /// [`super::Store::purge`] sweep the whole store first.
     pub purges_max: usize,
 }

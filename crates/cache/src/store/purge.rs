@@ -79,7 +79,7 @@ const FINISHED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    /// Pending purges, the oldest first; while they are held, finished ones too.
+    /// Pending purges, the oldest first; while they are held, finished purges too.
     purges: VecDeque<Purge>,
     /// Newest purge that every entry was checked against.
     swept: u64,
@@ -123,7 +123,7 @@ pub(super) struct Purges {
 }
 
 /// Purges from a point on, which are not forgotten as long as this is held: an object is then refused only for a purge
-/// that was meant for it, however long ago it began to come. [`super::Options::purges_max`] holds nevertheless.
+/// that covers it, however long ago it began to arrive. [`super::Options::purges_max`] holds nevertheless.
 #[derive(Debug)]
 pub struct Held {
     log: Arc<RwLock<Log>>,
@@ -177,7 +177,7 @@ impl Purges {
     pub fn push(&self, target: Target, fate: Fate, at: u64) -> Result<Sequence, Target> {
         let mut log = self.write();
         if log.purges.len() >= self.purges_max {
-            // Held or not: the log stays bounded, and what is inserted for fetches before that is refused.
+            // Held or not: the log stays bounded. Insertions for fetches that began before are refused.
             log.forget_swept();
         }
         if log.purges.len() >= self.purges_max {
@@ -190,7 +190,7 @@ impl Purges {
         Ok(Sequence(sequence))
     }
 
-    /// Notes that every entry was checked against purges up to this one, and forgets them unless they are held.
+    /// Notes that every entry was checked against purges up to this number, and forgets them unless they are held.
     pub fn forget(&self, checked: u64) {
         let mut log = self.write();
         log.swept = log.swept.max(checked);

@@ -1,4 +1,4 @@
-//! Objects that come back: from a process before, or from a disk. What the store has itself is newer, and stays.
+//! Objects restored from a previous process or from a disk. Objects of the store itself are newer, and stay.
 
 use super::Store;
 use super::keys::{Hashes, KeyRef};
@@ -9,8 +9,8 @@ use super::shard::Shard;
 use crate::moment::Moment;
 use std::sync::Arc;
 
-/// Most hits of an object that comes back which count as recent uses: half of what the sketch can count, so that new
-/// objects have a chance.
+/// Most hits of a restored object that count as recent uses: half of the maximum of the sketch, so that new objects
+/// have a chance.
 const RECENT_MAX: u32 = 7;
 
 impl<H: Head> Store<H> {
@@ -19,8 +19,8 @@ impl<H: Head> Store<H> {
         self.purges.hold()
     }
 
-    /// Stores an object that comes back, unless the same variant is stored. `began`: point in the order of purges at which
-    /// it began to come. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
+    /// Restores an object, unless the same variant is stored. `began`: point in the order of purges at which it began
+    /// to arrive. `is_same` is called with a lock, as `rank` of [`Store::lookup`].
     pub fn restore(
         &self,
         key: KeyRef<'_>,
@@ -34,7 +34,7 @@ impl<H: Head> Store<H> {
         self.with(shard, |shard| shard.restore(&key, hashes, restored, (began, now), &self.purges, is_same))
     }
 
-    /// True if a purge since `began` is or may be meant for an object of a key.
+    /// True if a purge since `began` covers an object of a key, or may cover it.
     pub fn is_purged_since(&self, key: KeyRef<'_>, head: &H, began: Sequence) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| {
@@ -58,7 +58,7 @@ impl<H: Head> Shard<H> {
             return Inserted::Refused(Refusal::Known);
         }
         let Restored { object, stale_from, hits } = restored;
-        // Before it is inserted, as what is used least goes first.
+        // Before the insertion, as the least used entries are evicted first.
         (0..hits.min(RECENT_MAX)).for_each(|_| self.sketch.add(hashes.key));
         let inserted = self.insert(key, hashes, object.clone(), began, now, purges, |_| false);
         if let Some(id) = self.find(key, hashes)
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(put("/b", 8), Inserted::Added);
         assert!(store.is_purged_since(key("/a"), page(0, &[7], 1, 1).head(), began));
         assert!(!store.is_purged_since(key("/a"), page(0, &[8], 1, 1).head(), began));
-        // More of them than are remembered: what might have been meant is refused.
+        // More purges than are remembered: objects that they might cover are refused.
         (0..2).for_each(|_| _ = store.purge(Target::Tag([9].into()), Fate::Removed, Moment(6)));
         assert_eq!(put("/c", 8), Inserted::Refused(Refusal::Purged));
         drop(held);

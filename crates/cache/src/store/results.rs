@@ -9,19 +9,19 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Hit<H> {
     pub object: Arc<Object<H>>,
-    /// Moment of a purge with [`Fate::Stale`] that was meant for it: it is stale since then, whatever its head says.
+    /// Moment of a purge with [`Fate::Stale`] that covers it: it is stale since then, whatever its head states.
     pub stale_from: Option<Moment>,
-    /// Hits of the key, with this one.
+    /// Hits of the key, including this lookup.
     pub hits: u32,
 }
 
-/// Object that comes back, with what was known of it.
+/// Object to restore, with its known history.
 #[derive(Debug)]
 pub struct Restored<H> {
     pub object: Arc<Object<H>>,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
-    /// Hits of its key, with those of its other variants.
+    /// Hits of its key, including its other variants.
     pub hits: u32,
 }
 
@@ -54,7 +54,7 @@ pub enum Inserted {
 pub enum Refusal {
     /// Larger than [`Options::object_max`].
     TooLarge,
-    /// A purge that is or may be meant for it came after its fetch began.
+    /// A purge that covers it, or may cover it, came after its fetch began.
     Purged,
     /// Used less than the objects together that would have to go for it.
     Unused,
@@ -67,7 +67,7 @@ impl From<Refusal> for refusal::Refusal {
         match refused {
             Refusal::TooLarge => refusal::Refusal::BodyTooLarge,
             Refusal::Purged => refusal::Refusal::Purged,
-            // `Known` is for what is restored only, which no request asks about.
+            // `Known` is for restored objects only, which no request asks about.
             Refusal::Unused | Refusal::Known => refusal::Refusal::Unused,
         }
     }

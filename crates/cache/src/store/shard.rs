@@ -1,4 +1,4 @@
-//! Part of a store, behind a lock of its own: tables of keys and of URLs, entries, and what is counted.
+//! Part of a store, behind a separate lock: tables of keys and of URLs, entries, and counts.
 
 use super::counts::Counts;
 use super::entry::{Entry, Segment};
@@ -66,7 +66,7 @@ impl<H: Head> Shard<H> {
         }
     }
 
-    /// Takes removed objects out. Dropped after the lock: freeing large ones takes a while.
+    /// Returns removed objects, to be dropped after the lock: freeing large objects takes a while.
     pub fn take_dead(&mut self) -> Vec<Variant<H>> {
         // Every object that leaves passes here.
         self.counts.objects -= self.dead.len() as u64;
@@ -215,7 +215,7 @@ impl<H: Head> Shard<H> {
         self.find(key, hashes).map_or(Matched::default(), |id| self.purge_entry(id, by))
     }
 
-    /// Drops one object of a key. False if it is not stored under it any more.
+    /// Drops an object of a key. Returns false if it is no longer stored under the key.
     pub fn drop_object(&mut self, key: &KeyRef<'_>, hashes: Hashes, object: &Arc<Object<H>>) -> bool {
         let Some(id) = self.find(key, hashes) else { return false };
         let entry = &mut self.slots[id];
@@ -251,7 +251,7 @@ impl<H: Head> Shard<H> {
         let found = self.by_url.find(hash, |id| self.slots[*id].url() == url).copied();
         let Some(first) = found else { return (Matched::default(), false) };
         let after = |id: &u32| Some(self.slots[*id].ring[1]).filter(|next| *next != first);
-        // Marked ones stay in the ring, so a second turn would not know where to continue.
+        // Marked entries stay in the ring, so a second turn would not know where to continue.
         let turn = if by.fate == Fate::Removed { keys_max } else { usize::MAX };
         let ids: Vec<u32> = std::iter::successors(Some(first), after).take(turn).collect();
         let is_more = ids.len() == turn;
@@ -267,7 +267,8 @@ impl<H: Head> Shard<H> {
         std::iter::successors(first, after).collect()
     }
 
-    /// Checks the entry at a place, if there is one, against purges up to `newest`. False if none is there after that.
+    /// Checks the entry at a place, if any, against purges up to `newest`. Returns false if the place is empty after
+    /// that.
     pub fn check(&mut self, id: u32, purges: &Purges, newest: u64) -> bool {
         let Some(entry) = self.slots.get(id) else { return false };
         if entry.checked >= newest {
@@ -369,7 +370,7 @@ impl<H: Head> Shard<H> {
         id
     }
 
-    /// Puts a variant first, instead of the one that is the same. True if there was one.
+    /// Puts a variant first, and removes the variant that is the same. True if there was such a variant.
     fn add_variant(&mut self, id: u32, variant: Variant<H>, is_same: &mut impl FnMut(&H) -> bool) -> bool {
         let entry = &mut self.slots[id];
         let same = entry.variants().position(|known| is_same(known.object.head()));
@@ -391,7 +392,7 @@ impl<H: Head> Shard<H> {
         false
     }
 
-    /// Corrects the weight of an entry, and drops the least recently used variants of one that would fill half a shard.
+    /// Corrects the weight of an entry. Drops its least recently used variants while it would fill half a shard.
     fn fit(&mut self, id: u32) {
         self.lists.reweigh(&mut self.slots, id);
         while self.slots[id].weight > self.limits.shard / 2 {

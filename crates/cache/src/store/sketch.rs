@@ -9,7 +9,7 @@ pub(super) const COUNT_MAX: u32 = 15;
 pub(super) struct Sketch {
     /// 16 counters each. A power of two of them.
     words: Box<[u64]>,
-    /// Counted since the last halving, and half of what was counted before.
+    /// Uses counted since the last halving, plus half of the earlier count.
     counted: u64,
 }
 
@@ -24,13 +24,13 @@ impl Sketch {
         Sketch { words: vec![0; WORDS_MIN].into_boxed_slice(), counted: 0 }
     }
 
-    /// Word and shift of the counter in one of four rows.
+    /// Word and shift of the counter in a row, 0 to 3.
     fn at(&self, hash: u64, row: u32) -> (usize, u32) {
-        // Odd multipliers make four hashes of one; high bits are the good ones.
+        // Odd multipliers make four hashes of a single hash; high bits mix best.
         const ROWS: [u64; 4] =
             [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F, 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F];
         let mixed = (hash ^ (hash >> 32)).wrapping_mul(ROWS[row as usize]);
-        // The row's own four counters of the word: rows never share one.
+        // Each row has four counters of the word, so rows never share a counter.
         let counter = row * 4 + (mixed >> 62) as u32;
         (((mixed >> 28) as usize) & (self.words.len() - 1), counter * 4)
     }
@@ -63,7 +63,7 @@ impl Sketch {
 
     /// Makes room for this many entries. Counts stay.
     pub fn reserve(&mut self, entries: usize) {
-        // A word is chosen by the low bits of an index, so each half of the larger table is a copy of the smaller one.
+        // The low bits of an index choose a word, so each half of the larger table is a copy of the smaller table.
         while self.words.len() < entries {
             self.words = [&self.words[..], &self.words[..]].concat().into_boxed_slice();
         }

@@ -20,7 +20,7 @@ impl<E> Slots<E> {
         self.len
     }
 
-    /// Number after the largest one that is in use or free.
+    /// Number after the largest number that is in use or free.
     pub fn end(&self) -> u32 {
         (self.blocks.len() * BLOCK) as u32
     }

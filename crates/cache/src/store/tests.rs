@@ -1,4 +1,4 @@
-//! Tests of a whole store: each operation, a model beside it, and many threads.
+//! Tests of a whole store: each operation, a comparison with a model, and many threads.
 
 mod model;
 mod scans;
@@ -28,7 +28,7 @@ pub(super) fn page(variant: u8, tags: &[u8], content: u64, body: usize) -> Arc<O
     Arc::new(Object::new(Page { variant, tags: tags.to_vec(), content }, Bytes::from(vec![0; body])))
 }
 
-/// Key of a URL, told apart from others of that URL by its last bytes.
+/// Key of a URL, distinguished from others of that URL by its last bytes.
 pub(super) fn key(text: &str) -> KeyRef<'_> {
     KeyRef::new(text.as_bytes(), text.find('|').unwrap_or(text.len()))
 }
@@ -147,7 +147,7 @@ fn purges_by_the_log_are_complete_before_any_sweep() {
     assert_eq!(content(&store, "/y/1", 0), Some((1, true)));
     while store.sweep(1) {}
     assert_eq!(store.purged(by_prefix).map(|purged| (purged.objects, purged.is_complete)), Some((1, true)));
-    // The purge of a tag is forgotten, so what could have had it is refused.
+    // The purge of a tag is forgotten, so an object that could have had the tag is refused.
     let late = store.insert(key("/z"), page(0, b"", 2, 10), began, Moment(2), |_| true);
     assert_eq!(late, Inserted::Refused(Refusal::Purged));
     let all = store.purge(Target::All, Fate::Removed, Moment(3));
@@ -246,7 +246,7 @@ fn what_is_over_is_dropped_in_steps_and_the_rest_stays() {
     store.drop_over(1, is_over);
     let first = store.counts().over;
     assert!(first <= 2, "one place has two at most: {first}");
-    // Each step continues where the one before has ended.
+    // Each step continues at the end of the previous step.
     for _ in 0..40 {
         store.drop_over(100, is_over);
     }
@@ -266,7 +266,7 @@ fn a_refusal_is_known_before_the_body_has_come() {
         (refusal(100), refusal(1000), refusal(u64::MAX)),
         (None, Some(Refusal::TooLarge), Some(Refusal::TooLarge))
     );
-    // It is the one of an insertion.
+    // An insertion gives the same refusal.
     let length = (0..1000).rfind(|length| refusal(*length).is_none()).expect("small ones fit");
     let insert = |length| put(&store, "b", page(0, b"t", 0, length as usize));
     assert_eq!(insert(length), Inserted::Added);
@@ -278,7 +278,7 @@ fn a_refusal_is_known_before_the_body_has_come() {
     assert_eq!(store.counts().refused_purged, 1);
 }
 
-/// Takes the names of what is evicted.
+/// Collects the names of evicted objects.
 #[derive(Clone, Default)]
 struct Names(Arc<Mutex<Vec<String>>>);
 
@@ -300,7 +300,7 @@ fn what_was_asked_for_twice_is_passed_on_unless_it_is_purged() {
     let store = Store::with_evictions(&options, Some(Box::new(names.clone())));
     for i in 0..100 {
         let name = format!("/{i}");
-        // Every other one is asked for once more.
+        // Every other object is requested once more.
         for _ in 0..1 + i % 2 {
             content(&store, &name, 0);
             put(&store, &name, page(0, &[i as u8 % 4], i, 30_000));

@@ -13,8 +13,8 @@ const FORMATS: [(&str, bool); 3] =
 
 /// Reads a date. `None` if it is in none of the three formats, or before 1970.
 ///
-/// Words may be in any case, and the day of the week may be the wrong one, as some senders write them. Everything else is
-/// as strict as the format: a date that is misread may keep a response for years.
+/// Words may be in any case, and the day of the week may be wrong, as some senders write it. Everything else is as
+/// strict as the format: a misread date may keep a response for years.
 pub fn read(value: &[u8]) -> Option<Moment> {
     let (weekday, rest) = value.split_at(value.iter().position(|b| !b.is_ascii_alphabetic())?);
     let (format, is_short) = FORMATS.iter().find(|(format, _)| is_in(rest, format.as_bytes()))?;
@@ -35,7 +35,7 @@ pub fn read(value: &[u8]) -> Option<Moment> {
             }
             _ => continue,
         };
-        // A day of one digit has a space before it.
+        // A one-digit day has a space before it.
         *number = 10 * *number + if *byte == b' ' { 0 } else { u64::from(byte - b'0') };
     }
     let month = MONTHS.iter().position(|month| letters.eq_ignore_ascii_case(month.as_bytes()))?;
@@ -54,13 +54,13 @@ pub fn read(value: &[u8]) -> Option<Moment> {
     is_valid.then(|| Moment::from_seconds(((days * 24 + hours) * 60 + minutes) * 60 + seconds))
 }
 
-/// Reads the lines of a field that has one date. `None` if they differ, or are no date.
+/// Reads the lines of a field with a single date. `None` if they differ, or are not a date.
 pub fn read_lines<'b>(mut lines: impl Iterator<Item = &'b [u8]>) -> Option<Moment> {
     let first = lines.next()?;
     if lines.all(|line| line == first) { read(first) } else { None }
 }
 
-/// True if every byte is one that the format has at its place.
+/// True if every byte fits the format at its position.
 fn is_in(text: &[u8], format: &[u8]) -> bool {
     let is_one = |(byte, known): (&u8, &u8)| match known {
         b'D' | b'Y' | b'h' | b'm' | b's' => byte.is_ascii_digit(),

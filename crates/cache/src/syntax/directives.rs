@@ -1,16 +1,16 @@
-//! Cache directives (RFC 9111 section 5.2, RFC 5861, RFC 8246): those of `Cache-Control`, read leniently, and those of
-//! a targeted field (RFC 9213), read as a structured dictionary.
+//! Cache directives (RFC 9111 section 5.2, RFC 5861, RFC 8246): of `Cache-Control`, read leniently, and of a targeted
+//! field (RFC 9213), read as a structured dictionary.
 
 use super::structured::{Value, dictionary};
 use super::{list, structured};
 use crate::moment::{SECONDS_MAX, delta_seconds};
 use evenkeel_wire::endpoint_head::is_token;
 
-/// Directives of a message. Unknown ones are ignored.
+/// Directives of a message. Unknown directives are ignored.
 ///
-/// Seconds are 0 to [`SECONDS_MAX`]. Of a number that comes twice the first one counts. A number that cannot be read is
-/// 0, so that the response is stale (RFC 9111 section 4.2.1); in requests, where 0 may ask for more than was meant, it
-/// is ignored by [`Directives::of_request`].
+/// Seconds are 0 to [`SECONDS_MAX`]. If a number occurs twice, the first counts. A number that cannot be read is 0, so
+/// that the response is stale (RFC 9111 section 4.2.1). In requests 0 might ask for more than the client meant, so
+/// [`Directives::of_request`] ignores such a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     pub max_age: Option<u32>,
@@ -26,7 +26,7 @@ pub struct Directives {
     /// True without a list of fields: the response is validated before each use.
     pub no_cache: bool,
     pub no_store: bool,
-    /// True without a list of fields: the response is for one user.
+    /// True without a list of fields: the response is for a single user.
     pub private: bool,
     pub public: bool,
     pub must_revalidate: bool,
@@ -73,7 +73,7 @@ impl Directives {
         Some(read)
     }
 
-    /// Reads a directive with an optional argument, quoted or not. `wrong`: number instead of an unreadable one.
+    /// Reads a directive with an optional argument, quoted or not. `wrong`: replaces an unreadable number.
     fn lenient(&mut self, member: &[u8], wrong: Option<u32>) {
         let (name, argument) = match memchr::memchr(b'=', member) {
             Some(at) => (&member[..at], Some(&member[at + 1..])),

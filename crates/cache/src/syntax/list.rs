@@ -26,7 +26,7 @@ pub fn is_like(name: &[u8], ours: &[u8]) -> bool {
     name.len() == ours.len() && name.iter().zip(ours).all(alike)
 }
 
-/// Position of the first comma outside of quotes, or the length if there is none.
+/// Position of the first comma outside of quotes, or the length without a comma.
 pub(crate) fn end_of_member(bytes: &[u8]) -> usize {
     let (mut quoted, mut at) = (false, 0);
     while at < bytes.len() {

@@ -1,5 +1,5 @@
-//! Dictionaries of structured fields (RFC 9651 section 4.2.2), by the crate `sfv`. They are read strictly: one wrong byte makes
-//! the whole field malformed.
+//! Dictionaries of structured fields (RFC 9651 section 4.2.2), by the crate `sfv`. They are read strictly: a single
+//! wrong byte makes the whole field malformed.
 
 use sfv::visitor::{DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor};
 use sfv::{BareItemFromInput, KeyRef, Parser};
@@ -20,8 +20,8 @@ pub enum Value {
     Other,
 }
 
-/// Reads a dictionary from the lines of a field, joined by commas. A key that comes twice keeps its first place and takes
-/// its last value. Returns `None` if a line is malformed, and an empty list for a field without members.
+/// Reads a dictionary from the lines of a field, joined by commas. A duplicate key keeps its first place and takes its
+/// last value. Returns `None` if a line is malformed, and an empty list for a field without members.
 pub fn dictionary<'b>(lines: impl Iterator<Item = &'b [u8]>) -> Option<Vec<(String, Value)>> {
     let bytes = lines.collect::<Vec<_>>().join(&b", "[..]);
     Parser::new(bytes.trim_ascii()).parse_dictionary_with_visitor(Members::default()).ok()

@@ -1,4 +1,4 @@
-//! The process of a pod, in a network namespace of its own, and the bridge that joins them.
+//! The process of a pod, in a separate network namespace, and the bridge that joins these namespaces.
 
 use super::{log, node};
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,7 +50,8 @@ pub struct Container {
     pid: Pid,
 }
 
-/// Enters the namespace, reports that, has `ip` prepare the network by the lines that come back, and becomes the program.
+/// Enters the namespace, reports that, has `ip` prepare the network by the lines that it receives, and becomes the
+/// program.
 const SCRIPT: &str = r#"exec 2>&1; echo; ip -batch - && exec chroot "$@" </dev/null"#;
 
 impl Container {
@@ -121,7 +122,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Waits until the process listens at these ports, or, without any, at some and at no new one for 100 ms.
+    /// Waits until the process listens at these ports. Without any, waits until it listens at some port and at no new
+    /// port for 100 ms.
     pub async fn ready(&self, ports: &BTreeSet<u16>) {
         let mut before = BTreeSet::new();
         loop {
@@ -140,7 +142,7 @@ impl Listening {
         let mut ports = BTreeSet::new();
         for table in ["tcp", "tcp6", "udp", "udp6"] {
             let path = format!("/proc/{}/net/{table}", self.pid.as_raw_nonzero());
-            // A process that has ended has none.
+            // A process that has ended has no ports.
             for line in fs::read_to_string(path).unwrap_or_default().lines().skip(1) {
                 let fields: Vec<&str> = line.split_whitespace().take(4).collect();
                 let [_, local, _, state] = fields[..] else { continue };

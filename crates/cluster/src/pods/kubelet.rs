@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Port of kubelets. All nodes share one address, and so this one.
+/// Port of kubelets. All nodes share an address, and so this port.
 pub const PORT: u16 = 10_250;
 
 pub struct Kubelet {
@@ -64,7 +64,7 @@ impl Kubelet {
             async move { Ok::<_, Infallible>(kubelet.answer(&request).await) }
         });
         match self.acceptor.accept(stream).await {
-            // The API server hangs up when it has what it wants.
+            // The API server hangs up once it has the response.
             Ok(stream) => {
                 _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await
             }

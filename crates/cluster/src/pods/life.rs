@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
 
-/// Pause before what has failed is tried again.
+/// Pause before a failed step is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Runs a pod until it is deleted. Its changes come from `changes`, `None` or the end of them says that the object is gone.
+/// Runs a pod until it is deleted. `changes` has its changes; `None` or the end of the channel means that the object is
+/// gone.
 pub async fn live(shared: Arc<Pods>, mut changes: Receiver<Option<Arc<Pod>>>) {
     let Some(pod) = changes.borrow().clone() else { return };
     let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
@@ -42,7 +43,7 @@ pub async fn live(shared: Arc<Pods>, mut changes: Receiver<Option<Arc<Pod>>>) {
     life.end(grace, &mut changes).await;
 }
 
-/// Waits until a pod shall end, and returns the time that it has.
+/// Waits until the pod must end, and returns its grace period.
 async fn end(changes: &mut Receiver<Option<Arc<Pod>>>) -> Duration {
     let deleted = |pod: &Option<Arc<Pod>>| pod.as_ref().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
     let Ok(last) = changes.wait_for(deleted).await else { return Duration::ZERO };
@@ -133,7 +134,7 @@ impl Life {
         let program = evenkeel_peers::find(program).ok_or_else(|| format!("{program} is not installed"))?;
         volumes::write(&self.shared.client, &self.pod, &self.wanted, &self.folder.join("root")).await?;
         let env: Vec<(String, String)> = self.wanted.env.iter().flatten().map(|var| self.variable(var)).collect();
-        // The program is that of the image, also if the pod names another one.
+        // The program comes from the image, even if the pod names another program.
         let arguments = self.wanted.command.iter().flatten().skip(1).chain(self.wanted.args.iter().flatten());
         let arguments: Vec<String> = arguments.cloned().collect();
         let begun = Container::begin(Program {
@@ -184,7 +185,7 @@ impl Life {
             }
         }
         let _ = tokio::fs::remove_dir_all(&self.folder).await;
-        // One of the same name may have been created since.
+        // A pod of the same name may have been created since.
         let same = Preconditions { uid: self.pod.metadata.uid.clone(), resource_version: None };
         let at_once = DeleteParams { preconditions: Some(same), ..DeleteParams::default().grace_period(0) };
         match self.api.delete(self.name(), &at_once).await {

@@ -6,7 +6,7 @@ use std::path::Path;
 use tokio::fs::{self, File};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 
-/// Appends lines to the log at `path` as they come, until the last process with this output has ended.
+/// Appends lines to the log at `path` as they arrive, until the last process with this output has ended.
 ///
 /// # Errors
 /// If the output cannot be read or the file not written.

@@ -1,6 +1,6 @@
-//! Pods as processes, where a cluster has its scheduler and kubelets. Each gets a network namespace with an address in
-//! 10.244.0.0/16, and a folder as its root. It is ready when its ports listen. There are no probes, only the first container
-//! of a pod runs, and images are programs of this machine ([`images`]). Their output is what `kubectl logs` shows.
+//! Pods as processes, instead of a scheduler and kubelets. Each pod gets a network namespace with an address in
+//! 10.244.0.0/16, and a folder as its root. It is ready when its ports listen. There are no probes, only the first
+//! container of a pod runs, and images are programs of this machine ([`images`]). `kubectl logs` shows their output.
 
 // Order: life, container, images, status, node, kubelet, log, volumes
 mod container;
@@ -36,7 +36,7 @@ struct Pods {
 }
 
 impl Pods {
-    /// Returns the next address and node. An address comes again after 65,000 pods.
+    /// Returns the next address and node. Addresses repeat after 65,000 pods.
     fn next(&self) -> (Ipv4Addr, &'static str) {
         // Relaxed: the number guards no other data.
         let number = self.count.fetch_add(1, Relaxed);
@@ -45,10 +45,11 @@ impl Pods {
     }
 }
 
-/// Runs every pod of the cluster, until it is dropped. Files of pods are in `folder`, `certificate` is that of the API server.
+/// Runs every pod of the cluster, until the future is dropped. Files of pods are in `folder`; `certificate` is the
+/// certificate of the API server.
 ///
 /// # Errors
-/// If the API server refuses nodes, or the system a bridge.
+/// The API server refuses nodes, or the system a bridge.
 pub async fn run(client: Client, folder: &Path, certificate: &Path) -> Result<(), String> {
     begin_network().await?;
     let kubelet = Kubelet::new(client.clone(), folder, certificate, node::ADDR).await?;

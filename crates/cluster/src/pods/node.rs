@@ -10,7 +10,7 @@ use serde_json::json;
 /// Nodes with their zones. Pods are bound to them in turn.
 pub const NODES: [(&str, &str); 2] = [("node-a", "a"), ("node-b", "b")];
 
-/// Address of all nodes: that of the bridge of pods.
+/// Address of all nodes, and of the bridge of pods.
 pub const ADDR: &str = "10.244.0.1";
 
 /// Creates a node that is ready, with the port of its kubelet.

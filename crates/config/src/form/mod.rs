@@ -242,8 +242,8 @@ impl Form {
             }
             Form::ListUrl => "a URL, such as \"https://lists.internal/web.json\"",
             Form::File => "a file path",
-            Form::Pem => "a file path, or the text of such a file, which has a line that begins with \"-----BEGIN \"",
-            Form::Users => "lines of NAME:HASH, as htpasswd -B writes them",
+            Form::Pem => "a file path, or PEM text with a line that begins with \"-----BEGIN \"",
+            Form::Users => "lines of NAME:HASH, as written by htpasswd -B",
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::LimitKey => {

@@ -57,9 +57,9 @@ pub struct Row {
 }
 
 const ANSWERS: Fidelity = Approximated("resolvers keep an answer, and one answer may serve many clients");
-const NO_ENDS: Fidelity = Refused("an answer does not show when its clients are done");
+const NO_ENDS: Fidelity = Refused("an answer does not show when clients are done");
 const NO_LOADS: Fidelity = Refused("rules cannot compare open connections");
-const NO_LATENCY: Fidelity = Refused("the kernel forwards packets, and measures no latency");
+const NO_LATENCY: Fidelity = Refused("the kernel forwards packets and does not measure latency");
 const NO_PROBES: Fidelity = Refused("probes accompany HTTP requests");
 const NO_ORDER: Fidelity = Refused("the kernel has no limit at which the next endpoint would take over");
 
@@ -69,7 +69,7 @@ pub static ROWS: &[Row] = &[
         algorithm: "random",
         with: Some("draws = 1"),
         fits: |params| params.int("draws") == 1,
-        keeps: [Exact, Exact, Exact, Exact, Refused("IPVS draws two endpoints, neither one nor more"), ANSWERS],
+        keeps: [Exact, Exact, Exact, Exact, Refused("IPVS always draws two endpoints"), ANSWERS],
     },
     Row {
         algorithm: "random",
@@ -90,7 +90,7 @@ pub static ROWS: &[Row] = &[
         algorithm: "random",
         with: Some("draws = 3 and more"),
         fits: |_| true,
-        keeps: [Exact, Exact, Exact, NO_LOADS, Refused("IPVS draws two endpoints, neither one nor more"), ANSWERS],
+        keeps: [Exact, Exact, Exact, NO_LOADS, Refused("IPVS always draws two endpoints"), ANSWERS],
     },
     Row {
         algorithm: "leastconn",
@@ -99,7 +99,7 @@ pub static ROWS: &[Row] = &[
         keeps: [
             Exact,
             Exact,
-            Approximated("exact up to 256 endpoints; of more, the least loaded of 256 in a row from a random start"),
+            Approximated("exact up to 256 endpoints; with more, the least loaded of 256 in a row from a random start"),
             NO_LOADS,
             Approximated("a closed connection counts 1/256 until the kernel forgets it"),
             NO_ENDS,
@@ -113,11 +113,11 @@ pub static ROWS: &[Row] = &[
             Exact,
             Exact,
             Approximated(
-                "turns follow a table of 4,096 places or more: with weights whose sum is larger, a share may differ by \
-                 0.03 points for each endpoint",
+                "turns follow a table of 4,096 places or more: if the sum of the weights is larger, a share may differ \
+                 by 0.03 points for each endpoint",
             ),
             Approximated(
-                "turns follow a table of 1,024 places: with weights whose sum is larger, a share may differ by 0.1 \
+                "turns follow a table of 1,024 places: if the sum of the weights is larger, a share may differ by 0.1 \
                  points for each endpoint",
             ),
             Approximated(
@@ -160,7 +160,7 @@ pub static ROWS: &[Row] = &[
         fits: |_| true,
         keeps: [
             Exact,
-            Approximated("probes accompany HTTP requests, so it compares its own counts only"),
+            Approximated("probes accompany HTTP requests, so only its own counts are compared"),
             NO_PROBES,
             NO_PROBES,
             NO_PROBES,
@@ -177,7 +177,7 @@ pub static ROWS: &[Row] = &[
             NO_ORDER,
             NO_ORDER,
             NO_ORDER,
-            Approximated("nothing is counted, so the first endpoint that is up gets all"),
+            Approximated("nothing is counted, so the first endpoint that is up gets all clients"),
         ],
     },
 ];

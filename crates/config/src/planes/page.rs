@@ -67,11 +67,11 @@ pub fn settings() -> Table {
 /// Returns `docs/reference/planes.md`.
 pub fn page() -> String {
     let mut out = format!("# Planes\n\n{GENERATED}\n\n");
-    out += "Kinds of forwarding side by side. `mode` and `plane` of a listener choose one; the \
-            [guide](../guide/kernel-planes.md) says which suits what. `exact` is as the other pages describe it. `~` is an \
-            approximation and `no` a refusal, each with the number of the note below the table that has the difference or the \
-            reason. `evenkeel check` reports whatever a configuration asks of a plane of the kernel that it refuses; `evenkeel \
-            check --planes` prints these tables after one of the listeners of a file.\n\n## Algorithms\n";
+    out += "Comparison of the kinds of forwarding. `mode` and `plane` of a listener select one; the \
+            [guide](../guide/kernel-planes.md) explains when to use each. `exact` means as described on the other \
+            pages. `~` is an approximation and `no` a refusal, each with the number of a note below the table. \
+            `evenkeel check` reports every setting that a kernel plane refuses; `evenkeel check --planes` prints these \
+            tables after a table of the listeners in a file.\n\n## Algorithms\n";
     let name = |algorithm: &str, with: Option<&str>| {
         let with = with.map(|with| format!(", `{with}`")).unwrap_or_default();
         format!("[`{algorithm}`](algorithms.md#{algorithm}){with}")

@@ -15,14 +15,14 @@ pub struct Row {
 }
 
 const NONE: &[&str] = &[];
-const OLD_ANSWERS: Fidelity = Approximated("clients keep a former answer for its time to live");
+const OLD_ANSWERS: Fidelity = Approximated("clients keep an earlier answer for its TTL");
 const NOT_COUNTED: Fidelity = Refused("answers are not requests");
 const ONE_POOL: Fidelity = Refused("the kernel forwards to one pool");
 const UNCHANGED: Fidelity = Refused("the kernel forwards bytes unchanged");
 const UNSEEN: Fidelity = Refused("evenkeel does not see the clients of the kernel");
-const UNTIMED: Fidelity = Refused("the kernel forwards packets, and times no session");
+const UNTIMED: Fidelity = Refused("the kernel forwards packets and does not time sessions");
 const WITHOUT_RETURN: Fidelity =
-    Approximated("the next tier serves while nothing of the first does: nothing is full, or tried again");
+    Approximated("the next tier serves only while the first has no usable endpoint: no limits, no retries");
 const BALANCES_ON: Fidelity =
     Approximated("connections continue and new ones are balanced; endpoints are not checked until the next start");
 
@@ -33,7 +33,7 @@ pub static ROWS: &[Row] = &[
         of_listener: NONE,
         of_route: NONE,
         of_pool: NONE,
-        keeps: [Exact, Exact, Exact, Exact, Exact, Approximated("of answers, which may serve many clients")],
+        keeps: [Exact, Exact, Exact, Exact, Exact, Approximated("of answers, each of which may serve many clients")],
     },
     Row {
         setting: "zones, subsets, panic",
@@ -113,9 +113,9 @@ pub static ROWS: &[Row] = &[
         keeps: [
             Exact,
             Approximated("of failed connects; a flow of datagrams moves to another endpoint"),
-            Refused("a connection has one endpoint, also if that refuses it"),
-            Refused("a connection has one endpoint, also if that refuses it"),
-            Refused("a connection has one endpoint, also if that refuses it"),
+            Refused("a connection has one endpoint, even if that endpoint refuses it"),
+            Refused("a connection has one endpoint, even if that endpoint refuses it"),
+            Refused("a connection has one endpoint, even if that endpoint refuses it"),
             Refused("clients try the other addresses of an answer"),
         ],
     },
@@ -256,7 +256,7 @@ pub static ROWS: &[Row] = &[
             BALANCES_ON,
             BALANCES_ON,
             BALANCES_ON,
-            Approximated("clients keep a former answer, and other name servers answer"),
+            Approximated("clients keep an earlier answer, and other name servers answer"),
         ],
     },
 ];

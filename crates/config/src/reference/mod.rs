@@ -26,10 +26,10 @@ fn opening() -> String {
     let mut out = format!("# Configuration\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
-        "Every key of `evenkeel.toml`. `evenkeel check` reports all problems of a file at once, each with its place.\n\n\
-         Durations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, ms, us, ns); \
-         `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of 1024).\n\n\
-         `evenkeel config schema` prints a JSON Schema, with which many editors complete and check the file."
+        "Every key of `evenkeel.toml`. `evenkeel check` reports all problems of a file at once, each with its \
+         position.\n\nDurations and sizes are strings with a unit: `\"250ms\"`, `\"10s\"`, `\"1m30s\"` (d, h, m, s, \
+         ms, us, ns); `\"16KiB\"`, `\"32KB\"` (B; KB, MB, GB in steps of 1000; KiB, MiB, GiB in steps of \
+         1024).\n\n`evenkeel config schema` prints a JSON Schema. Many editors use it to complete and check the file."
     );
     out
 }
@@ -135,8 +135,8 @@ pub fn algorithms_reference() -> String {
     let mut out = format!("# Balancing algorithms\n\n{GENERATED}\n\n");
     let _ = writeln!(
         out,
-        "How a pool chooses an endpoint: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = VALUE }} }}`.\n\
-         The default is `{}`.\n\n| Algorithm | |\n|---|---|",
+        "Algorithms that pick an endpoint of a pool: `balance = \"NAME\"`, or `balance = {{ NAME = {{ PARAMETER = \
+         VALUE }} }}`.\nThe default is `{}`.\n\n| Algorithm | |\n|---|---|",
         algorithms::default().name
     );
     for algorithm in algorithms::ALL {
@@ -172,7 +172,7 @@ fn one_algorithm(algorithm: &Algorithm, out: &mut String) {
     ];
     let promises: Vec<&str> = promises.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text).collect();
     let promises = match promises[..] {
-        [] => "neither shares nor affinity: only that the picked endpoint is eligible, as with every algorithm".into(),
+        [] => "only that the picked endpoint is eligible, as with every algorithm; neither shares nor affinity".into(),
         _ => promises.join("; "),
     };
     let _ = writeln!(out, "- Promises: {promises}");

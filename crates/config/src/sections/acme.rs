@@ -19,7 +19,8 @@ table! {
             kind: Kind::Text(Form::HttpsUrl),
             absent: Absent::Default("\"https://acme-v02.api.letsencrypt.org/directory\""),
             help: "Directory URL of the authority. While testing, use a staging directory such as \
-                `https://acme-staging-v02.api.letsencrypt.org/directory`: production ones limit failed attempts.",
+                `https://acme-staging-v02.api.letsencrypt.org/directory`, since production directories limit failed \
+                attempts.",
             why: "Let's Encrypt needs no contract, and every browser trusts it.",
         };
         /// Contact address of the account.
@@ -35,18 +36,18 @@ table! {
             name: "challenge",
             kind: Kind::Choice(Challenge::WORDS),
             absent: Absent::Default("\"tls-alpn-01\""),
-            help: "Challenge that proves control of a name. `tls-alpn-01`: within a TLS handshake with the listener, \
-                which the authority must reach on port 443. `http-01`: by an HTTP request, which the authority must \
-                reach on port 80 at a listener without TLS.",
-            why: "It needs only the listener that uses the certificate.",
+            help: "Challenge that proves control of a name. `tls-alpn-01`: a TLS handshake with the listener; the \
+                authority must reach it on port 443. `http-01`: an HTTP request to a listener without TLS; the \
+                authority must reach it on port 80.",
+            why: "`tls-alpn-01` needs only the listener that uses the certificate.",
         };
         /// Folder of accounts, certificates and keys.
         state: PathBuf = Key {
             name: "state",
             kind: Kind::Text(Form::File),
             absent: Absent::Default("\"/var/lib/evenkeel\""),
-            help: "Folder where the account, certificates and keys are kept. Created if missing, with access for this \
-                user only.",
+            help: "Folder where the account, certificates and keys are kept. Created if it is missing, with access \
+                only for this user.",
             why: "The usual folder for the state of a service.",
         };
         /// Roots (PEM) for the connection to the directory itself; `None` = the roots of the system.
@@ -62,7 +63,7 @@ table! {
             name: "external_account",
             kind: Kind::Table(&EXTERNAL_ACCOUNT),
             absent: Absent::Means("none"),
-            help: "Credentials of an existing account, for authorities that require one.",
+            help: "Credentials of an existing account, for authorities that require them.",
             why: "",
         };
     }
@@ -88,7 +89,7 @@ table! {
             name: "key_file",
             kind: Kind::Text(Form::File),
             absent: Absent::Required("\"/etc/evenkeel/acme-account.key\""),
-            help: "File of the MAC key, in base64url as the authority provides it.",
+            help: "File of the MAC key, in base64url, as provided by the authority.",
             why: "",
         };
     }

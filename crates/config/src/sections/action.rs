@@ -38,7 +38,7 @@ pub(super) const ACTIONS: [Key; 4] = [
         name: "split",
         kind: Kind::Table(&SPLIT),
         absent: Absent::Means("another action"),
-        help: "Pools that share the requests, sessions or flows by weight, such as the stable version and a canary.",
+        help: "Pools that share the requests, sessions or flows by weight, such as a stable version and a canary.",
         why: "",
     },
     Key {
@@ -52,16 +52,16 @@ pub(super) const ACTIONS: [Key; 4] = [
         name: "respond",
         kind: Kind::TableOr { table: &RESPOND, key: "status" },
         absent: Absent::Means("another action"),
-        help: "Answers with a fixed response, without an endpoint.",
+        help: "Returns a fixed response without an endpoint.",
         why: "",
     },
 ];
 
 table! {
     static SPLIT = "split of [[route]]",
-        "Pools that share the requests of the route by weight; TCP sessions and UDP flows, too, each with one pool to its \
-        end. Health does not change the shares: a pool without a healthy endpoint answers its share with 503, and sessions \
-        and datagrams end there.";
+        "Pools that share the requests of the route by weight. TCP sessions and UDP flows are shared too, and each \
+        stays in its pool until it ends. Health does not change the shares: if a pool has no healthy endpoint, its \
+        share of requests gets a 503, its sessions are closed and its datagrams are dropped.";
 
     /// `split` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -71,17 +71,18 @@ table! {
             name: "weights",
             kind: Kind::Map { keys: Form::Name, of: &Kind::Int { min: 0, max: 1_000_000 } },
             absent: Absent::Required("{ stable = 95, canary = 5 }"),
-            help: "Weight of each pool. Its share is its weight divided by the sum of all.",
+            help: "Weight of each pool. The share of a pool is its weight divided by the sum of all weights.",
             why: "",
         };
         /// Part of requests that decides, so that equal requests get the same pool; `None` = each request is drawn.
         key: Option<HashKey> = Key {
             name: "key",
             kind: Kind::Text(Form::HashKey),
-            absent: Absent::Means("each request is drawn"),
-            help: "Part of requests that decides, so that a client stays with its pool: `client-ip`, `header:NAME`, \
-                `cookie:NAME`, `query:NAME` or `path`. When weights change, only the share that has to move gets another \
-                pool. Requests without that part are drawn. TCP sessions and UDP flows have `client-ip` only.",
+            absent: Absent::Means("each request is drawn at random"),
+            help: "Part of requests that selects the pool, so that a client stays with its pool: `client-ip`, \
+                `header:NAME`, `cookie:NAME`, `query:NAME` or `path`. When weights change, only the share that has to \
+                move gets another pool. Requests without this part are drawn at random. For TCP sessions and UDP flows \
+                only `client-ip` is possible.",
             why: "",
         };
     }
@@ -89,8 +90,8 @@ table! {
 
 table! {
     static REDIRECT = "redirect of [[route]]",
-        "Redirects clients. What is not set stays as the client sent it. A redirect that leads to a path with two slashes in \
-        front, or with a segment `..`, is answered 400.";
+        "Redirects clients. Parts of the URL that are not set stay as the client sent them. If the new path would \
+        begin with two slashes, or contain a segment `..`, the client gets a 400 instead.";
 
     /// `redirect` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -100,14 +101,14 @@ table! {
             name: "status",
             kind: Kind::Int { min: 301, max: 308 },
             absent: Absent::Default("302"),
-            help: "301, 302, 303, 307 or 308. Clients keep the method for 307 and 308 only, and remember 301 and 308.",
-            why: "A wrong redirect that browsers remember is hard to take back.",
+            help: "301, 302, 303, 307 or 308. Clients keep the method only for 307 and 308, and remember 301 and 308.",
+            why: "A wrong redirect that browsers remember is hard to undo.",
         };
         to: Option<Template> = Key {
             name: "to",
             kind: Kind::Text(Form::Location),
-            absent: Absent::Means("made of the other keys"),
-            help: "Whole URL, or a path with its query, instead of the other keys: `\"https://{host}{path}\"`.",
+            absent: Absent::Means("built from the other keys"),
+            help: "Whole URL, or a path with a query, instead of the other keys: `\"https://{host}{path}\"`.",
             why: "",
         };
         scheme: Option<Scheme> = Key {
@@ -127,15 +128,15 @@ table! {
         port: Option<u16> = Key {
             name: "port",
             kind: Kind::Int { min: 1, max: 65_535 },
-            absent: Absent::Means("none after another scheme, else the client's"),
-            help: "Port of the URL. That of the scheme is not written.",
+            absent: Absent::Means("the client's port, or none if the scheme changes"),
+            help: "Port of the URL. The default port of the scheme is left out of the URL.",
             why: "",
         };
         /// Replacement of the prefix that the route matches.
         prefix: Option<Template> = Key {
             name: "prefix",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the prefix stays"),
+            absent: Absent::Means("the prefix is kept"),
             help: "Replaces the prefix that the route matches, as in `rewrite`.",
             why: "",
         };
@@ -143,7 +144,7 @@ table! {
         path: Option<Template> = Key {
             name: "path",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the path stays"),
+            absent: Absent::Means("the path is kept"),
             help: "Replaces the whole path. May have variables and the parameters of the route's path.",
             why: "",
         };
@@ -160,7 +161,8 @@ table! {
 
 table! {
     static RESPOND = "respond of [[route]]",
-        "Answers without an endpoint. From 400 on, a response without `body` and `file` has the error page for its status.";
+        "Returns a response without an endpoint. With a status of 400 or above, and without `body` and `file`, the \
+        body is the error page for that status.";
 
     /// `respond` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -177,7 +179,7 @@ table! {
             name: "body",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("empty, or an error page"),
-            help: "Body, as text.",
+            help: "Text of the body.",
             why: "",
         };
         /// File of the body, at most [`ERROR_PAGE_MAX`](super::error_pages::ERROR_PAGE_MAX) bytes.
@@ -192,7 +194,7 @@ table! {
         media_type: Option<Arc<str>> = Key {
             name: "type",
             kind: Kind::Text(Form::MediaType),
-            absent: Absent::Means("text of `body`, HTML of `file`"),
+            absent: Absent::Means("text for `body`, HTML for `file`"),
             help: "`Content-Type` of the body.",
             why: "",
         };
@@ -201,7 +203,7 @@ table! {
 
 table! {
     static MAINTENANCE_TABLE = "maintenance of [[route]]",
-        "Answers 503 instead of the route's action, for a time. The error page for 503 is the body.";
+        "Returns 503 instead of the route's action, during maintenance. The body is the error page for 503.";
 
     /// `maintenance` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -211,7 +213,7 @@ table! {
             name: "retry_after",
             kind: Kind::Duration { min: S, max: DAY, off: false },
             absent: Absent::Default("\"1m\""),
-            help: "Time after which clients may try again, in `Retry-After`.",
+            help: "Time after which clients may try again, sent as `Retry-After`.",
             why: "",
         };
         /// Networks whose clients are served as usual; empty = none.
@@ -219,7 +221,7 @@ table! {
             name: "allow",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("no clients"),
-            help: "Networks whose clients are served as usual, to look at the application before others do.",
+            help: "Networks whose clients are served as usual, for example to test the application first.",
             why: "",
         };
     }
@@ -230,7 +232,7 @@ pub(super) const MAINTENANCE: Key = Key {
     name: "maintenance",
     kind: Kind::TableOrBool(&MAINTENANCE_TABLE),
     absent: Absent::Means("off"),
-    help: "Answers 503 with `Retry-After`: `true`, or a table.",
+    help: "Returns 503 with `Retry-After`: `true`, or a table.",
     why: "",
 };
 
@@ -352,7 +354,7 @@ impl Action {
         if let Action::Pool(pool) = self { Some(pool) } else { None }
     }
 
-    /// Statuses that the action answers with, if no endpoint does.
+    /// Statuses of the action's own responses.
     pub fn status(&self) -> Option<RangeInclusive<u16>> {
         match self {
             Action::Redirect(redirect) => Some(redirect.status..=redirect.status),

@@ -17,11 +17,13 @@ table! {
             name: "bind",
             kind: Kind::Text(Form::Socket),
             absent: Absent::Means("a socket that commands find"),
-            help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users with \
-                write permission on the file may use it. The default is `/run/evenkeel/PID.sock` for root, and for other \
-                users a file in `$XDG_RUNTIME_DIR/evenkeel`, or in a private folder below the folder for temporary files; where \
-                there is no such folder, as in the image, in `/run/evenkeel`.",
-            why: "`evenkeel status` and `drain` work without configuration, and only for users who could stop the process.",
+            help: "Unix socket that serves the same API and also accepts commands such as `evenkeel reload`. Users \
+                with write permission on the file may use it. The default for root is `/run/evenkeel/PID.sock`. The \
+                default for other users is a file in `$XDG_RUNTIME_DIR/evenkeel`, or in a private folder below the \
+                folder for temporary files. If there is no such folder, as in the image, the file is in \
+                `/run/evenkeel`.",
+            why: "`evenkeel status` and `drain` work without configuration, and only for users who could stop the \
+                process.",
         };
         /// Plain HTTP listener; `None` = only the socket.
         http: Option<AdminHttp> = Key {
@@ -56,7 +58,7 @@ table! {
             name: "read_token",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("no token needed to read"),
-            help: "File of the token that reads under `/v1` need, sent as `Authorization: Bearer TOKEN`. At least 16 \
+            help: "File of the token required to read under `/v1`, sent as `Authorization: Bearer TOKEN`. At least 16 \
                 bytes, without trailing white space.",
             why: "",
         };
@@ -65,7 +67,7 @@ table! {
             name: "write_token",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("no changes over TCP"),
-            help: "File of the token that changes need; it allows reads too.",
+            help: "File of the token required for changes. It also allows reads.",
             why: "",
         };
         /// Host names that clients may send in `Host`; IP addresses and `localhost` are always accepted.
@@ -74,7 +76,7 @@ table! {
             kind: Kind::List(&Kind::Text(Form::DnsName)),
             absent: Absent::Means("IP addresses and `localhost` only"),
             help: "Host names that requests may use for this listener, including requests for metrics and health. Any \
-                other name is refused: it may come from a web page whose own name was pointed at this address (DNS \
+                other name is refused, since it may come from a web page that points its name at this address (DNS \
                 rebinding).",
             why: "",
         };
@@ -83,27 +85,27 @@ table! {
             name: "connections",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("64"),
-            help: "Most open client connections, not counting those that carry a stream. At the limit, a new \
-                connection replaces the longest idle one of the address that has the most.",
-            why: "A few scrapers, probes and people need fewer.",
+            help: "Maximum open client connections, not counting connections with a stream. At the limit, a new \
+                connection replaces the longest idle connection of the address with the most connections.",
+            why: "A few scrapers, probes and users need fewer.",
         };
         /// Most open connections of a client address (IPv6: a /64).
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("32"),
-            help: "Most open connections of one client address (IPv6: one /64).",
-            why: "One address alone cannot use up `connections`.",
+            help: "Maximum open connections of one client address (IPv6: one /64).",
+            why: "A single address cannot use up `connections`.",
         };
         /// Most clients that follow a stream at a time.
         streams: usize = Key {
             name: "streams",
             kind: Kind::Int { min: 1, max: 65_536 },
             absent: Absent::Default("16"),
-            help: "Most clients that follow events, requests or the dashboard at a time, including those that wait \
-                for requests; more get a 503. An address with clearly more streams than others loses its oldest to \
-                them.",
-            why: "Each stream is rendered every second. The Unix socket has a limit of its own.",
+            help: "Maximum clients that follow events, requests or the dashboard at a time, including clients that \
+                wait for requests. Further clients get a 503. An address with clearly more streams than others loses \
+                its oldest streams to them.",
+            why: "Each stream is rendered every second. The Unix socket has a separate limit.",
         };
     }
 }

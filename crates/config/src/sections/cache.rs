@@ -7,42 +7,44 @@ use std::path::PathBuf;
 
 table! {
     pub(crate) static CACHE = "[cache]",
-        "Memory for the responses that routes with `cache` store, and a disk beside it. All routes and workers share them, \
-        and a reload keeps what is stored.";
+        "Memory and disk for the responses that routes with `cache` store. All routes and workers share them, and a \
+        reload keeps all stored responses.";
 
     /// `[cache]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CacheMemory {
-        /// Most bytes of responses in memory, with all that is kept for them.
+        /// Maximum bytes of responses in memory, including their metadata.
         memory: u64 = Key {
             name: "memory",
             kind: Kind::Size { min: 1 << 20, max: 1 << 44, off: false },
             absent: Absent::Default("\"256MiB\""),
-            help: "Most memory for stored responses. Of more, those that are asked for least are dropped.",
-            why: "Room for some ten thousand files of a site, and small beside the memory of a server.",
+            help: "Maximum memory for stored responses. Beyond that, the least requested responses are dropped.",
+            why: "Enough for some ten thousand files of a site, and little compared with the memory of a server.",
         };
-        /// Largest response that is stored, in bytes, with its fields.
+        /// Largest response to store, in bytes, including its fields.
         object_max: u64 = Key {
             name: "object_max",
             kind: Kind::Size { min: 1 << 10, max: 1 << 36, off: false },
             absent: Absent::Default("\"8MiB\""),
-            help: "Largest response that is stored, with its fields. At most an eighth of `memory`.",
-            why: "One download must not drop a thousand pages.",
+            help: "Largest response to store, including its fields. At most an eighth of `memory`.",
+            why: "A single download must not evict a thousand pages.",
         };
-        /// Most responses of a URL that differ by `Vary`.
+        /// Maximum responses of a URL that differ by `Vary`.
         variants_max: usize = Key {
             name: "variants_max",
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("64"),
-            help: "Most responses of one URL that differ by `Vary`. The least recently used goes first.",
-            why: "More than browsers, languages and codings make, and far fewer than cookies would.",
+            help: "Maximum responses of one URL that differ by `Vary`. Beyond that, the least recently used response \
+                is dropped.",
+            why: "More than the combinations of browsers, languages and codings, and far fewer than the values of \
+                cookies.",
         };
-        /// Second tier on disk; `None` = memory alone.
+        /// Second tier on disk; `None` = memory only.
         disk: Option<CacheDisk> = Key {
             name: "disk",
             kind: Kind::Table(&DISK),
-            absent: Absent::Means("memory alone"),
-            help: "Disk for what memory has no room for. What it has is there again after a restart.",
+            absent: Absent::Means("memory only"),
+            help: "Disk for responses that do not fit in memory. They are available again after a restart.",
             why: "",
         };
     }
@@ -50,7 +52,8 @@ table! {
 
 table! {
     pub(crate) static DISK = "disk of [cache]",
-        "Disk for stored responses: those that memory drops after they were used, and at the end of the process all of it.";
+        "Disk for stored responses. Responses that were used are written to it when memory drops them. When the \
+        process ends, all responses in memory are written.";
 
     /// `disk` of `[cache]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +63,7 @@ table! {
             name: "path",
             kind: Kind::Text(Form::File),
             absent: Absent::Required("\"/var/cache/evenkeel\""),
-            help: "Folder for one file, of this process alone. Made if its parent is there.",
+            help: "Folder of the cache file, used only by this process. Created if its parent exists.",
             why: "",
         };
         /// Size of the file in bytes.
@@ -68,8 +71,9 @@ table! {
             name: "size",
             kind: Kind::Size { min: 1 << 20, max: 1 << 44, off: false },
             absent: Absent::Default("\"1GiB\""),
-            help: "Size of the file, whose room is taken at the start. About 30 bytes of memory are kept for each response.",
-            why: "Several times the memory, and small beside the disk of a server.",
+            help: "Size of the file. The space is allocated at startup. The index takes about 30 bytes of memory per \
+                response.",
+            why: "Several times the default memory, and little compared with the disk of a server.",
         };
     }
 }

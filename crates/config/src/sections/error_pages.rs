@@ -1,5 +1,4 @@
-//! `error_pages` of a listener or route: files to send instead of the one-line answers that evenkeel makes
-//! itself. See [`ErrorPage`].
+//! `error_pages` of a listener or route: files to send instead of evenkeel's own one-line responses. See [`ErrorPage`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -13,9 +12,9 @@ pub const ERROR_PAGE_MAX: usize = 256 << 10;
 
 table! {
     pub(super) static ERROR_PAGE = "entry of error_pages",
-        "Pages sent instead of the one-line text when evenkeel answers a request itself. The status stays the same. A \
-        page of the route is preferred to one of the listener, and among several for a status the one that \
-        covers fewer statuses. Responses of endpoints are not changed.";
+        "Pages for responses that evenkeel generates itself, instead of one line of text. The status stays the same. A \
+        page of the route is preferred to a page of the listener, and a page for fewer statuses to a page for more. \
+        Responses of endpoints are not changed.";
 
     /// A page for some statuses.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ table! {
             kind: Kind::Text(Form::MediaType),
             absent: Absent::Default("\"text/html; charset=utf-8\""),
             help: "`Content-Type` of the page.",
-            why: "Most error pages are HTML for people.",
+            why: "Most error pages are HTML.",
         };
     }
 }
@@ -53,7 +52,7 @@ pub(super) const ERROR_PAGES: Key = Key {
     name: "error_pages",
     kind: Kind::Tables(&ERROR_PAGE),
     absent: Absent::Means("one line of text"),
-    help: "Pages for answers that evenkeel makes itself, such as a 503.",
+    help: "Pages for responses that evenkeel generates itself, such as a 503.",
     why: "",
 };
 

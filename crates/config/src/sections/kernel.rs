@@ -18,27 +18,29 @@ table! {
             name: "name",
             kind: Kind::Text(Form::Name),
             absent: Absent::Default("\"evenkeel\""),
-            help: "Name of what is made: the table of nftables, the folder of eBPF pins, the state of IPVS. A start \
-                takes over what has this name. Set another one for a second evenkeel in one network namespace.",
-            why: "It must be the same after a crash, so that what is left behind is recognised.",
+            help: "Name of the nftables table, the folder of eBPF pins, and the IPVS state. At startup, evenkeel takes \
+                over existing objects of this name. Set another name for a second evenkeel in the same network \
+                namespace.",
+            why: "The name must be the same after a crash, so that evenkeel recognises leftover objects.",
         };
         /// Fate of rules and programs at the end of the process.
         on_exit: OnExit = Key {
             name: "on_exit",
             kind: Kind::Choice(OnExit::WORDS),
             absent: Absent::Default("\"remove\""),
-            help: "At the end of the process, `remove` removes all of it, and `keep` lets the kernel balance on as it did \
-                last, without health checks. A crash and an upgrade keep it either way; `evenkeel cleanup` removes it.",
-            why: "Nothing should stay behind without health checks.",
+            help: "When the process ends, `remove` removes all rules and programs. `keep` lets the kernel continue to \
+                balance with its last state, without health checks. A crash or an upgrade keeps them in any case; \
+                `evenkeel cleanup` removes them.",
+            why: "Nothing should forward without health checks.",
         };
         /// Part of `ebpf` that is in use.
         attach: Attach = Key {
             name: "attach",
             kind: Kind::Choice(Attach::WORDS),
             absent: Absent::Default("\"both\""),
-            help: "With `ebpf`: `connect` balances processes of this machine when they connect, `forward` balances packets \
-                that reach this machine, `both` does both.",
-            why: "With one of them alone, the other clients would get no answer.",
+            help: "With `ebpf`: `connect` balances connections of processes on this machine, `forward` balances \
+                packets that reach this machine, and `both` does both.",
+            why: "With only one of them, the other clients would get no response.",
         };
         /// Interfaces whose packets are forwarded; empty = all that are up.
         interfaces: Vec<Arc<str>> = Key {
@@ -53,7 +55,7 @@ table! {
             name: "cgroup",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("the root of the cgroup2 hierarchy"),
-            help: "With `ebpf` and `connect`: folder of the control group whose processes are balanced.",
+            help: "With `ebpf` and `connect`: folder of the control group with the processes to balance.",
             why: "",
         };
         /// Most flows that `ebpf` remembers at once.
@@ -61,24 +63,26 @@ table! {
             name: "flows_max",
             kind: Kind::Int { min: 64, max: 16_777_216 },
             absent: Absent::Default("262_144"),
-            help: "With `ebpf`: most forwarded flows at once. At the limit the one idle longest is forgotten.",
-            why: "As many as connection tracking has by default on a machine with 4 GB; 140 MB of memory of the kernel.",
+            help: "With `ebpf`: maximum forwarded flows at a time. At the limit, the flow that has been idle longest \
+                is forgotten.",
+            why: "The default of connection tracking on a machine with 4 GB. They take 140 MB of kernel memory.",
         };
         /// Folder of the file that names the services of IPVS.
         state: PathBuf = Key {
             name: "state",
             kind: Kind::Text(Form::File),
             absent: Absent::Default("\"/run/evenkeel\""),
-            help: "With `ipvs`: folder of a file that names the services that are evenkeel's, which the kernel cannot.",
-            why: "It is gone after a restart of the machine, as the services are.",
+            help: "With `ipvs`: folder of a file that lists the services of evenkeel. The kernel cannot mark them.",
+            why: "The file is gone after a restart of the machine, like the services.",
         };
         /// Base of the conntrack marks of endpoints: the upper 12 bits.
         mark: u32 = Key {
             name: "mark",
             kind: Kind::Int { min: 1, max: 4_095 },
             absent: Absent::Default("3808"),
-            help: "With `nftables`: the upper 12 bits of the conntrack marks of its flows; the lower 20 are the endpoint.",
-            why: "Rules of others that use marks mostly use small ones.",
+            help: "With `nftables`: the upper 12 bits of the conntrack marks of evenkeel's flows. The lower 20 bits \
+                are the endpoint.",
+            why: "Other rules mostly use small marks.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! `[provider]`: systems that whole listeners, routes and pools come from, in addition to the file. See [`Providers`].
+//! `[provider]`: systems that provide whole listeners, routes and pools, in addition to the file. See [`Providers`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static PROVIDER = "[provider]",
-        "Systems that listeners, routes and pools come from, in addition to those of the file.";
+        "Systems that provide listeners, routes and pools, in addition to the file.";
 
     /// `[provider]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +17,14 @@ table! {
         kubernetes: Option<KubernetesProvider> = Key {
             name: "kubernetes",
             kind: Kind::Table(&KUBERNETES),
-            absent: Absent::Means("nothing comes from Kubernetes but endpoints"),
+            absent: Absent::Means("Kubernetes provides only endpoints"),
             help: "Gateways, Routes and Ingresses of a Kubernetes cluster.",
             why: "",
         };
         xds: Option<XdsProvider> = Key {
             name: "xds",
             kind: Kind::Table(&XDS),
-            absent: Absent::Means("nothing comes by xDS but endpoints"),
+            absent: Absent::Means("xDS provides only endpoints"),
             help: "Listeners, routes and clusters of a control plane.",
             why: "",
         };
@@ -33,8 +33,8 @@ table! {
 
 table! {
     static KUBERNETES = "[provider.kubernetes]",
-        "Gateways, Routes and Ingresses of the cluster of `[discovery.kubernetes]`. Each becomes listeners, routes and pools, \
-        and gets its status. What cannot be kept is left out and named there.";
+        "Gateways, Routes and Ingresses of the cluster of `[discovery.kubernetes]`. evenkeel turns them into \
+        listeners, routes and pools, and writes their status. Unsupported parts are left out and listed in the status.";
 
     /// `[provider.kubernetes]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ table! {
             name: "ingress_class",
             kind: Kind::Text(Form::Content),
             absent: Absent::Default("\"evenkeel\""),
-            help: "Class of Ingresses that is served, also where no IngressClass of this name exists.",
+            help: "Class of the Ingresses to serve, even if no IngressClass of this name exists.",
             why: "",
         };
         /// True if Gateways and Routes are served.
@@ -76,15 +76,16 @@ table! {
             name: "addresses",
             kind: Kind::List(&Kind::Text(Form::Ip)),
             absent: Absent::Default(r#"["::"]"#),
-            help: "Addresses to listen on. With several, each Gateway gets one of its own while they last; Gateways that \
-                share an address share its ports. Ingresses use the first.",
-            why: "In a pod, all addresses are its own.",
+            help: "Addresses to listen on. With several addresses, each Gateway gets a separate address as long as \
+                there are enough. Gateways that share an address share its ports. Ingresses use the first address.",
+            why: "In a pod, all addresses belong to evenkeel.",
         };
         /// Addresses and host names that statuses show; empty = `addresses`.
         publish: Vec<Arc<str>> = Key {
             name: "publish",
             kind: Kind::List(&Kind::Text(Form::Content)),
-            absent: Absent::Means("`addresses`; if those are all, the one of the default route, if there is one"),
+            absent: Absent::Means("`addresses`; if these are unspecified (`::`), the address of the default route, if \
+                any"),
             help: "Addresses and host names under which clients reach this evenkeel, for the status of Gateways and Ingresses.",
             why: "",
         };
@@ -93,7 +94,7 @@ table! {
             name: "publish_service",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("none"),
-            help: "Service in front, as `NAMESPACE/NAME`: the addresses of its load balancer are shown in statuses.",
+            help: "Service in front, as `NAMESPACE/NAME`. Statuses show the addresses of its load balancer.",
             why: "",
         };
         /// Ports of the listeners for Ingresses, without and with TLS.
@@ -118,14 +119,14 @@ table! {
             absent: Absent::Default("443"),
             help: "Port at which clients reach `https_port`, for redirects of Ingresses to TLS: the port of the Service in front, or \
                 `https_port` itself on the network of a node.",
-            why: "The Services of `deploy` have it, whatever pods listen on.",
+            why: "The Services in `deploy` use it, whatever port the pods listen on.",
         };
         /// Secret with the certificate for hosts without a certificate: `NAMESPACE/NAME`.
         default_certificate: Option<Arc<str>> = Key {
             name: "default_certificate",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("a self-signed certificate"),
-            help: "Secret, as `NAMESPACE/NAME`, with the certificate for hosts of Ingresses that have none.",
+            help: "Secret, as `NAMESPACE/NAME`, with the certificate for hosts of Ingresses that name no certificate.",
             why: "",
         };
     }
@@ -133,8 +134,8 @@ table! {
 
 table! {
     static XDS = "[provider.xds]",
-        "Listeners, routes and clusters of the control plane of `[discovery.xds]` (LDS, RDS, CDS and EDS over ADS). A resource \
-        that cannot be kept is refused by name (NACK), and its last good version stays.";
+        "Listeners, routes and clusters of the control plane of `[discovery.xds]` (LDS, RDS, CDS and EDS over ADS). An \
+        unsupported resource is refused by name (NACK), and its last good version stays in use.";
 
     /// `[provider.xds]`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,8 +145,8 @@ table! {
             name: "delta",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Asks for differences (delta xDS) instead of whole lists.",
-            why: "Every control plane knows whole lists.",
+            help: "Requests differences (delta xDS) instead of whole lists.",
+            why: "Every control plane supports whole lists.",
         };
     }
 }

@@ -19,7 +19,7 @@ table! {
             name: "nameservers",
             kind: Kind::List(&Kind::Text(Form::Bind)),
             absent: Absent::Means("from `/etc/resolv.conf`"),
-            help: "Name servers in the order in which they are queried.",
+            help: "Name servers, in the order of queries.",
             why: "",
         };
         /// True if names are also looked up in the search domains of `/etc/resolv.conf`.
@@ -28,23 +28,23 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Also looks names up in the `search` domains of `/etc/resolv.conf`, following its `ndots`.",
-            why: "The same name could mean something else on another machine, and each domain costs one more query.",
+            why: "The same name could resolve differently on another machine, and each domain costs one more query.",
         };
         /// Shortest time that an answer is used, for names without `min_ttl`.
         min_ttl: Duration = Key {
             name: "min_ttl",
             kind: Kind::Duration { min: 100 * MS, max: H, off: false },
             absent: Absent::Default("\"1s\""),
-            help: "Shortest time that an answer is used, whatever its TTL.",
-            why: "Some name servers send a TTL of 0, which would mean to query all the time.",
+            help: "Shortest time to use an answer, whatever its TTL.",
+            why: "Some name servers send a TTL of 0, which would cause queries all the time.",
         };
         /// Longest time that an answer is used; never below a `min_ttl`.
         max_ttl: Duration = Key {
             name: "max_ttl",
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
-            help: "Longest time that an answer is used, whatever its TTL.",
-            why: "A changed address must not go unnoticed for a day because the zone has a long TTL.",
+            help: "Longest time to use an answer, whatever its TTL.",
+            why: "A changed address must not go unnoticed for a day because of a long TTL.",
         };
     }
 }

@@ -21,7 +21,8 @@ table! {
             absent: Absent::Default("1"),
             help: "Retries of a request after its first try, each at another endpoint; 0 = none. If all of them fail, \
                 one more try goes to the next tier or another zone, if that has healthy endpoints.",
-            why: "One moves a request away from a dead endpoint; more would multiply the load when all are slow.",
+            why: "One retry moves a request away from a dead endpoint. More retries would multiply the load when all \
+                endpoints are slow.",
         };
         on = Key {
             name: "on",
@@ -29,9 +30,9 @@ table! {
             absent: Absent::Default("[\"connect\", \"reset\"]"),
             help: "Failures to retry. `connect`: the connection failed. `reset`: the endpoint closed before the first \
                 byte of a response. `timeout`: no response within `try_timeout`. A status: `503`, `\"500..=504\"`, \
-                `\"5xx\"`. The status of a gRPC call that ended without a message: `\"grpc:unavailable\"` and so on; \
+                `\"5xx\"`. The status of a gRPC call that ended without a message, such as `\"grpc:unavailable\"`; \
                 such a call is retried although gRPC uses POST.",
-            why: "With both, no byte of a response has arrived.",
+            why: "In both cases, no byte of a response has arrived.",
         };
         non_idempotent = Key {
             name: "non_idempotent",
@@ -39,21 +40,23 @@ table! {
             absent: Absent::Default("false"),
             help: "Retries requests with non-idempotent methods (POST, PATCH) even after part of the request was \
                 sent. Before that, any request may be retried.",
-            why: "The endpoint may already have processed the request, and would process it twice.",
+            why: "The endpoint may already have processed the request, and a retry would process it twice.",
         };
         same_endpoint = Key {
             name: "same_endpoint",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Retries a request that was answered with a status of `on` at an endpoint that was tried, if no other is \
-                left, as in a pool of one. After `connect`, `reset` and `timeout` that is done in any case.",
-            why: "An endpoint that answers with an error is likely to do so again, and soon overloaded by retries.",
+            help: "Retries a request at an endpoint that was already tried, if the endpoint returned a status of `on` \
+                and no other endpoint is left, as in a pool of one. After `connect`, `reset` and `timeout`, such \
+                retries are always allowed.",
+            why: "An endpoint that returns an error is likely to return it again, and retries would soon overload the \
+                endpoint.",
         };
         budget = Key {
             name: "budget",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.2"),
-            help: "Retries as a share of requests.",
+            help: "Maximum retries, as a share of requests.",
             why: "Envoy's default: when everything fails, the load grows by a fifth instead of doubling.",
         };
         budget_floor = Key {
@@ -61,14 +64,14 @@ table! {
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("3"),
             help: "Retries per second that are always allowed, over all workers.",
-            why: "Envoy's number: lets a pool with few requests retry at all.",
+            why: "Envoy's default: allows retries in a pool with few requests.",
         };
         backoff_ns, rows [Key {
             name: "backoff",
             kind: Kind::Text(Form::Backoff),
             absent: Absent::Default("\"25ms..250ms\""),
-            help: "Pause before a retry, drawn between 0 and the first value; the range doubles with each try, up to \
-                the second value. The first retry after a failed connect starts at once.",
+            help: "Pause before a retry, drawn at random between 0 and the first value. The range doubles with each \
+                try, up to the second value. The first retry after a failed connect starts at once.",
             why: "Envoy's default: 25 ms, up to ten times that.",
         }], read |retry| backoff(retry).0, write write_backoff;
         backoff_max_ns, rows [], read |retry| backoff(retry).1, write |_, _, _| ();
@@ -76,9 +79,9 @@ table! {
             name: "try_timeout",
             kind: Kind::Duration { min: MS, max: H, off: true },
             absent: Absent::Default("\"off\""),
-            help: "Time limit of one try, to the end of its response head. Only with `timeout` in `on` is the request \
-                then retried.",
-            why: "The right time depends on the work of the endpoints.",
+            help: "Time limit of one try, to the end of its response head. The request is then retried only if `on` \
+                contains `timeout`.",
+            why: "The right value depends on the endpoints.",
         };
     }
 }
@@ -86,7 +89,7 @@ table! {
 table! {
     /// Keys of `[defaults.retry]`, from which pools and routes start.
     pub(crate) static DEFAULT_RETRY = "[defaults.retry]",
-        "Retries and hedging that every pool and route starts from.";
+        "Default retries and hedging of every pool and route.";
 
     /// `retry` of a pool or route.
     #[derive(Clone, Debug, PartialEq)]
@@ -103,14 +106,14 @@ table! {
                     help: "Hedging: sends a second copy of a slow request to another endpoint and uses the first \
                         response. The copy is sent after this percentile of the pool's latencies (`\"p95\"`, \
                         `\"p99.5\"`). Only for idempotent methods, whatever `non_idempotent` is.",
-                    why: "Hedging adds load. It pays if the tail of the latencies is much longer than the median.",
+                    why: "Hedging adds load. It pays off if the tail of the latencies is much longer than the median.",
                 },
                 Key {
                     name: "hedge_budget",
                     kind: Kind::Number { min: 0.0, max: 1.0 },
                     absent: Absent::Default("0.05"),
-                    help: "Second copies as a share of requests.",
-                    why: "The share that the 95th percentile leaves (Dean and Barroso, The Tail at Scale, 2013).",
+                    help: "Maximum second copies, as a share of requests.",
+                    why: "The share of requests above the 95th percentile (Dean and Barroso, The Tail at Scale, 2013).",
                 },
             ],
             read hedge,

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static ROUTE = "[[route]]",
-        "Sends matching requests to a pool. Of several routes that match, the most specific wins, wherever it stands \
-        in the file: an exact host before the longest wildcard before any host; then the path from the left, \
-        fixed text before a parameter before a prefix, and any path last; then the longest `ends_with`, a `regex`, a \
-        `method`, the number of `header`s, of `query` parameters and of `cookie`s, `client`, `scheme`, `not`; then a \
-        route that names the listener; then the lower `order`. Two routes of which neither is more specific, with the same `order`, \
-        are an error. Without any route, a file with one pool sends it all requests.";
+        "Sends matching requests to a pool. If several routes match, the most specific route wins, whatever the order \
+        in the file. The comparison goes by host (exact, then the longest wildcard, then any host); then by path from \
+        the left (fixed text, then a parameter, then a prefix, then any path); then by the longest `ends_with`, a \
+        `regex`, a `method`, the number of `header`s, of `query` parameters and of `cookie`s, `client`, `scheme`, \
+        `not`; then a route that names the listener wins; then the lower `order`. Two equally specific routes with the \
+        same `order` are an error. In a file without routes, the only pool gets all requests.";
 
     /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
     /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
@@ -63,9 +63,9 @@ table! {
             name: "order",
             kind: Kind::Int { min: 0, max: u32::MAX as u64 },
             absent: Absent::Default("0"),
-            help: "Breaks ties: of two routes that match a request and of which neither is more specific, the one with the \
-                lower number wins. A more specific route wins whatever its number.",
-            why: "Routes that tie are more often a mistake than meant.",
+            help: "Breaks ties: of two equally specific routes that match a request, the route with the lower number \
+                wins. A more specific route wins whatever its number.",
+            why: "A tie between routes is more often a mistake than intended.",
         };
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
@@ -147,7 +147,7 @@ impl Route {
         }
     }
 
-    /// Route that `pool` of a listener stands for, or a file without routes: as [`catch_all`](Self::catch_all), with the
+    /// Route of a listener's `pool`, or of a file without routes: as [`catch_all`](Self::catch_all), with the
     /// filters of `[defaults.route]`.
     pub(crate) fn implied(pool: &Pool, filters: &Section) -> Route {
         let Route { name, action, timeouts, retry, .. } = Route::catch_all(pool);
@@ -155,7 +155,7 @@ impl Route {
         Route { name, action, timeouts, retry, ..filters }
     }
 
-    /// Matches of which one must hold: each alternative with the keys beside it.
+    /// Matches of which one must hold: each alternative, combined with the other keys.
     pub fn matches(&self) -> Vec<Match> {
         if self.any.is_empty() {
             return vec![self.matching.clone()];

@@ -19,26 +19,26 @@ table! {
             name: "workers",
             kind: Kind::IntOr { min: 1, max: 1024, word: "auto" },
             absent: Absent::Default("\"auto\""),
-            help: "Number of event loops, each on its own thread.",
-            why: "One per core available to the process. More would only share the cores.",
+            help: "Number of event loops, each on a separate thread.",
+            why: "`\"auto\"` is one per core available to the process. More workers would only share the cores.",
         };
         /// Time from an order to stop until no more is accepted; the process is not ready meanwhile.
         shutdown_delay: Duration = Key {
             name: "shutdown_delay",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Default("\"0s\""),
-            help: "Time from an order to stop until no more is accepted. Meanwhile everything is served as before, but \
-                `/readyz` and `evenkeel ready` say that the process is not ready, so that those who send clients here \
-                can send them elsewhere.",
-            why: "Without something in front that asks for readiness, waiting has no use. Set it to more than the \
-                interval of its checks.",
+            help: "Time from a stop request until evenkeel stops accepting connections. Until then, everything is \
+                served as before, but `/readyz` and `evenkeel ready` report that the process is not ready, so that \
+                load balancers in front can send clients elsewhere.",
+            why: "The delay helps only if a load balancer in front checks readiness. Set it longer than the interval \
+                of those checks.",
         };
         /// Longest time that requests in flight may take after a stop or a reload.
         drain_timeout: Duration = Key {
             name: "drain_timeout",
             kind: Kind::Duration { min: 0, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "Longest time that requests in flight may take to finish after a stop.",
+            help: "Longest time for requests in flight to finish after a stop.",
             why: "Kubernetes waits 30 s between TERM and KILL, systemd 90 s.",
         };
         /// True if the process reloads when a configuration file changes.
@@ -46,56 +46,58 @@ table! {
             name: "watch",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Reloads when this file, or one that it includes, changes. Files of `access` are read again when they change.",
-            why: "A file edited by hand may be saved half finished. Turn it on if a tool replaces the whole file \
-                atomically.",
+            help: "Reloads when this file, or a file that it includes, changes. Files of `access` are also read again \
+                when they change.",
+            why: "A file that is edited by hand may be saved half finished. Turn it on if a tool replaces the whole \
+                file atomically.",
         };
         /// File for the orders of operators; `None` = they are lost at a restart.
         state: Option<PathBuf> = Key {
             name: "state",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("orders are lost at a restart"),
+            absent: Absent::Means("drains and other orders are lost at a restart"),
             help: "File that keeps operators' orders, such as drained endpoints, across restarts.",
-            why: "Reloads and upgrades keep them without a file.",
+            why: "Reloads and upgrades keep the orders without a file.",
         };
         /// True if other processes of the same user may listen at the same addresses.
         share_ports: bool = Key {
             name: "share_ports",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Lets another evenkeel of the same user that sets this too listen at the same addresses, as the \
-                container that replaces this one. The kernel spreads clients over both. Without it, an address in use \
-                is an error.",
-            why: "Two processes that each get half of the clients are rarely intended.",
+            help: "Allows another evenkeel of the same user, with the same setting, to listen on the same addresses, \
+                such as a container that replaces this one. The kernel spreads clients over both. Without it, an \
+                address in use is an error.",
+            why: "It is rarely intended that two processes each get half of the clients.",
         };
         /// Most idle connections to endpoints, over all pools and workers.
         idle_connections: IdleConnections = Key {
             name: "idle_connections",
             kind: Kind::IntOr { min: 0, max: 10_000_000, word: "auto" },
             absent: Absent::Default("\"auto\""),
-            help: "Most idle connections to endpoints, over all pools and workers. The least recently used are closed \
-                first. `\"auto\"`: a quarter of the process's file descriptor limit.",
-            why: "Each takes a descriptor that a client may need, and most requests use the most recent ones.",
+            help: "Maximum idle connections to endpoints, over all pools and workers. The least recently used \
+                connections are closed first. `\"auto\"`: a quarter of the process's file descriptor limit.",
+            why: "Each connection takes a descriptor that a client may need, and most requests use the most recent \
+                connections.",
         };
         /// Largest program of a regular expression, in bytes.
         regex_size: usize = Key {
             name: "regex_size",
             kind: Kind::Size { min: 1 << 10, max: REGEX_SIZE_MAX as u64, off: false },
             absent: Absent::Default("\"32KiB\""),
-            help: "Largest program of a regular expression of this file, once compiled. Objects of providers have at most \
-                32 KiB, and less if this is less.",
-            why: "Memory and the time of a reload grow with it. `\\w+` takes 18 KiB, as it has all letters of Unicode, and \
-                `[A-Za-z0-9_]+` takes 1 KiB.",
+            help: "Maximum size of a compiled regular expression of this file. For objects of providers, the limit is \
+                32 KiB, or this value if it is lower.",
+            why: "Memory and the time of a reload grow with the size. `\\w+` takes 18 KiB, since it includes all \
+                letters of Unicode; `[A-Za-z0-9_]+` takes 1 KiB.",
         };
         /// Most memory of all compressors for responses, in bytes.
         compression_memory: u64 = Key {
             name: "compression_memory",
             kind: Kind::Size { min: 1 << 20, max: 1 << 40, off: false },
             absent: Absent::Default("\"256MiB\""),
-            help: "Most memory for compressing responses while they are sent, over all routes. Of more, responses get gzip with a \
-                small window, and then no coding.",
-            why: "Some 200 streams in zstd or Brotli, or 700 in gzip. A client that does not read would hold a compressor for \
-                each of its streams.",
+            help: "Maximum memory for compressing responses while they are sent, over all routes. Beyond that, \
+                responses are compressed by gzip with a small window, and then not at all.",
+            why: "Some 200 streams in zstd or Brotli, or 700 in gzip. A client that does not read holds a compressor \
+                for each of its streams.",
         };
         /// Log of the process. Requests go to [`Telemetry::access_log`](crate::plan::Telemetry::access_log).
         log: Log = Key {
@@ -110,7 +112,7 @@ table! {
 
 table! {
     static LOG = "log of [runtime]",
-        "Log of the process. Requests go to the access log, never here.";
+        "Log of the process. Requests are never logged here, only in the access log.";
 
     /// `log` of `[runtime]`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +122,7 @@ table! {
             name: "level",
             kind: Kind::Choice(Level::WORDS),
             absent: Absent::Default("\"info\""),
-            help: "Least severe level that is written.",
+            help: "Least severe level to write.",
             why: "Covers starts, stops and changes, but nothing per request.",
         };
         format: LogFormat = Key {

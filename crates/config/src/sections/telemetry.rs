@@ -64,8 +64,8 @@ table! {
 
 table! {
     static EXPLAIN = "explain of [telemetry]",
-        "Requests whose picks are kept with an explanation: the endpoints compared, the rule, and the endpoints left \
-        out. `evenkeel explain` shows them.";
+        "Requests to explain. For each pick, evenkeel keeps the compared endpoints, the rule, and the excluded \
+        endpoints. `evenkeel explain` shows them.";
 
     /// `telemetry.explain`.
     #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,7 @@ table! {
             name: "sample",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0"),
-            help: "Share of requests to explain, picked at random: 0.01 is one in a hundred.",
+            help: "Share of requests to explain, drawn at random: 0.01 is one in a hundred.",
             why: "An explanation costs some microseconds. `evenkeel explain --next POOL` works without sampling.",
         };
         /// Most explanations kept, over all workers.
@@ -90,7 +90,7 @@ table! {
         token_file: Option<PathBuf> = Key {
             name: "token_file",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("requests cannot ask"),
+            absent: Absent::Means("requests cannot request explanations"),
             help: "File of a secret of at least 16 bytes. A request that carries it in the field `evenkeel-explain` \
                 is explained; the field is not forwarded.",
             why: "",
@@ -119,27 +119,27 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Adds a label for the endpoint to upstream series.",
-            why: "Uneven load is only visible per endpoint. Turn it off for pools of thousands of endpoints.",
+            why: "Uneven load is visible only per endpoint. Turn it off for pools of thousands of endpoints.",
         };
         /// True if pools, endpoints and routes have series before their first request.
         unused: bool = Key {
             name: "unused",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Also shows the counters and histograms of pools, endpoints and routes that have had no request yet, at zero. \
-                Weights of endpoints are always shown, and so is their state: of an endpoint whose state has never changed, \
-                `up` and the current state.",
-            why: "500 idle pools have 130,000 series at zero, which are 11 MB. Turn it on where a rate must count the very first \
-                request.",
+            help: "Also exports the counters and histograms of pools, endpoints and routes without any request yet, at \
+                zero. Weights and states of endpoints are always exported. For an endpoint that has never changed its \
+                state, only `up` and the current state are exported.",
+            why: "500 idle pools have 130,000 series at zero, or 11 MB. Turn it on if a rate must include the very \
+                first request.",
         };
         /// True if endpoints have a native histogram each.
         endpoint_histograms: bool = Key {
             name: "endpoint_histograms",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Adds a native histogram of latencies for each endpoint that has had requests, where Prometheus asks for \
-                native histograms.",
-            why: "It is one series for each endpoint. Turn it off for pools of thousands of endpoints.",
+            help: "Adds a native histogram of latencies for each endpoint with requests, if Prometheus requests native \
+                histograms.",
+            why: "It costs one series per endpoint. Turn it off for pools of thousands of endpoints.",
         };
         /// Upper bounds of the duration histograms, in seconds: positive, ascending, finite.
         buckets: Vec<f64> = Key {
@@ -154,9 +154,8 @@ table! {
 
 table! {
     static JOURNAL = "journal of [telemetry]",
-        "Everything that the picks of one pool depend on, in order, so that `evenkeel replay` repeats them. Needs \
-        `runtime.workers = 1`, since the picks of several workers depend on each other. Writes two lines per \
-        try.";
+        "Records all inputs of the picks of one pool, in order, so that `evenkeel replay` can repeat them. Needs \
+        `runtime.workers = 1`, since the picks of several workers depend on each other. Writes two lines per try.";
 
     /// `telemetry.journal`.
     #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Keys of `[defaults.timeouts]`, from which listeners, pools and routes start.
 pub(crate) static DEFAULT_TIMEOUTS: Table = Table {
     path: "[defaults.timeouts]",
-    help: "Time limits that every listener, pool and route starts from.",
+    help: "Default time limits of every listener, pool and route.",
     inherits: false,
     keys: &[CLIENT_HEADER, CLIENT_IDLE, CLIENT_BODY, CONNECT, RESPONSE, REQUEST, IDLE, HALF_CLOSED, UPSTREAM_IDLE],
 };
@@ -86,17 +86,18 @@ const CLIENT_IDLE: Key = Key {
     name: "client_idle",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"60s\""),
-    help: "Time that a client's connection is kept open between two requests.",
-    why: "Long enough for a person who reads a page before the next click; an idle connection costs little memory.",
+    help: "Time that a client connection is kept open between two requests.",
+    why: "Long enough for a user to read a page before the next click. An idle connection costs little memory.",
 };
 
 const CLIENT_BODY: Key = Key {
     name: "client_body",
     kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "Time that a client may send less than 240 bytes per second, or nothing, while a request body is due. Not a \
-        limit for the whole body.",
-    why: "A large upload over a slow line continues as long as it moves, and trickled bytes cannot hold a request.",
+    help: "Longest time that a client may send nothing, or less than 240 bytes per second, while a request body is \
+        due. Not a limit for the whole body.",
+    why: "A large upload over a slow line may take any time as long as it makes progress, and a client that trickles \
+        bytes cannot hold a request.",
 };
 
 const CONNECT: Key = Key {
@@ -104,7 +105,7 @@ const CONNECT: Key = Key {
     kind: Kind::Duration { min: MS, max: DAY, off: false },
     absent: Absent::Default("\"1s\""),
     help: "Time to open a connection to an endpoint.",
-    why: "A lost SYN is sent again after 1 s (RFC 6298); another endpoint is the better second try.",
+    why: "A lost SYN is sent again after 1 s (RFC 6298). By then it is better to try another endpoint.",
 };
 
 const RESPONSE: Key = Key {
@@ -119,9 +120,9 @@ const REQUEST: Key = Key {
     name: "request",
     kind: Kind::Duration { min: MS, max: 30 * DAY, off: true },
     absent: Absent::Default("\"off\""),
-    help: "Time for the whole request: every try, and both bodies.",
-    why: "A limit for the whole would cut long downloads and streams; `response` and `idle` catch what hangs. Set it \
-        on routes whose requests are short.",
+    help: "Time for the whole request: all tries and both bodies.",
+    why: "A limit for the whole request would cut off long downloads and streams, and `response` and `idle` catch \
+        requests that hang. Set it on routes with short requests.",
 };
 
 const IDLE: Key = Key {
@@ -129,17 +130,17 @@ const IDLE: Key = Key {
     kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
     absent: Absent::Default("\"5m\""),
     help: "Time without a byte in either direction after the response head: bodies, streams, upgraded connections.",
-    why: "Event streams and WebSockets with keep-alive messages send one at least every minute or two.",
+    why: "Event streams and WebSockets usually send a keep-alive message at least every minute or two.",
 };
 
 const HALF_CLOSED: Key = Key {
     name: "half_closed",
     kind: Kind::Duration { min: 10 * MS, max: 30 * DAY, off: false },
     absent: Absent::Default("\"30s\""),
-    help: "Time without a byte in a TCP session or an upgraded connection of which one side has closed its half. \
-        Never longer than `idle`.",
-    why: "A side that has closed usually waits only for the rest of an answer. If the other end never comes, the \
-        session would keep its place at the endpoint for all of `idle`. HAProxy has `timeout client-fin` and \
+    help: "Time without a byte in a TCP session or an upgraded connection after one side has closed its half. Never \
+        longer than `idle`.",
+    why: "A side that has closed usually waits only for the rest of a response. If the other side never closes, the \
+        session would count as in flight at the endpoint for all of `idle`. HAProxy has `timeout client-fin` and \
         `timeout server-fin` for this, usually 30 s.",
 };
 
@@ -148,9 +149,9 @@ const UPSTREAM_IDLE: Key = Key {
     kind: Kind::Duration { min: 0, max: DAY, off: false },
     absent: Absent::Default("\"60s\""),
     help: "Time that an idle connection to an endpoint is kept; less if the endpoint announces a shorter time \
-        (`Keep-Alive: timeout=5`). For endpoints that announce none, set it below their own limit, or requests will \
-        hit connections that are being closed.",
-    why: "Below the 75 s of nginx. Node.js and Apache httpd close after 5 s, and announce it in their responses.",
+        (`Keep-Alive: timeout=5`). If endpoints announce none, set it below their idle timeout, or requests will hit \
+        connections that are being closed.",
+    why: "Below the 75 s of NGINX. Node.js and Apache httpd close after 5 s, and announce that in their responses.",
 };
 
 /// Reports a part that may take longer than the whole, within a table.

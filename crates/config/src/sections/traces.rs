@@ -20,7 +20,7 @@ table! {
             kind: Kind::Text(Form::CollectorUrl),
             absent: Absent::Required("\"http://127.0.0.1:4318\""),
             help: "Collector that accepts OTLP over HTTP; spans are posted to `/v1/traces` below this URL. Spans that \
-                it does not accept in time are dropped and counted; requests never wait for them.",
+                the collector does not accept in time are dropped and counted. Requests never wait for the export.",
             why: "",
         };
         /// Share of requests to record, 0 to 1, if the client has not decided.
@@ -28,9 +28,9 @@ table! {
             name: "sample",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.01"),
-            help: "Share of requests to record, among those whose client has not decided; the decision is passed on \
-                to endpoints. A client's own decision is kept.",
-            why: "A recorded request costs some microseconds, and one in a hundred shows what is usual.",
+            help: "Share of requests to record if the client has not decided. The decision is forwarded to endpoints. \
+                A client's decision is kept.",
+            why: "A recorded request costs some microseconds, and one in a hundred is a representative sample.",
         };
         /// The `service.name` of the spans.
         service_name: String = Key {
@@ -45,10 +45,10 @@ table! {
             name: "parents",
             kind: Kind::Choice(Parents::WORDS),
             absent: Absent::Default("\"all\""),
-            help: "Clients whose traces are continued. `all`: every client. `trusted`: trusted proxies \
-                (`trusted_proxies` of the listener); others start a new trace, so that strangers cannot have each of \
-                their requests recorded.",
-            why: "Among services every client is known. Set `trusted` on listeners that face the internet.",
+            help: "Clients that may continue their traces. `all`: every client. `trusted`: only trusted proxies \
+                (`trusted_proxies` of the listener). Requests of other clients start a new trace, so that these \
+                clients cannot force all their requests to be recorded.",
+            why: "Among internal services, every client is known. Set `trusted` for listeners on the internet.",
         };
         /// Formats of the trace context sent to endpoints.
         formats: Vec<ContextFormat> = Key {
@@ -56,8 +56,8 @@ table! {
             kind: Kind::List(&Kind::Choice(ContextFormat::WORDS)),
             absent: Absent::Default("[\"w3c\"]"),
             help: "Formats of the trace context sent to endpoints. `w3c`: `traceparent`. `b3`: the single field of \
-                that name. `b3multi`: `X-B3-TraceId` and others. A request that arrived with another of these \
-                formats is forwarded with that one too. All are understood on arrival.",
+                that name. `b3multi`: `X-B3-TraceId` and its related fields. A request that arrives with another of \
+                these formats is forwarded with that format too. All formats are accepted from clients.",
             why: "The default of OpenTelemetry.",
         };
         /// File of extra header fields for the collector.
@@ -65,7 +65,7 @@ table! {
             name: "headers_file",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "File of header fields for the collector, one `Name: value` per line, such as an access token.",
+            help: "File of header fields for the collector, such as an access token, one `Name: value` per line.",
             why: "",
         };
         /// Authorities trusted for a collector over `https`; `None` = the system's trust store.

@@ -1,15 +1,21 @@
 //! HTTP filters that refuse requests: `jwt_authn` and `basic_auth` become keys of routes. Where a filter is not carried
 //! over, the routes are closed.
 
-use super::route::conditions;
+use super::behind::Behind;
+use super::read::message;
+use super::settled::settle;
 use crate::ledger::Ledger;
-use crate::model::{Apart, Match, Route, Table, Value};
-use crate::protection::{close, user};
-use crate::report::{OPEN, PROTECTED};
+use crate::protection::user;
+use crate::report::{OPEN, PROTECTED, THIS_MACHINE};
 use crate::tree::{Kind, Node};
+use evenkeel_config::plan::{Access, BasicAuth, Cidr, Jwt, KeySource, Match, Template, TokenField, Users, Variable};
+use evenkeel_envoy::matching::{are_apart, matching, takes_all};
+use evenkeel_envoy::schema::ROUTE_MATCH;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Words in the names or types of filters that may refuse requests.
-const PROTECT: [&str; 13] = [
+const PROTECT: [&str; 14] = [
     "ext_authz",
     "extauthz",
     "rbac",
@@ -23,13 +29,16 @@ const PROTECT: [&str; 13] = [
     "golang",
     "dynamic_modules",
     "composite",
+    "extensionwithmatcher",
 ];
 
-/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any.
-pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [Route], ledger: &mut Ledger) -> bool {
+/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any. Users that are not in a
+/// file become lines for the file `users`.
+pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let name = filter.at("name").and_then(Node::text).unwrap_or_default();
     let of = filter.at("typed_config.@type").and_then(Node::text).unwrap_or_default();
-    let kind = format!("{name} {of}").to_ascii_lowercase();
+    let found = each_text(filter.at("config_discovery.type_urls"));
+    let kind = format!("{name} {of} {found}").to_ascii_lowercase();
     let is = |words: &[&str]| words.iter().any(|word| kind.contains(word));
     let differs = has_key(manager.get("route_config"), "typed_per_filter_config");
     let config = filter.get("typed_config");
@@ -39,7 +48,7 @@ pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [
         }
         Some(config) if is(&["jwt_authn", "jwtauthn"]) => tokens(config, routes, ledger),
         Some(config) if is(&["basic_auth", "basicauth"]) => {
-            passwords(config, listener, routes, ledger);
+            passwords(config, users, routes, ledger);
             Ok(())
         }
         _ if is(&["ext_authz", "extauthz"]) => {
@@ -50,7 +59,7 @@ pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [
         _ => return false,
     };
     if let Err(reason) = result {
-        routes.iter_mut().for_each(|route| close(&mut route.set));
+        routes.iter_mut().for_each(close);
         ledger.changes(filter.line, format!("{reason}; {PROTECTED}"), OPEN);
     } else {
         for key in ["name", "typed_config.@type"] {
@@ -59,6 +68,18 @@ pub(super) fn read(filter: &Node, manager: &Node, listener: &str, routes: &mut [
     }
     filter.lost("no filter here has such a setting", "see jwt, basic_auth and forward_auth of a [[route]]", ledger);
     true
+}
+
+/// Lets only clients on this machine use a route.
+fn close(route: &mut Behind<'_>) {
+    let allow = THIS_MACHINE.iter().filter_map(|text| text.parse().ok());
+    let allow = allow.filter_map(|ip: std::net::IpAddr| Cidr::around(ip, if ip.is_ipv4() { 32 } else { 128 }));
+    route.filters.access = Some(Access { allow: allow.collect(), ..Access::default() });
+}
+
+/// Texts of a list, with spaces between them.
+fn each_text(list: Option<&Node>) -> String {
+    list.map_or(&[][..], Node::list).iter().filter_map(Node::text).collect::<Vec<_>>().join(" ")
 }
 
 /// True if a key is anywhere in a tree.
@@ -71,7 +92,7 @@ fn has_key(node: Option<&Node>, key: &str) -> bool {
     }
 }
 
-fn passwords(config: &Node, listener: &str, routes: &mut [Route], ledger: &mut Ledger) {
+fn passwords(config: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) {
     let file = match config.take("users.filename", ledger) {
         Some(file) => {
             let reason =
@@ -79,7 +100,7 @@ fn passwords(config: &Node, listener: &str, routes: &mut [Route], ledger: &mut L
             ledger.changes(config.line, reason, "htpasswd -B FILE NAME for each user");
             file.to_string()
         }
-        None => format!("{listener}.htpasswd"),
+        None => users.to_string(),
     };
     if let Some(users) = config.at("users.inline_string").or_else(|| config.at("users.inline_bytes")) {
         for line in users.text().unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
@@ -87,26 +108,32 @@ fn passwords(config: &Node, listener: &str, routes: &mut [Route], ledger: &mut L
             user(users.line, name, hash, &file, ledger);
         }
     }
-    // Envoy forwards the credentials too.
-    let mut set = Table::one("basic_auth", Table::one("file", file).with("keep", true));
-    if let Some(field) = config.take("forward_username_header", ledger) {
-        set.table("request_headers").table("set").set(field, "{user}".into());
+    let field = config.take("forward_username_header", ledger);
+    let user = field.and_then(|field| Some((Arc::<str>::from(field), Template::of_variable(&Variable::User)?)));
+    for route in routes {
+        // Envoy forwards the credentials too.
+        let users = Users::File(file.clone().into());
+        route.filters.basic_auth = Some(BasicAuth { users, keep: true, ..BasicAuth::default() });
+        route.filters.request_headers.set.extend(user.clone());
     }
-    routes.iter_mut().for_each(|route| route.set.merge(&set));
 }
 
 /// Gives each route the token that the first rule for its requests asks for.
 ///
 /// # Errors
 /// The reason why some route cannot have what its rule asks for.
-fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<(), String> {
+fn tokens(config: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> Result<(), String> {
     let mut rules = Vec::new();
     for rule in config.get("rules").map_or(&[][..], Node::list) {
-        let matches = match rule.get("match") {
-            Some(matching) => conditions(matching, ledger)?,
-            None => vec![Match::default()],
+        let taken = match rule.get("match") {
+            Some(table) => {
+                let node = message(table, &ROUTE_MATCH, ledger);
+                let read = node.whole(matching(&node));
+                settle(table, &node, ledger);
+                read?
+            }
+            None => Match::all(),
         };
-        let [matching] = matches.as_slice() else { return Err("a rule has several paths".to_string()) };
         let jwt = match (rule.get("requires"), rule.get("requirement_name")) {
             (None, None) => None,
             (Some(requires), None) => {
@@ -116,16 +143,14 @@ fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<()
             }
             _ => return Err("a rule asks for a requirement by name".to_string()),
         };
-        rules.push((matching.clone(), jwt));
+        rules.push((taken, jwt));
     }
     let mut found = Vec::new();
     for route in routes.iter() {
-        found.push(first(&route.matching, &rules)?);
+        found.push(first(route.matching, &rules)?);
     }
     for (route, jwt) in routes.iter_mut().zip(found) {
-        if let Some(jwt) = jwt {
-            route.set.put("jwt", jwt);
-        }
+        route.filters.jwt = jwt.or(route.filters.jwt.take());
     }
     let reason =
         "tokens are read from one place: Authorization, unless `from` is set, and not from access_token of a query";
@@ -134,19 +159,19 @@ fn tokens(config: &Node, routes: &mut [Route], ledger: &mut Ledger) -> Result<()
 }
 
 /// Requirement of the first rule for the requests of a match.
-fn first(matching: &Match, rules: &[(Match, Option<Table>)]) -> Result<Option<Table>, String> {
+fn first(matching: &Match, rules: &[(Match, Option<Jwt>)]) -> Result<Option<Jwt>, String> {
     for (rule, jwt) in rules {
-        if matching.implies(rule) {
+        if takes_all(rule, matching) {
             return Ok(jwt.clone());
         }
-        if matching.and(rule) != Err(Apart::Never) {
+        if !are_apart(rule, matching) {
             return Err("a rule concerns a part of a route".to_string());
         }
     }
     Ok(None)
 }
 
-fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
+fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Jwt, String> {
     for key in ["forward_payload_header", "subjects", "max_lifetime", "from_params"] {
         if provider.get(key).is_some() {
             return Err(format!("`{key}` has no counterpart"));
@@ -165,41 +190,48 @@ fn provider_of(provider: &Node, ledger: &mut Ledger) -> Result<Table, String> {
     if keys.starts_with("http://") && !is_near {
         return Err("keys are not fetched in clear text".to_string());
     }
-    let mut jwt = Table::one("keys", keys);
-    if let Some(issuer) = provider.take("issuer", ledger) {
-        jwt.put("issuer", issuer);
-    }
-    let audiences = provider.texts("audiences", ledger);
-    jwt.put("audience", if audiences.is_empty() { vec!["*".to_string()] } else { audiences });
-    let headers = provider.get("from_headers").map_or(&[][..], Node::list);
-    let cookies = provider.texts("from_cookies", ledger);
-    match (headers, cookies.as_slice()) {
-        ([], []) => {}
-        ([], [cookie]) => drop(jwt.put("from", format!("cookie:{cookie}"))),
-        ([header], []) => {
-            let name = header.take("name", ledger).unwrap_or_default().to_string();
-            match header.take("value_prefix", ledger).unwrap_or_default() {
-                "Bearer " if name.eq_ignore_ascii_case("authorization") => {}
-                "" if !name.is_empty() => drop(jwt.put("from", format!("header:{name}"))),
-                _ => return Err("tokens behind another prefix than `Bearer ` are not read".to_string()),
-            }
-        }
-        _ => return Err("tokens are read from one place".to_string()),
-    }
+    let keys = match keys.contains("://") {
+        true => KeySource::Url(keys.into()),
+        false => KeySource::File(keys.into()),
+    };
+    let audience = provider.texts("audiences", ledger);
+    let audience = if audience.is_empty() { vec!["*".to_string()] } else { audience };
+    let mut jwt = Jwt {
+        keys,
+        issuer: provider.take("issuer", ledger).map(Arc::from),
+        audience: audience.into_iter().map(Arc::from).collect(),
+        from: place(provider, ledger)?,
+        keep: provider.take("forward", ledger) == Some("true"),
+        require_exp: provider.take("require_expiration", ledger) == Some("true"),
+        ..Jwt::default()
+    };
     for claim in provider.get("claim_to_headers").map_or(&[][..], Node::list) {
         let (field, name) = (claim.take("header_name", ledger), claim.take("claim_name", ledger));
         let (Some(field), Some(name)) = (field, name) else { continue };
         let name = if name.contains('.') { format!("/{}", name.replace('.', "/")) } else { name.to_string() };
-        jwt.table("claims_to").set(field, Value::Text(name));
-    }
-    if provider.take("forward", ledger) != Some("true") {
-        jwt.put("keep", false);
-    }
-    if provider.take("require_expiration", ledger) != Some("true") {
-        jwt.put("require_exp", false);
+        jwt.claims_to.push((field.into(), name.into()));
     }
     if let Some(seconds) = provider.take("clock_skew_seconds", ledger).and_then(|seconds| seconds.parse::<u64>().ok()) {
-        jwt.put("leeway", format!("{}s", seconds.min(600)));
+        jwt.leeway = Duration::from_secs(seconds.min(600));
     }
     Ok(jwt)
+}
+
+/// Place of the tokens of a provider.
+fn place(provider: &Node, ledger: &mut Ledger) -> Result<TokenField, String> {
+    let headers = provider.get("from_headers").map_or(&[][..], Node::list);
+    let cookies = provider.texts("from_cookies", ledger);
+    match (headers, cookies.as_slice()) {
+        ([], []) => Ok(TokenField::Bearer),
+        ([], [cookie]) => Ok(TokenField::Cookie(cookie.clone())),
+        ([header], []) => {
+            let name = header.take("name", ledger).unwrap_or_default().to_string();
+            match header.take("value_prefix", ledger).unwrap_or_default() {
+                "Bearer " if name.eq_ignore_ascii_case("authorization") => Ok(TokenField::Bearer),
+                "" if !name.is_empty() => Ok(TokenField::Header(name)),
+                _ => Err("tokens behind another prefix than `Bearer ` are not read".to_string()),
+            }
+        }
+        _ => Err("tokens are read from one place".to_string()),
+    }
 }

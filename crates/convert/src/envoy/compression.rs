@@ -1,12 +1,14 @@
 //! `envoy.filters.http.compressor`: `compress` of routes.
 
-use crate::compression::{put, types};
+use super::behind::Behind;
+use crate::compression::types;
 use crate::ledger::Ledger;
-use crate::model::{Route, Table, size};
 use crate::tree::Node;
+use evenkeel_config::plan::{Algorithm, Compress};
 
 /// Codings by a word in the name or type of the library.
-const LIBRARIES: [(&str, &str); 3] = [("gzip", "gzip"), ("brotli", "br"), ("zstd", "zstd")];
+const LIBRARIES: [(&str, Algorithm); 3] =
+    [("gzip", Algorithm::Gzip), ("brotli", Algorithm::Brotli), ("zstd", Algorithm::Zstd)];
 
 /// Types that Envoy compresses if none are named.
 const TYPES: [&str; 8] = [
@@ -24,7 +26,7 @@ const TYPES: [&str; 8] = [
 const MIN_LENGTH: u64 = 30;
 
 /// Gives the routes what a compressor does. False if the filter is not one.
-pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> bool {
+pub(super) fn read(filter: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let text = |path: &str| filter.at(path).and_then(Node::text).unwrap_or_default().to_ascii_lowercase();
     if !text("typed_config.@type").contains("compressor") && !text("name").contains("http.compressor") {
         return false;
@@ -49,18 +51,21 @@ pub(super) fn read(filter: &Node, routes: &mut [Route], ledger: &mut Ledger) -> 
         filter.take(path, ledger);
     }
     filter.lost("the compressor has no such setting here", "compress of the [[route]]", ledger);
+    let named = types(named.iter().map(String::as_str));
+    let types = if named.is_empty() { TYPES.map(String::from).to_vec() } else { named };
+    let only = Compress {
+        algorithms: vec![coding],
+        types: types.into_iter().map(Into::into).collect(),
+        min_length: least.unwrap_or(MIN_LENGTH),
+        ..Compress::default()
+    };
     for route in routes {
-        if route.set.get("compress").is_some() {
+        match &mut route.filters.compress {
             // Another compressor: its types and length hold for both.
-            route.set.push("compress.algorithms", coding);
-            continue;
+            Some(compress) if compress.algorithms.contains(&coding) => {}
+            Some(compress) => compress.algorithms.push(coding),
+            None => route.filters.compress = Some(only.clone()),
         }
-        let mut compress = Table::default();
-        compress.put("algorithms", vec![coding]);
-        let named = types(named.iter().map(String::as_str));
-        compress.put("types", if named.is_empty() { TYPES.map(String::from).to_vec() } else { named });
-        compress.put("min_length", size(least.unwrap_or(MIN_LENGTH)));
-        put(compress, &mut route.set);
     }
     true
 }

@@ -1,34 +1,166 @@
-//! Envoy: listeners, virtual hosts, routes and clusters of `static_resources`, as YAML or JSON.
+//! Envoy: listeners and clusters of `static_resources`, as YAML or JSON. Their meaning is in `evenkeel_envoy`, which reads
+//! control planes too.
+//!
+//! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
+//! 2. `auth`, `compression`: HTTP filters that become keys of the routes of their filter chain.
+//! 3. `settled`: the report, by what was read of the messages.
 
-// Order: auth, cluster, address, compression, route
-mod address;
+// Order: auth, compression, behind, settled, read
 mod auth;
-mod cluster;
+mod behind;
 mod compression;
-mod route;
+mod read;
+mod settled;
 
 use crate::ledger::Ledger;
-use crate::model::{Cond, Key, Listener, Match, Route, Table, Target, Value, name_of};
-use crate::tree::{self, Node};
-use address::socket;
+use crate::tree::{self, Kind, Node as Table};
+use evenkeel_config::Plan;
+use evenkeel_config::plan::{Mode, XdsServer};
+use evenkeel_envoy::cluster::Cluster;
+use evenkeel_envoy::listener::{ChainTo, ListenerResource};
+use evenkeel_envoy::node::{Node, Value};
+use evenkeel_envoy::plan::{InUse, Pieces, clusters_of, pieces};
+use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message};
+use read::message;
+use settled::settle;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Reason and advice for keys that no part of the translation reads.
 const UNKNOWN: (&str, &str) =
     ("this key has no counterpart", "look it up in the manual of Envoy, and in the reference of keys here");
 
-/// Reads a bootstrap configuration into a draft of the output.
-pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Target {
+/// A listener or cluster of the file, with the message that it was read as.
+struct Read<'t> {
+    name: &'t str,
+    table: &'t Table,
+    node: Node<'t>,
+}
+
+/// Reads a bootstrap configuration. Returns the plan, which may have errors.
+pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Plan {
     let root = tree::read(text, file, ledger);
-    let mut target = Target::default();
-    for cluster in root.at("static_resources.clusters").map_or(&[][..], Node::list) {
-        if let Some(pool) = cluster::read(cluster, ledger) {
-            target.pools.push(pool);
+    let (listeners, clusters) = (named(&root, "listeners", "listener"), named(&root, "clusters", "cluster"));
+    let mut in_use = InUse::default();
+    let mut of_clusters = Vec::new();
+    for (name, table) in &clusters {
+        let node = named_message(name, table, &CLUSTER, ledger);
+        let read =
+            Cluster::of(&node, &XdsServer::default()).and_then(|read| match in_use.clusters.contains_key(name) {
+                true => Err("duplicate name".to_string()),
+                false => Ok(read),
+            });
+        if let Ok(Some(cluster)) = node.part(read) {
+            in_use.clusters.insert(name.clone(), Arc::new(cluster));
+        }
+        of_clusters.push(Read { name, table, node });
+    }
+    let mut of_listeners = Vec::new();
+    for (name, table) in &listeners {
+        let node = named_message(name, table, &LISTENER, ledger);
+        let read = ListenerResource::of(&node).and_then(|read| match in_use.listeners.contains_key(name) {
+            true => Err("duplicate name".to_string()),
+            false => Ok(read),
+        });
+        if let Ok(Some(mut listener)) = node.part(read) {
+            filters(table, &mut listener, ledger);
+            in_use.listeners.insert(name.clone(), Arc::new(listener));
+        }
+        of_listeners.push(Read { name, table, node });
+    }
+    let made = pieces(&in_use);
+    notes(&of_listeners, &of_clusters, &in_use, &made, ledger);
+    of_listeners.iter().for_each(|read| settle(read.table, &read.node, ledger));
+    of_clusters.iter().for_each(|read| settle(read.table, &read.node, ledger));
+    rest(&root, ledger);
+    plan(made, &listeners, &clusters)
+}
+
+/// Tables of a list with their names; those without a name get a number.
+fn named<'t>(root: &'t Table, list: &str, kind: &str) -> Vec<(String, &'t Table)> {
+    let all = root.at(&format!("static_resources.{list}")).map_or(&[][..], Table::list);
+    let name = |(index, table): (usize, &'t Table)| {
+        let own = table.get("name").and_then(Table::text).filter(|name| !name.is_empty());
+        (own.map_or_else(|| format!("{kind}-{index}"), str::to_string), table)
+    };
+    all.iter().enumerate().map(name).collect()
+}
+
+fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledger: &mut Ledger) -> Node<'t> {
+    let mut node = message(table, of, ledger);
+    // The last value counts.
+    node.push("name", Value::Text(name));
+    node
+}
+
+/// Gives the routes of each filter chain what its HTTP filters do.
+fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
+    let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
+    for chain in &mut listener.chains {
+        let ChainTo::Routes(routes, _) = &mut chain.to else { continue };
+        let mut behind = behind::routes(Arc::make_mut(routes));
+        let users = match chain.position {
+            0 => format!("{}.htpasswd", listener.listener.name),
+            more => format!("{}-{more}.htpasswd", listener.listener.name),
+        };
+        for manager in each(chains[chain.position], "filters").filter_map(|filter| filter.get("typed_config")) {
+            for filter in each(manager, "http_filters") {
+                let _ = auth::read(filter, manager, &users, &mut behind, ledger)
+                    || compression::read(filter, &mut behind, ledger);
+            }
         }
     }
-    for (index, listener) in root.at("static_resources.listeners").map_or(&[][..], Node::list).iter().enumerate() {
-        read_listener(listener, index, &mut target, ledger);
+}
+
+/// Tables of a repeated field, in the order of its messages.
+fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
+    let all = table.entries().iter().filter(move |(name, _)| name == key).flat_map(|(_, value)| match &value.kind {
+        Kind::List(all) => all.iter(),
+        _ => std::slice::from_ref(value).iter(),
+    });
+    // A text is not read as a message.
+    all.filter(|value| value.text().is_none())
+}
+
+/// Enters what is kept differently in the book, at the cluster that it concerns or at a listener that leads there.
+fn notes(listeners: &[Read<'_>], clusters: &[Read<'_>], in_use: &InUse, made: &Pieces, ledger: &mut Ledger) {
+    for (cluster, note) in &made.notes {
+        let own = clusters.iter().find(|read| read.name == cluster);
+        let leads = |read: &&Read<'_>| {
+            in_use.listeners.get(read.name).is_some_and(|of| clusters_of(of).any(|name| name == cluster))
+        };
+        let place = own.or_else(|| listeners.iter().find(leads)).map(|read| read.table);
+        if let Some(table) = place {
+            let at = leading(table, "", cluster).unwrap_or(table);
+            ledger.changes(at.line, note, "add the pool, or correct the route");
+        }
     }
+    for read in clusters {
+        let hashes = in_use.clusters.get(read.name).is_some_and(|cluster| cluster.pool.balance.key().is_some());
+        if hashes && !made.keyed.contains(read.name) {
+            ledger.changes(
+                read.table.line,
+                "no route has a hash_policy: the client's address is hashed, where Envoy chooses at random",
+                "balance = { maglev = { key = \"header:NAME\" } }",
+            );
+        }
+    }
+}
+
+/// The first directive that leads to a cluster.
+fn leading<'t>(table: &'t Table, key: &str, cluster: &str) -> Option<&'t Table> {
+    match &table.kind {
+        Kind::Text(text) => (key == "cluster" && text == cluster).then_some(table),
+        Kind::List(all) => all.iter().find_map(|one| leading(one, key, cluster)),
+        Kind::Map(entries) => entries.iter().find_map(|(name, one)| {
+            let is_weighted = key == "clusters" && name == "name";
+            leading(one, if is_weighted { "cluster" } else { name }, cluster)
+        }),
+    }
+}
+
+/// Settles what is neither a listener nor a cluster.
+fn rest(root: &Table, ledger: &mut Ledger) {
     for key in ["admin", "node", "stats_config", "layered_runtime", "overload_manager"] {
         if let Some(node) = root.get(key) {
             node.dropped("it is about Envoy's own process; metrics and the dashboard are those of [admin]", ledger);
@@ -42,192 +174,39 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Tar
         );
     }
     root.lost(UNKNOWN.0, UNKNOWN.1, ledger);
-    target
 }
 
-fn read_listener(node: &Node, index: usize, target: &mut Target, ledger: &mut Ledger) {
-    let name = node.take("name", ledger).map_or_else(|| format!("listener-{index}"), name_of);
-    let Some(bind) =
-        node.get("address").and_then(|address| socket(address, ledger)).filter(|bind| !bind.starts_with("unix:"))
-    else {
-        return node.lost("the listener has no address that can be listened at", "add a listener with bind", ledger);
+/// The plan of the pieces, in the order of the file.
+fn plan(mut made: Pieces, listeners: &[(String, &Table)], clusters: &[(String, &Table)]) -> Plan {
+    let order = |all: &[(String, &Table)], kind: &str| -> HashMap<String, usize> {
+        all.iter().enumerate().rev().map(|(at, (name, _))| (format!("{kind} {name}"), at)).collect()
     };
-    let mut listener = Listener { name: name.clone(), bind: vec![bind], ..Listener::default() };
-    let chains = node.get("filter_chains").map_or(&[][..], Node::list);
-    if let Some(rest) = chains.get(1..) {
-        for chain in rest {
-            chain.lost("a listener has one chain", "routes by host, or a listener for each", ledger);
+    let (of_listeners, of_clusters) = (order(listeners, "Listener"), order(clusters, "Cluster"));
+    made.listeners.sort_by_key(|piece| of_listeners.get(&*piece.of).copied());
+    made.pools.sort_by_key(|piece| of_clusters.get(&*piece.of).copied().unwrap_or(usize::MAX));
+    let names: Vec<_> = made.listeners.iter().map(|piece| piece.value.name.clone()).collect();
+    made.routes.sort_by_key(|piece| names.iter().position(|name| piece.value.listeners.contains(name)));
+    let serving: Vec<_> =
+        made.listeners.iter().filter(|piece| piece.value.mode == Mode::Http).map(|piece| &piece.value.name).collect();
+    for route in made.routes.iter_mut().map(|piece| &mut piece.value) {
+        // A route that names no listener is for all that serve requests.
+        if serving.iter().all(|name| route.listeners.contains(name)) && !serving.is_empty() {
+            route.listeners.clear();
         }
     }
-    let Some(chain) = chains.first() else {
-        return node.lost("the listener has no filters", "add a listener with a pool", ledger);
-    };
-    tls(chain, &mut listener, ledger);
-    let mut routes = Vec::new();
-    for filter in chain.get("filters").map_or(&[][..], Node::list) {
-        let kind = filter.take("name", ledger).unwrap_or_default().to_string();
-        let Some(config) = filter.get("typed_config") else { continue };
-        if let Some(of) = config.get("@type") {
-            of.carried(ledger);
+    let mut builder = Plan::builder();
+    for piece in made.listeners {
+        builder = builder.listener(piece.value);
+    }
+    for piece in made.routes {
+        builder = builder.route(piece.value);
+    }
+    for mut pool in made.pools.into_iter().map(|piece| piece.value) {
+        if !pool.endpoints.is_empty() {
+            // It is for pools without endpoints, which those of a file do not become.
+            Arc::make_mut(&mut pool).empty_status = None;
         }
-        if kind.ends_with("tcp_proxy") {
-            listener.is_tcp = true;
-            listener.pool = config.take("cluster", ledger).map(name_of);
-            config.dropped("sessions are counted and logged by their listener", ledger);
-        } else if kind.ends_with("http_connection_manager") {
-            manager(config, &mut listener, &mut routes, target, ledger);
-        } else {
-            config.lost("this filter has no counterpart", "see the keys of listeners and routes", ledger);
-        }
+        builder = builder.pool(pool);
     }
-    crate::reconcile::reconcile(&mut routes, "Envoy", ledger);
-    for route in &mut routes {
-        route.matching.conds.insert(0, Cond::one_of(Key::Listener, [name.clone()]));
-    }
-    if let Some(filters) = node.get("listener_filters") {
-        filters.dropped("server names are read where they are needed", ledger);
-    }
-    target.routes.extend(routes);
-    target.listeners.push(listener);
-}
-
-fn tls(chain: &Node, listener: &mut Listener, ledger: &mut Ledger) {
-    if let Some(matching) = chain.get("filter_chain_match") {
-        matching.lost("connections are not chosen by the chain", "match.host of a [[route]]", ledger);
-    }
-    let Some(config) = chain.at("transport_socket.typed_config") else { return };
-    let mut files: Vec<Value> = Vec::new();
-    for certificate in config.at("common_tls_context.tls_certificates").map_or(&[][..], Node::list) {
-        let cert = certificate.take("certificate_chain.filename", ledger);
-        if let (Some(cert), Some(key)) = (cert, certificate.take("private_key.filename", ledger)) {
-            files.push(Table::one("cert", cert).with("key", key).into());
-        }
-    }
-    match files.is_empty() {
-        true => {
-            listener.set.put("tls.self_signed", true);
-            ledger.changes(
-                config.line,
-                "its certificates are not in files: a self-signed one is used",
-                "tls.certificates of the listener",
-            );
-        }
-        false => drop(listener.set.put("tls.certificates", Value::List(files))),
-    }
-    if config.take("require_client_certificate", ledger) == Some("true")
-        && let Some(ca) = config.take("common_tls_context.validation_context.trusted_ca.filename", ledger)
-    {
-        listener.set.put("tls.client_auth", Table::one("ca", ca));
-    }
-    for key in ["@type", "common_tls_context.alpn_protocols", "common_tls_context.tls_params"] {
-        if let Some(node) = config.at(key) {
-            node.dropped("HTTP/2 and HTTP/1.1 are offered, with TLS 1.2 and 1.3", ledger);
-        }
-    }
-    if let Some(socket) = chain.get("transport_socket") {
-        socket.take("name", ledger);
-        socket.lost("TLS has no such setting here", "tls of the listener", ledger);
-    }
-}
-
-/// The connection manager: its routes, and settings of the listener.
-fn manager(config: &Node, listener: &mut Listener, routes: &mut Vec<Route>, target: &mut Target, ledger: &mut Ledger) {
-    for host in config.at("route_config.virtual_hosts").map_or(&[][..], Node::list) {
-        let name = name_of(host.take("name", ledger).unwrap_or("host"));
-        let domains: Vec<String> =
-            host.texts("domains", ledger).into_iter().map(|domain| domain.to_ascii_lowercase()).collect();
-        let mut own = Match::default();
-        if !domains.iter().any(|domain| domain == "*") {
-            let (fit, other): (Vec<String>, Vec<String>) = domains
-                .into_iter()
-                .partition(|domain| !domain.ends_with('*') && (!domain.contains('*') || domain.starts_with("*.")));
-            if !other.is_empty() || fit.is_empty() {
-                ledger.changes(
-                    host.line,
-                    "a domain with another wildcard than `*.x` is left out",
-                    "header = { Host = { prefix = \"NAME\" } } in match",
-                );
-            }
-            if fit.is_empty() {
-                host.lost("none of its domains was carried over", "write its [[route]]s by hand", ledger);
-                continue;
-            }
-            // A port in a domain is compared there, and not here.
-            let bare = fit.iter().map(|domain| domain.split(':').next().unwrap_or(domain).to_string());
-            own.conds.push(Cond::one_of(Key::Host, bare));
-        }
-        let filters = route::fields(host, ledger);
-        let mut theirs = Vec::new();
-        for node in host.get("routes").map_or(&[][..], Node::list) {
-            for mut route in route::read(node, &name, target, ledger) {
-                let mut set = filters.clone();
-                set.merge(&route.set);
-                route.set = set;
-                theirs.push(route);
-            }
-        }
-        for route in theirs {
-            match own.and(&route.matching) {
-                Ok(matching) => routes.push(Route { matching, ..route }),
-                Err(_) => ledger.dropped(route.line, "no request of this host fulfils it"),
-            }
-        }
-        if host.take("require_tls", ledger).is_some_and(|which| which != "NONE") {
-            ledger.changes(
-                host.line,
-                "the redirect to HTTPS is a key of the listener",
-                "redirect_https of the listener on port 80",
-            );
-        }
-        host.lost("a virtual host has no such setting here", "see the keys of a [[route]]", ledger);
-    }
-    if let Some(filters) = config.get("http_filters") {
-        for filter in filters.list() {
-            if auth::read(filter, config, &listener.name, routes, ledger) || compression::read(filter, routes, ledger) {
-                continue;
-            }
-            let is_router = filter.at("name").and_then(Node::text).is_some_and(|name| name.ends_with("router"));
-            match is_router {
-                true => filter.dropped("requests are always routed", ledger),
-                false => filter.lost(
-                    "this filter is not carried over",
-                    "see the filters of a [[route]]: limits, cors, access and others",
-                    ledger,
-                ),
-            }
-        }
-    }
-    if let Some(log) = config.get("access_log") {
-        log.lost("the access log is off unless it is set", "telemetry.access_log.path = \"stdout\"", ledger);
-    }
-    if config.take("codec_type", ledger) == Some("HTTP2") && listener.set.get("tls").is_none() {
-        listener.set.put("h2c", true);
-    }
-    for key in [
-        "stat_prefix",
-        "use_remote_address",
-        "generate_request_id",
-        "server_name",
-        "upgrade_configs",
-        "@type",
-        "route_config.name",
-        "normalize_path",
-        "merge_slashes",
-    ] {
-        if let Some(node) = config.at(key) {
-            node.dropped("it is the default here, or names figures", ledger);
-        }
-    }
-    if let Some(rds) = config.get("rds") {
-        rds.lost(
-            "its routes are not in the file",
-            "[provider.xds] takes listeners and routes of a control plane",
-            ledger,
-        );
-    }
-    config.lost(
-        "the connection manager has no such setting here",
-        "see timeouts, limits and trusted_proxies of the listener",
-        ledger,
-    );
+    builder.unchecked()
 }

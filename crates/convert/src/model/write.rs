@@ -5,13 +5,9 @@ use super::{Action, Endpoint, Listener, Pool, Route, Target};
 use std::fmt::Write;
 
 impl Target {
-    /// The whole file, with the name of its source in the first line.
-    pub fn to_toml(&self, source: &str) -> String {
+    /// The whole file, but for its first line.
+    pub fn to_toml(&self) -> String {
         let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it."
-        );
         for (name, value) in &self.root.entries {
             match value {
                 Value::Table(table) if name == "defaults" => {

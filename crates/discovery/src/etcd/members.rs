@@ -209,7 +209,7 @@ impl Members {
         let token = match answered {
             Ok(answer) => {
                 let token = MetadataValue::try_from(answer.token);
-                Some(token.map_err(|_| Failure::Refused("it gave a token that no field can hold".into()))?)
+                Some(token.map_err(|_| Failure::Refused("its token has characters that a header cannot hold".into()))?)
             }
             // Clients of etcd take this for success.
             Err(status) if status.message().contains("authentication is not enabled") => None,

@@ -54,13 +54,13 @@ impl Guard {
             return Some(format!("{ip} is not the address of one machine"));
         }
         if trust != Trust::File && self.admin.is_some_and(|admin| self.is_at(addr, admin)) {
-            return Some(format!("{addr} is the admin of this evenkeel"));
+            return Some(format!("{addr} is the admin address of this evenkeel"));
         }
         if trust != Trust::Tenant || self.allowed.iter().any(|network| network.contains(ip)) {
             return None;
         }
         if let Some(what) = local(ip) {
-            return Some(format!("{ip} is {what}, which `local_networks` of [discovery] may allow"));
+            return Some(format!("{ip} is {what}; set `local_networks` of [discovery] to allow it"));
         }
         let is_ours = self.listeners.iter().any(|bound| self.is_at(addr, *bound));
         is_ours.then(|| format!("this evenkeel listens on {addr} itself"))
@@ -140,7 +140,7 @@ mod tests {
         let guard = guard("[discovery]\nlocal_networks = ['127.0.0.0/8']\n[admin]\nhttp = { bind = '0.0.0.0:9900' }");
         let refuses = |addr: &str| guard.refuses(addr.parse().expect("an address"), Trust::Tenant);
         assert_eq!(refuses("127.0.0.1:80"), None);
-        assert_eq!(refuses("127.0.0.1:9900").as_deref(), Some("127.0.0.1:9900 is the admin of this evenkeel"));
+        assert_eq!(refuses("127.0.0.1:9900").as_deref(), Some("127.0.0.1:9900 is the admin address of this evenkeel"));
         assert!(refuses("[::1]:80").is_some_and(|why| why.contains("local_networks")));
     }
 

@@ -29,8 +29,8 @@ pub fn of(plan: &Plan) -> Vec<&'static str> {
 
 fn settings(plan: &Plan) -> Vec<Settings> {
     let (providers, servers) = (plan.providers.clone(), plan.discovery.clone());
-    let (server, networks) = (servers.kubernetes, servers.local_networks);
-    let kubernetes = providers.kubernetes.map(|provider| Settings::Kubernetes(provider, server, networks));
+    let (servers, networks) = (servers.servers, servers.local_networks);
+    let kubernetes = providers.kubernetes.map(|provider| Settings::Kubernetes(provider, servers.kubernetes, networks));
     let xds = providers.xds.map(|provider| Settings::Xds(provider, servers.xds));
     kubernetes.into_iter().chain(xds).collect()
 }
@@ -52,7 +52,7 @@ impl Settings {
                 kubernetes::run(provider, server, networks, contribution).await
             }
             #[cfg(feature = "xds")]
-            Settings::Xds(provider, server) => xds::run(provider, server, context.xds, contribution).await,
+            Settings::Xds(provider, server) => xds::run(provider, server, context.shared, contribution).await,
             #[allow(unreachable_patterns, reason = "all are there with the default features")]
             other => {
                 tracing::error!(provider = other.name(), "the provider is not part of this build");

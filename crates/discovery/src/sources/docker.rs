@@ -17,7 +17,7 @@ const LABELS: [&str; 7] = ["drain", "network", "pool", "port", "priority", "weig
 /// Follows the containers that a pool means, forever.
 pub(super) async fn run(docker: Docker, context: Context, mut out: Out) -> ! {
     let docker = Arc::new(docker);
-    let engine = context.docker.get(&docker.server, || Engine::follow(docker.server.clone()));
+    let engine = context.shared.get(&docker.server, || Engine::follow(docker.server.clone()));
     let mut seen = engine.seen(&docker);
     loop {
         let answer = match &*seen.borrow_and_update() {
@@ -32,7 +32,7 @@ pub(super) async fn run(docker: Docker, context: Context, mut out: Out) -> ! {
             out.put(answer);
         }
         if seen.changed().await.is_err() {
-            never("its engine is not followed any more".into(), out).await;
+            never("evenkeel no longer follows its engine".into(), out).await;
         }
     }
 }
@@ -117,7 +117,7 @@ fn host(container: &Container, docker: &Docker) -> Result<String, String> {
     let name = match (container.label("evenkeel.network").or(docker.network.as_deref()), &names[..]) {
         (Some(name), _) => name,
         (None, [only]) => only,
-        (None, []) => return Err("it is in no network".into()),
+        (None, []) => return Err("it is not in a network".into()),
         (None, _) => {
             let names = names.join(", ");
             return Err(format!("it is in the networks {names}: set \"network\", or its label evenkeel.network"));
@@ -222,7 +222,7 @@ mod tests {
         assert!(why(container(two, nets, ""), &docker()).contains("the ports [80, 81]"));
         let with_port = Docker { port: Some(81), ..docker() };
         assert!(why(container(two, nets, ""), &with_port).contains("the networks back, front"));
-        assert!(why(container(two, "{}", ""), &with_port).contains("in no network"));
+        assert!(why(container(two, "{}", ""), &with_port).contains("not in a network"));
         let back = Docker { network: Some("back".into()), ..with_port.clone() };
         assert_eq!(found(&container(two, nets, ""), &back).0, ["c [fd00::2]:81 1 0 false"]);
         assert_eq!(found(&container(two, "null", "host"), &with_port).0, ["c 127.0.0.1:81 1 0 false"]);

@@ -19,7 +19,7 @@ const GATHER: Duration = Duration::from_millis(50);
 
 /// Follows the keys with a prefix, forever.
 pub(super) async fn run(etcd: Etcd, context: Context, mut out: Out) -> ! {
-    let members = context.etcd.get(&etcd.server, || Members::new(etcd.server.clone()));
+    let members = context.shared.get(&etcd.server, || Members::new(etcd.server.clone()));
     let (mut backoff, mut bucket) = (Backoff::new(out.seed()), Bucket::new());
     loop {
         let member = match members.member().await {

@@ -159,7 +159,7 @@ pub(super) fn read(body: &Bytes) -> Result<List, String> {
         Ok(all) => all,
         Err(_) => {
             let list: Endpoints<'_> =
-                serde_json::from_slice(body).map_err(|error| format!("it gave no list in JSON: {error}"))?;
+                serde_json::from_slice(body).map_err(|error| format!("its list is not valid JSON: {error}"))?;
             list.endpoints
         }
     };

@@ -23,7 +23,7 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
     let Kubernetes { service, namespace, server, .. } = &kubernetes;
     let watched = (server.scope == Scope::Namespace).then(|| namespace.clone());
     let key = (server.clone(), watched.clone());
-    let cluster = context.kubernetes.get(&key, || Cluster::follow(server.clone(), watched));
+    let cluster = context.shared.get(&key, || Cluster::follow(server.clone(), watched));
     let (mut state, mut slices) = (cluster.state(), cluster.service(namespace, service));
     let mut shown: Option<Shown> = None;
     loop {
@@ -54,7 +54,7 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
             () = until(due) => false,
         };
         if gone {
-            never("its cluster is not followed any more".into(), out).await;
+            never("evenkeel no longer follows its cluster".into(), out).await;
         }
     }
 }

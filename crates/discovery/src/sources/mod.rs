@@ -1,4 +1,4 @@
-//! Sources of endpoints: one file per kind, and one line here. A source runs forever and puts its answers
+//! Sources of endpoints: one file per kind, its `mod` line, and one arm here. A source runs forever and puts its answers
 //! into its [`Out`]; those that have to poll use [`poll`](crate::polling::poll).
 
 // Order: consul, dns, docker, etcd, file, http, kubernetes, nomad, xds
@@ -19,7 +19,6 @@ mod xds;
 
 use crate::context::Context;
 use crate::out::Out;
-#[cfg(not(all(feature = "etcd", feature = "kubernetes", feature = "xds")))]
 use crate::registry::never;
 use evenkeel_config::plan::Source;
 
@@ -31,18 +30,14 @@ pub async fn run(source: Source, context: Context, out: Out) -> ! {
         Source::Http(list) => http::run(list, out).await,
         #[cfg(feature = "kubernetes")]
         Source::Kubernetes(kubernetes) => kubernetes::run(kubernetes, context, out).await,
-        #[cfg(not(feature = "kubernetes"))]
-        Source::Kubernetes(_) => never("this program was built without Kubernetes".into(), out).await,
         Source::Consul(consul) => consul::run(consul, out).await,
         Source::Nomad(nomad) => nomad::run(nomad, out).await,
         Source::Docker(docker) => docker::run(docker, context, out).await,
         #[cfg(feature = "etcd")]
         Source::Etcd(etcd) => etcd::run(etcd, context, out).await,
-        #[cfg(not(feature = "etcd"))]
-        Source::Etcd(_) => never("this program was built without etcd".into(), out).await,
         #[cfg(feature = "xds")]
         Source::Xds(xds) => xds::run(xds, context, out).await,
-        #[cfg(not(feature = "xds"))]
-        Source::Xds(_) => never("this program was built without xDS".into(), out).await,
+        #[allow(unreachable_patterns, reason = "all are there with the default features")]
+        other => never(format!("this program was built without {}", other.title()).into(), out).await,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Follows the endpoints of a cluster, forever.
 pub(super) async fn run(xds: Xds, context: Context, mut out: Out) -> ! {
-    let ads = context.xds.get(&xds.server, || Ads::follow(xds.server.clone()));
+    let ads = context.shared.get(&xds.server, || Ads::follow(xds.server.clone()));
     let mut subscription = ads.subscribe(&xds.cluster);
     let (mut last, mut confirmed): (Option<Arc<Assigned>>, u64) = (None, 0);
     loop {
@@ -30,7 +30,7 @@ pub(super) async fn run(xds: Xds, context: Context, mut out: Out) -> ! {
             out.put(Answer::Failed(why));
         }
         if !subscription.changed().await {
-            never("its control plane is not followed any more".into(), out).await;
+            never("evenkeel no longer follows its control plane".into(), out).await;
         }
     }
 }

@@ -11,17 +11,17 @@ pub struct Where {
     #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
     pub config: Option<PathBuf>,
 
-    /// Ask the evenkeel at this address: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT [default: the one that runs on this
-    /// machine; env: EVENKEEL_ADMIN]
+    /// Ask the evenkeel at this address: unix:PATH, HOST:PORT, :PORT or http://HOST:PORT [default: the evenkeel on this machine;
+    /// env: EVENKEEL_ADMIN]
     #[arg(long, value_name = "ADDR", value_parser = admin_address)]
     pub admin: Option<At>,
 
-    /// The Unix socket of the running evenkeel: short for --admin unix:PATH
+    /// Unix socket of the running evenkeel, the same as --admin unix:PATH
     #[arg(long, value_name = "PATH", hide = true, conflicts_with_all = ["config", "admin"])]
     pub socket: Option<PathBuf>,
 
-    /// Read the token for HOST:PORT from this file; without it, a terminal asks for one that is needed [env: EVENKEEL_TOKEN, the
-    /// token itself]
+    /// Read the token for HOST:PORT from this file; without it, a terminal prompts for a token that is needed [env:
+    /// EVENKEEL_TOKEN, the token itself]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
@@ -35,16 +35,16 @@ pub enum At {
     Address(String),
 }
 
-/// Show the state of pools and endpoints: since when and why, weight, share of the requests, latency
+/// Show pools and endpoints: state with age and reason, weight, share of requests, latency
 #[derive(Debug, Args)]
 #[command(after_help = "Shares and latencies cover the last 30 to 60 seconds.\n\n\
-                        Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such pool.")]
+                        Exit codes: 0 success; 1 no evenkeel can be reached, or it has no such pool.")]
 pub struct Status {
     /// Show only this pool
     #[arg(value_name = "POOL")]
     pub pool: Option<String>,
 
-    /// Show the routes instead: match, action and filters of each, and its traffic of the last five seconds
+    /// Show routes instead: match, action, filters, and traffic of the last five seconds
     #[arg(long, conflicts_with = "pool")]
     pub routes: bool,
 
@@ -60,11 +60,11 @@ pub struct Status {
     pub place: Where,
 }
 
-/// Check that a running evenkeel is ready for clients, as health checks and scripts do
+/// Check that a running evenkeel is ready for clients, for health checks and scripts
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 ready; 1 not ready, with the reasons, or no evenkeel can be asked.")]
+#[command(after_help = "Exit codes: 0 ready; 1 not ready, with the reasons, or no evenkeel can be reached.")]
 pub struct Ready {
-    /// Print a line now and whenever it changes, until the reader ends: ready, or not ready and why
+    /// Print a line now and at each change, until standard output is closed: ready, or not ready with the reasons
     #[arg(short, long)]
     pub follow: bool,
 
@@ -72,10 +72,10 @@ pub struct Ready {
     pub place: Where,
 }
 
-/// Watch and change a running evenkeel in the terminal: overview, pools, live requests
+/// Watch and change a running evenkeel in the terminal: overview, pools, live requests, routes
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: 1 2 3 pages, / filter, s sort, Enter details, d drain, u undrain, w weight, ? all keys, q quit."
+    after_help = "Keys: 1 2 3 4 pages, / filter, s sort, Enter details, d drain, u undrain, w weight, ? all keys, q quit."
 )]
 pub struct Top {
     /// Start with this pool
@@ -93,7 +93,7 @@ pub struct Events {
     #[arg(short, long)]
     pub follow: bool,
 
-    /// Print each event as JSON, one on each line
+    /// Print each event as JSON, one per line
     #[arg(long)]
     pub json: bool,
 
@@ -101,15 +101,15 @@ pub struct Events {
     pub place: Where,
 }
 
-/// Print requests as they finish: their route, pool and endpoint, their times, and every try
+/// Print requests as they finish: route, pool, endpoint, times of the phases, and every try
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A request is printed if it fits every option. Requests that come faster than they are read are dropped, and \
+    after_help = "Prints the requests that match all options. If they finish faster than they are read, some are dropped and \
                         counted.\n\n\
                         Examples:\n  \
                         evenkeel tap shop --status 5xx            failed requests of a pool\n  \
-                        evenkeel tap --path /cart --min-ms 500    slow ones below a path\n  \
-                        evenkeel tap --sample 0.01                one in a hundred"
+                        evenkeel tap --path /cart --min-ms 500    slow requests below a path\n  \
+                        evenkeel tap --sample 0.01                one request in a hundred"
 )]
 pub struct Tap {
     /// Only requests of this pool
@@ -119,7 +119,7 @@ pub struct Tap {
     #[arg(long, value_name = "FRACTION")]
     pub sample: Option<f64>,
 
-    /// Only requests that came in at this listener
+    /// Only requests to this listener
     #[arg(long, value_name = "NAME")]
     pub listener: Option<String>,
 
@@ -127,7 +127,7 @@ pub struct Tap {
     #[arg(long, value_name = "NAME")]
     pub route: Option<String>,
 
-    /// Only requests that were tried at this endpoint
+    /// Only requests with a try at this endpoint
     #[arg(long, value_name = "NAME")]
     pub endpoint: Option<String>,
 
@@ -139,7 +139,7 @@ pub struct Tap {
     #[arg(long)]
     pub host: Option<String>,
 
-    /// Only requests whose path starts with this
+    /// Only requests with this path prefix
     #[arg(long, value_name = "PREFIX")]
     pub path: Option<String>,
 
@@ -155,7 +155,7 @@ pub struct Tap {
     #[arg(long, value_name = "N")]
     pub limit: Option<u32>,
 
-    /// Print each request as JSON, one on each line
+    /// Print each request as JSON, one per line
     #[arg(long)]
     pub json: bool,
 
@@ -166,30 +166,30 @@ pub struct Tap {
 /// Explain why a request went to its endpoint, or where a request would go now
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                        evenkeel explain                           requests whose picks are kept; telemetry.explain samples them\n  \
-                        evenkeel explain 5f0c2d9e11aa0042          one of them, by the request_id of the access log\n  \
+                        evenkeel explain                           recent requests with recorded picks; see telemetry.explain\n  \
+                        evenkeel explain 5f0c2d9e11aa0042          a request by its request_id in the access log\n  \
                         evenkeel explain --next shop               the next request of a pool\n  \
-                        evenkeel explain --listener db             what the kernel has of a listener: rules, entries, counts\n  \
-                        evenkeel explain GET http://a.test/x       the route of such a request, why the others do not match, and \
-                        the filter that would answer it or the pick of its pool")]
+                        evenkeel explain --listener db             rules, entries and counts of a listener in the kernel\n  \
+                        evenkeel explain GET http://a.test/x       the route of this request, why other routes do not match, and \
+                        the pick of the pool or the filter that responds")]
 pub struct Explain {
-    /// The id of a request, or the method of a request to describe
+    /// ID of a finished request, or method of a hypothetical request
     #[arg(value_name = "REQUEST_ID|METHOD", conflicts_with = "next")]
     pub what: Option<String>,
 
-    /// The URL of the request to describe: http://HOST/PATH
+    /// URL of the hypothetical request: http://HOST/PATH
     #[arg(value_name = "URL", requires = "what")]
     pub url: Option<String>,
 
-    /// Add a header field to the request, as NAME: VALUE
+    /// Add a header field to the hypothetical request, as NAME: VALUE
     #[arg(short = 'H', long = "header", value_name = "FIELD", requires = "url")]
     pub fields: Vec<String>,
 
-    /// The listener at which the request comes in [default: the first for HTTP]; alone, a listener that the kernel forwards for
+    /// Listener that receives the request [default: the first for HTTP]; without a request, a listener that the kernel forwards for
     #[arg(long, value_name = "NAME", conflicts_with = "next")]
     pub listener: Option<String>,
 
-    /// The address of the client [default: 127.0.0.1]
+    /// Client address [default: 127.0.0.1]
     #[arg(long, value_name = "IP", requires = "url")]
     pub client: Option<std::net::IpAddr>,
 
@@ -208,8 +208,8 @@ pub struct Explain {
 /// Predict the latencies of other algorithms from recent requests
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The key `shadow` of a pool names the algorithms. Workers keep the recent requests of such a pool, and the \
-                        simulator replays them. Figures that these requests do not support are left out, with the reason."
+    after_help = "The key `shadow` of a pool lists the algorithms. Workers keep the recent requests of the pool, and the \
+                        simulator replays them. Figures that these requests do not support are omitted, with the reason."
 )]
 pub struct Shadow {
     /// Only this pool

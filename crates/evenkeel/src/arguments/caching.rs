@@ -7,13 +7,13 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Counts are since the start. The hit ratio is the part of the requests for the cache that a stored response\n\
-                        answered, fresh or stale.\n\n\
+    after_help = "Counts are since the start. The hit ratio is the share of cacheable requests that a stored response answered,\n\
+                        fresh or stale.\n\n\
                         Examples:\n  \
                         evenkeel cache\n  \
                         evenkeel cache show https://shop.example/cart.js\n  \
                         evenkeel cache purge --tag product-7\n\n\
-                        Exit codes: 0 done; 1 no evenkeel can be asked, or no route has a cache."
+                        Exit codes: 0 success; 1 no evenkeel can be reached, or no route has a cache."
 )]
 pub struct Cache {
     #[command(subcommand)]
@@ -23,7 +23,7 @@ pub struct Cache {
     pub how: How,
 }
 
-/// Format of the answer, and the process to ask.
+/// Output format, and the process to ask.
 #[derive(Debug, Args)]
 pub struct How {
     /// Print JSON, as the API returns it
@@ -45,11 +45,11 @@ pub enum CacheVerb {
 /// List the most used or the largest URLs of the cache
 #[derive(Debug, Args)]
 pub struct CacheTop {
-    /// The order: most used or largest first
+    /// Order: most used or largest first
     #[arg(long, value_name = "ORDER", value_enum, default_value = "hits")]
     pub by: CacheOrder,
 
-    /// The number of URLs, 1 to 1000
+    /// Number of URLs, 1 to 1000
     #[arg(short, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub n: u16,
 
@@ -64,11 +64,11 @@ pub enum CacheOrder {
     Size,
 }
 
-/// Show the stored responses of a URL: the fields they vary by, age, time until they are stale, size, tags
+/// Show the stored responses of a URL: fields they vary by, age, remaining freshness, size, tags
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  evenkeel cache show 'https://shop.example/search?q=a'")]
 pub struct CacheShow {
-    /// The whole URL, as clients ask for it
+    /// Full URL, as clients request it
     #[arg(value_name = "URL")]
     pub url: String,
 
@@ -80,24 +80,24 @@ pub struct CacheShow {
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("target").required(true),
-    after_help = "No request that comes after the order gets a response that was removed, and a response that was asked for before it\n\
-                        is not stored.\n\n\
+    after_help = "Requests that arrive after the purge never get a removed response. Responses that were requested before the\n\
+                        purge are not stored.\n\n\
                         Examples:\n  \
                         evenkeel cache purge --url https://shop.example/cart.js\n  \
                         evenkeel cache purge --prefix https://shop.example/images/ --soft\n  \
                         evenkeel cache purge --tag product-7\n\n\
-                        Exit codes: 0 done, also if nothing was stored; 1 no evenkeel can be asked, or no route has a cache."
+                        Exit codes: 0 success, even if nothing was stored; 1 no evenkeel can be reached, or no route has a cache."
 )]
 pub struct CachePurge {
-    /// The responses of this URL, as clients ask for it
+    /// Responses of this URL, as clients request it
     #[arg(long, value_name = "URL", group = "target")]
     pub url: Option<String>,
 
-    /// The responses whose URL begins so, with scheme and whole host
+    /// Responses with this URL prefix, which includes the scheme and the full host
     #[arg(long, value_name = "PREFIX", group = "target")]
     pub prefix: Option<String>,
 
-    /// The responses with this tag in Surrogate-Key or Cache-Tag
+    /// Responses with this tag in Surrogate-Key or Cache-Tag
     #[arg(long, value_name = "TAG", group = "target")]
     pub tag: Option<String>,
 
@@ -105,7 +105,7 @@ pub struct CachePurge {
     #[arg(long, group = "target")]
     pub all: bool,
 
-    /// Make them stale instead: the next request for each has it validated or fetched, as when its time is over
+    /// Make them stale instead: the next request validates or fetches each, as if it had expired
     #[arg(long)]
     pub soft: bool,
 

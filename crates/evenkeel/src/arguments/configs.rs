@@ -21,7 +21,7 @@ pub enum ConfigPage {
     Apply(Apply),
     Rollback(Rollback),
     History(History),
-    /// Write the configuration that runs to the file that evenkeel was started with
+    /// Write the running configuration to the file that evenkeel was started with
     Save(Where),
 }
 
@@ -35,7 +35,7 @@ pub struct ConfigShow {
     #[arg(long)]
     pub source: bool,
 
-    /// Print the file as it is on the disk now, with included files, and behind each key the file and line that set it
+    /// Print the file as it is on disk now, with included files, and after each key the file and line that set it
     #[arg(long, conflicts_with_all = ["generation", "source", "admin"])]
     pub places: bool,
 
@@ -43,16 +43,15 @@ pub struct ConfigShow {
     pub place: Where,
 }
 
-/// Switch to another configuration without loss, or keep the one that runs if anything is wrong
+/// Switch to another configuration without loss; keep the running configuration if the other has errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The file that evenkeel was started with stays as it is and is used again after a reload or a restart, unless --save\n\
-                        writes the new configuration to it. Paths in FILE are relative to the folder of that file. An upgrade keeps\n\
-                        what was applied.\n\n\
+    after_help = "Without --save, the file that evenkeel was started with does not change, and a reload or restart returns to it.\n\
+                        Relative paths in FILE start at the folder of that file. An upgrade keeps the applied configuration.\n\n\
                         Examples:\n  \
                         evenkeel config apply new.toml --dry-run\n  \
                         evenkeel config apply new.toml --save\n\n\
-                        Exit codes: 0 in use; 78 the configuration is wrong, and nothing changed; 1 no evenkeel can be asked, or it\n\
+                        Exit codes: 0 in use; 78 the configuration has errors, and nothing changed; 1 no evenkeel can be reached, or it\n\
                         cannot use the configuration."
 )]
 pub struct Apply {
@@ -63,7 +62,7 @@ pub struct Apply {
     #[arg(long, conflicts_with = "save")]
     pub dry_run: bool,
 
-    /// Also write it to the file that evenkeel was started with
+    /// Also write the configuration to the file that evenkeel was started with
     #[arg(long)]
     pub save: bool,
 
@@ -77,13 +76,13 @@ pub struct Apply {
 
 /// Switch back to an earlier configuration, without loss
 #[derive(Debug, Args)]
-#[command(after_help = "The last ten configurations are kept; an upgrade or a restart forgets them.\n\n\
-                        Exit codes: 0 in use; 1 no evenkeel can be asked, or it has no such generation.")]
+#[command(after_help = "The last ten configurations are kept until an upgrade or a restart.\n\n\
+                        Exit codes: 0 in use; 1 no evenkeel can be reached, or it has no such generation.")]
 pub struct Rollback {
-    /// The generation, as listed by `config history` [default: the one before]
+    /// The generation, as listed by `config history` [default: the previous generation]
     pub generation: Option<u64>,
 
-    /// Also write it to the file that evenkeel was started with
+    /// Also write the configuration to the file that evenkeel was started with
     #[arg(long)]
     pub save: bool,
 
@@ -95,7 +94,7 @@ pub struct Rollback {
     pub place: Where,
 }
 
-/// List the configurations that ran, the latest first: since when, how, the user, and the changes
+/// List recent configurations, newest first: time, origin, user and changes
 #[derive(Debug, Args)]
 pub struct History {
     /// Print JSON, as the API returns it
@@ -106,10 +105,10 @@ pub struct History {
     pub place: Where,
 }
 
-/// Print the changes that a reload would make: a line for each key that differs between a file and the running configuration
+/// Print the differences between the running configuration and a file, one key per line
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 no difference; 10 a difference; 78 the file is wrong; 1 no evenkeel can be asked."
+    after_help = "Exit codes: 0 no difference; 10 a difference; 78 the file has errors; 1 no evenkeel can be reached."
 )]
 pub struct ConfigDiff {
     /// The file to compare with [default: the file that evenkeel was started with]

@@ -28,9 +28,9 @@ use std::path::PathBuf;
     after_help = "Examples:\n  \
                   evenkeel run 127.0.0.1:8081 127.0.0.1:8082    balance between two addresses; no file needed\n  \
                   evenkeel run -c evenkeel.toml                 run a configuration file\n  \
-                  evenkeel status                               show what the evenkeel on this machine does\n  \
-                  evenkeel demo                                 compare the algorithms, in a minute\n\n\
-                  Exit codes: 0 done; 1 failed; 2 wrong arguments; 10 a comparison found a difference; 78 wrong configuration."
+                  evenkeel status                               show pools and endpoints of the evenkeel on this machine\n  \
+                  evenkeel demo                                 compare the algorithms in one minute\n\n\
+                  Exit codes: 0 success; 1 failure; 2 wrong arguments; 10 a comparison found a difference; 78 wrong configuration."
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -47,7 +47,7 @@ pub enum Command {
     Ready(Ready),
     Top(Top),
     Drain(Drain),
-    /// Let an endpoint, or all of a pool, get requests again after `drain`
+    /// End the drain of an endpoint or a whole pool: send it requests again
     Undrain(Drained),
     Weight(Weight),
     Split(Split),
@@ -79,20 +79,20 @@ pub enum Command {
     Demo(Demo),
     Sim(Sim),
     Algorithms(Algorithms),
-    /// Print the reference of configuration files; show, compare and change the configuration that runs
+    /// Print the reference of configuration files; show, compare and change the running configuration
     Config(Config),
     /// Print every metric with its meaning, as Markdown
     Metrics,
-    /// Print the completion script for a shell: commands, options, and the names of the running evenkeel
+    /// Print a completion script for a shell; it completes commands, options, and names in the running evenkeel
     Completions {
         /// The shell
         #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
         shell: String,
     },
-    /// Writes a man page of each command, for packages
+    /// Write a man page for each command, for packages
     #[command(hide = true)]
     Man {
-        /// The folder to write them to, which must exist
+        /// Existing folder to write to
         folder: PathBuf,
     },
 }

@@ -8,20 +8,20 @@ use std::time::Duration;
 /// Convert a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy, and report every line that is not carried over
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The configuration is printed, and the report is written to standard error. It has two lists: lines whose absence loses \
-                  nothing,\nand lines with which something changes, each with the reason and what to do. Included files are read \
-                  relative to FILE.\n\n\
+    after_help = "Prints the configuration, and writes a report to standard error. The report has two lists: lines that can be dropped\n\
+                  without loss, and lines whose absence changes something, each with the reason and a remedy. Included files are\n\
+                  read relative to FILE.\n\n\
                   Examples:\n  \
                   evenkeel convert /etc/haproxy/haproxy.cfg > evenkeel.toml\n  \
                   evenkeel convert /etc/nginx/nginx.conf --report report.txt | evenkeel check -\n\n\
-                  Exit codes: 0 converted, whatever the report says; 1 FILE cannot be read; 2 it is not recognised."
+                  Exit codes: 0 converted, regardless of the report; 1 FILE cannot be read; 2 its format is not recognised."
 )]
 pub struct Convert {
     /// The configuration file; - reads standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The program that FILE is for [default: recognised from its name and text]
+    /// The program that FILE configures [default: recognised from its name and text]
     #[arg(long, value_name = "PROGRAM", value_parser = ["haproxy", "nginx", "traefik", "caddy", "envoy"])]
     pub from: Option<String>,
 
@@ -38,11 +38,11 @@ pub struct Convert {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   evenkeel sim tower-a                             a built-in scenario; --list shows all\n  \
-                  evenkeel sim tower-a --print > mine.toml         the start of one of your own\n  \
-                  evenkeel sim --from evenkeel.toml --pool web     your pool, with each algorithm\n\n\
-                  Exit codes: 0 done; 10 a published figure or a claim of the scenario does not hold; 78 the scenario file is wrong.")]
+                  evenkeel sim tower-a --print > mine.toml         a template for your own scenario\n  \
+                  evenkeel sim --from evenkeel.toml --pool web     your pool with each algorithm\n\n\
+                  Exit codes: 0 success; 10 a published figure or a claim of the scenario does not hold; 78 the scenario file has errors.")]
 pub struct Sim {
-    /// A built-in scenario, or a file of your own
+    /// A built-in scenario, or a scenario file
     #[arg(value_name = "NAME|FILE.toml", required_unless_present_any = ["list", "schema", "from"])]
     pub scenario: Option<String>,
 
@@ -70,7 +70,7 @@ pub struct Sim {
     #[arg(short, long, value_name = "NAMES", value_parser = policies)]
     pub algorithms: Option<Policies>,
 
-    /// Runs of each algorithm; more separate algorithms that are close
+    /// Number of runs per algorithm; more runs separate algorithms that are close
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: Option<u32>,
 
@@ -78,23 +78,23 @@ pub struct Sim {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=1 << 53))]
     pub seed: u64,
 
-    /// Requests of each run, if the scenario is limited by their number
+    /// Requests per run, for scenarios that end after a number of requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub requests: Option<u64>,
 
-    /// Number of threads [default: one for each core]
+    /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Print all results as JSON, by seed too
+    /// Print all results as JSON, including each seed
     #[arg(long)]
     pub json: bool,
 
-    /// Write a self-contained page with plots
+    /// Write a self-contained HTML page with plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 
-    /// Print the file of the scenario and exit
+    /// Print the scenario file and exit
     #[arg(long, conflicts_with_all = ["json", "report"])]
     pub print: bool,
 
@@ -115,17 +115,17 @@ pub struct Algorithms {
     pub json: bool,
 }
 
-/// Repeat the picks of a running evenkeel from the journal of telemetry.journal, and compare them
+/// Replay the picks in a journal that telemetry.journal wrote, and compare them with the recorded picks
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 every pick is the same; 10 a pick differs; 1 the files are not a journal, or cannot be compared."
+    after_help = "Exit codes: 0 all picks are the same; 10 a pick differs; 1 the files are not a journal, or cannot be compared."
 )]
 pub struct Replay {
-    /// The journal; the parts of a rotated journal in their order
+    /// The journal, or the parts of a rotated journal in order
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 
-    /// Show the comparison at the pick with this number, counted from 1
+    /// Show the comparison at this pick, counted from 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub explain: Option<u64>,
 }

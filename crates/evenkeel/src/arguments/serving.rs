@@ -1,17 +1,17 @@
-//! Arguments of commands that serve, or look at what would be served: `run`, `check`, `demo`.
+//! Arguments of commands that serve, or that inspect a configuration first: `run`, `check`, `demo`.
 
 use crate::arguments::values::{admin, algorithm_names, endpoint, listen};
 use clap::Args;
 use std::path::PathBuf;
 
-/// Run the load balancer, from a configuration file or for the addresses given
+/// Run the load balancer with a configuration file, or in front of the given addresses
 #[derive(Debug, Args)]
-#[command(after_help = "Without addresses and -c it takes ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
+#[command(after_help = "Without addresses and -c, it reads ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
                   Signals:\n  \
                   TERM, QUIT, Ctrl-C  stop accepting, finish requests for up to runtime.drain_timeout (30s), then exit; twice: exit now\n  \
-                  HUP                 reload the file, as `evenkeel reload`\n  \
-                  USR1                reopen logs, as `evenkeel reopen`\n  \
-                  USR2                upgrade, as `evenkeel upgrade`\n\n\
+                  HUP                 reload the file, like `evenkeel reload`\n  \
+                  USR1                reopen logs, like `evenkeel reopen`\n  \
+                  USR2                upgrade, like `evenkeel upgrade`\n\n\
                   Examples:\n  \
                   evenkeel run 127.0.0.1:8081 127.0.0.1:8082\n  \
                   evenkeel run 10.0.0.1:80 10.0.0.2:80 --listen :80 --balance leastconn\n  \
@@ -25,7 +25,7 @@ pub struct Run {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["endpoints", "listen", "balance", "admin", "tls_self_signed"])]
     pub config: Option<PathBuf>,
 
-    /// Address to listen on: IP:PORT, or :PORT for every address of this machine [default: :8080]
+    /// Address to listen on: IP:PORT, or :PORT for all addresses of this machine [default: :8080]
     #[arg(short, long, value_name = "ADDR", value_parser = listen, requires = "endpoints")]
     pub listen: Option<String>,
 
@@ -33,27 +33,26 @@ pub struct Run {
     #[arg(short, long, value_name = "NAME", value_parser = algorithm_names(), hide_possible_values = true, requires = "endpoints")]
     pub balance: Option<String>,
 
-    /// Address of the dashboard, the API, /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine alone [default: :9900, if
+    /// Address of the dashboard, the API, /metrics, /livez and /readyz: IP:PORT, or :PORT for this machine only [default: :9900, if
     /// it is free]
     #[arg(long, value_name = "ADDR", value_parser = admin, requires = "endpoints")]
     pub admin: Option<String>,
 
-    /// Listen with TLS (HTTP/2 and HTTP/1.1) and a self-signed certificate that is made at the start, for trying things out
+    /// Listen with TLS (HTTP/2 and HTTP/1.1) and a new self-signed certificate, for trying things out
     #[arg(long, requires = "endpoints")]
     pub tls_self_signed: bool,
 
-    /// Print the equivalent configuration file, secrets included, and exit
+    /// Print the equivalent configuration file, including secrets, and exit
     #[arg(long)]
     pub print_config: bool,
 }
 
-/// Report all errors and warnings of a configuration file
+/// Report all errors and warnings in a configuration file
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It also reports what `run` would miss on this machine: folders of logs and sockets, files of secrets, addresses.\n\
-                  It binds no address, so it works beside a running evenkeel. Planes of the kernel are asked, as root or with\n\
-                  CAP_NET_ADMIN. Without FILE it takes ./evenkeel.toml, or else\n\
-                  /etc/evenkeel/evenkeel.toml.\n\n\
+    after_help = "It also reports resources that `run` needs and this machine lacks: folders for logs and sockets, files with secrets,\n\
+                  addresses. It binds no address, so it also works while evenkeel runs. As root or with CAP_NET_ADMIN, it also\n\
+                  checks the planes of the kernel. Without FILE, it reads ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
                   Examples:\n  \
                   evenkeel check evenkeel.toml\n  \
                   evenkeel check evenkeel.toml --planes\n  \
@@ -69,30 +68,31 @@ pub struct Check {
     #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
     pub config: Option<PathBuf>,
 
-    /// Skip checks that depend on this machine: the file is for another machine, or for later
+    /// Skip checks that depend on this machine, for files that are meant for another machine or for later
     #[arg(long)]
     pub elsewhere: bool,
 
-    /// Also print the properties of each pool's algorithm that the plane of the listener keeps, and all planes side by side
+    /// Also print how exactly the plane of each listener follows the algorithm of its pool, and a comparison of all planes
     #[arg(long)]
     pub planes: bool,
 
-    /// Print a JSON array of objects {code, severity, message, file, line, col, end, help, related}; with --planes an object with
-    /// it, as "diagnostics"
+    /// Print a JSON array of objects {code, severity, message, file, line, col, end, help, related}; with --planes, an object
+    /// that has this array as "diagnostics"
     #[arg(long)]
     pub json: bool,
 }
 
-/// Remove rules, programs and their state that a stopped evenkeel has left in the kernel
+/// Remove rules, programs and state that a stopped evenkeel left in the kernel
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Everything under the `name` of [kernel] goes, of each plane, whether or not the configuration still uses it. A\n\
-                  crash leaves it, and so does on_exit = \"keep\". It needs root, or CAP_NET_ADMIN. Open connections that go by it\n\
-                  may end. Without --config it takes ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
-                  Exit codes: 0 nothing is left; 1 an evenkeel runs with it, or the kernel refuses; 78 the configuration is wrong."
+    after_help = "Removes everything under the `name` of [kernel], of every plane, even if the configuration no longer uses it.\n\
+                  Rules remain after a crash, and with on_exit = \"keep\". Needs root or CAP_NET_ADMIN. Open connections that the\n\
+                  rules forward may end. Without --config, it reads ./evenkeel.toml, or else /etc/evenkeel/evenkeel.toml.\n\n\
+                  Exit codes: 0 nothing is left; 1 a running evenkeel uses the rules, or the kernel refuses; 78 the configuration has\n\
+                  errors."
 )]
 pub struct Cleanup {
-    /// The configuration file; everything under the name of its [kernel] is removed
+    /// The configuration file; the `name` of its [kernel] selects what is removed
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -101,9 +101,9 @@ pub struct Cleanup {
     pub force: bool,
 }
 
-/// Compare the algorithms over ten uneven endpoints, one of which dies, in a minute
+/// Compare the algorithms in one minute, with ten uneven endpoints and an outage
 #[derive(Debug, Args)]
-#[command(after_help = "Afterwards it keeps serving until Ctrl-C, so that you can look around.")]
+#[command(after_help = "Afterwards, it serves until Ctrl-C, so that you can look around.")]
 pub struct Demo {
     /// Exit after the comparison
     #[arg(long)]

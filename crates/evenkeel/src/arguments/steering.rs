@@ -6,15 +6,15 @@ use clap::{Args, Subcommand};
 /// Endpoints of a pool, by names or patterns
 #[derive(Debug, Args)]
 pub struct Chosen {
-    /// The pool; a pattern in quotes, as 'shop-*', takes several
+    /// The pool, or a quoted pattern for several, such as 'shop-*'
     #[arg(value_name = "POOL")]
     pub pool: String,
 
-    /// The endpoint, by its name; a pattern in quotes takes several
+    /// Name of the endpoint, or a quoted pattern for several
     #[arg(value_name = "ENDPOINT")]
     pub endpoint: String,
 
-    /// Print the endpoint as JSON, one on each line
+    /// Print each endpoint as JSON, one per line
     #[arg(long)]
     pub json: bool,
 
@@ -25,15 +25,15 @@ pub struct Chosen {
 /// Pools, or endpoints of them
 #[derive(Debug, Args)]
 pub struct Drained {
-    /// The pool; a pattern in quotes, as 'shop-*', takes several
+    /// The pool, or a quoted pattern for several, such as 'shop-*'
     #[arg(value_name = "POOL")]
     pub pool: String,
 
-    /// The endpoint, by its name; a pattern in quotes takes several [default: all of the pool]
+    /// Name of the endpoint, or a quoted pattern for several [default: all endpoints of the pool]
     #[arg(value_name = "ENDPOINT")]
     pub endpoint: Option<String>,
 
-    /// Print the endpoint as JSON, one on each line
+    /// Print each endpoint as JSON, one per line
     #[arg(long)]
     pub json: bool,
 
@@ -41,53 +41,53 @@ pub struct Drained {
     pub place: Where,
 }
 
-/// Send an endpoint, or all of a pool, no new requests until `undrain`
+/// Stop sending new requests to an endpoint or a whole pool, until `undrain`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Requests that are under way finish. Reloads, upgrades and, with runtime.state, restarts keep it.\n\n\
+    after_help = "Requests in flight finish. The drain survives reloads, upgrades and, with runtime.state, restarts.\n\n\
                         Examples:\n  \
                         evenkeel drain shop shop-3\n  \
                         evenkeel drain shop 'shop-1*'\n  \
-                        evenkeel drain 'shop-*'             every endpoint of every pool with such a name\n\n\
-                        Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such endpoint."
+                        evenkeel drain 'shop-*'             all endpoints of all matching pools\n\n\
+                        Exit codes: 0 success; 1 no evenkeel can be reached, or it has no such endpoint."
 )]
 pub struct Drain {
     #[command(flatten)]
     pub at: Drained,
 
-    /// Move sticky clients too, which otherwise stay with the endpoint
+    /// Also move sticky clients, which otherwise stay with the endpoint
     #[arg(long)]
     pub now: bool,
 }
 
-/// Give an endpoint another weight, or the configured weight again
+/// Set the weight of an endpoint, or restore the configured weight
 #[derive(Debug, Args)]
-#[command(after_help = "Reloads, upgrades and, with runtime.state, restarts keep it.\n\n\
+#[command(after_help = "The weight survives reloads, upgrades and, with runtime.state, restarts.\n\n\
                         Examples:\n  \
                         evenkeel weight shop shop-3 50\n  \
-                        evenkeel weight shop shop-3         as configured")]
+                        evenkeel weight shop shop-3         restores the configured weight")]
 pub struct Weight {
     #[command(flatten)]
     pub at: Chosen,
 
-    /// 0 to 65535 [default: the weight of the configuration]
+    /// 0 to 65535 [default: the configured weight]
     #[arg(value_name = "WEIGHT", value_parser = clap::value_parser!(u32).range(0..=65_535))]
     pub weight: Option<u32>,
 }
 
-/// Show the weights of a route's split, or change them
+/// Show or change the weights of a route's split
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Pools that are not named keep their weights. Reloads, upgrades and, with runtime.state, restarts keep what was\n\
-                        changed.\n\n\
+    after_help = "Pools that are not named keep their weights. Changes survive reloads, upgrades and, with runtime.state,\n\
+                        restarts.\n\n\
                         Examples:\n  \
                         evenkeel split shop                           shows the weights\n  \
                         evenkeel split shop stable=90 canary=10\n  \
-                        evenkeel split shop --configured              as configured\n\n\
-                        Exit codes: 0 done; 1 no evenkeel can be asked, or it has no such split."
+                        evenkeel split shop --configured              restores the configured weights\n\n\
+                        Exit codes: 0 success; 1 no evenkeel can be reached, or it has no such split."
 )]
 pub struct Split {
-    /// The route, by its name
+    /// Name of the route
     #[arg(value_name = "ROUTE")]
     pub route: String,
 
@@ -95,7 +95,7 @@ pub struct Split {
     #[arg(value_name = "POOL=WEIGHT", value_parser = share)]
     pub weights: Vec<(String, u32)>,
 
-    /// Return to the weights of the configuration
+    /// Restore the configured weights
     #[arg(long, conflicts_with = "weights")]
     pub configured: bool,
 
@@ -145,8 +145,8 @@ pub enum Verb {
 #[derive(Debug, Args)]
 #[command(
     after_help = "The new process gets the listening sockets, the changes of operators, and the history of requests. If it does not\n\
-                        start, the old one continues. SIGUSR2 does the same, without an answer.\n\n\
-                        Exit codes: 0 the new process serves; 1 it does not, or no evenkeel can be asked."
+                        start, the old one continues. SIGUSR2 does the same, but reports nothing.\n\n\
+                        Exit codes: 0 the new process serves; 1 it does not, or no evenkeel can be reached."
 )]
 pub struct Upgrade {
     #[command(flatten)]
@@ -155,8 +155,8 @@ pub struct Upgrade {
 
 /// Reload the configuration file without loss; wait until it is in use
 #[derive(Debug, Args)]
-#[command(after_help = "SIGHUP does the same, without an answer.\n\n\
-                        Exit codes: 0 in use; 78 the configuration is wrong, and nothing changed; 1 no evenkeel can be asked, or it\n\
+#[command(after_help = "SIGHUP does the same, but reports nothing.\n\n\
+                        Exit codes: 0 in use; 78 the configuration has errors, and nothing changed; 1 no evenkeel can be reached, or it\n\
                         cannot use the configuration.")]
 pub struct Reload {
     /// Print JSON, as the API returns it
@@ -167,11 +167,11 @@ pub struct Reload {
     pub place: Where,
 }
 
-/// Reopen the access log and the journal, after they were moved away
+/// Reopen the access log and the journal after their files were renamed
 #[derive(Debug, Args)]
-#[command(after_help = "SIGUSR1 does the same, without an answer.\n\n\
-                        Exit codes: 0 lines go to new files; 1 a file cannot be opened, and its lines go where they went before, or no\n\
-                        evenkeel can be asked.")]
+#[command(after_help = "SIGUSR1 does the same, but reports nothing.\n\n\
+                        Exit codes: 0 reopened; 1 a file cannot be opened, and the old file stays in use, or no evenkeel can be\n\
+                        reached.")]
 pub struct Reopen {
     #[command(flatten)]
     pub place: Where,

@@ -1,4 +1,4 @@
-//! Values of arguments. The rules are those of configuration and scenario files.
+//! Values of arguments. The rules of configuration and scenario files apply.
 
 use crate::arguments::At;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -18,13 +18,13 @@ pub fn policies(text: &str) -> Result<Policies, String> {
 /// A number of requests a second.
 pub fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| (0.001..=1e9).contains(rate));
-    rate.ok_or_else(|| "a number of requests a second, 0.001 to 1000000000".to_string())
+    rate.ok_or_else(|| "write a number of requests per second, 0.001 to 1000000000".to_string())
 }
 
 /// A length of time, as files have it.
 pub fn time(text: &str) -> Result<Duration, String> {
     let ns = tables::duration_ns(text).filter(|ns| (1_000..=3_600_000_000_000).contains(ns));
-    ns.map(Duration::from_nanos).ok_or_else(|| "a time with its unit from 1us to 1h, as 10ms".to_string())
+    ns.map(Duration::from_nanos).ok_or_else(|| "write a time with a unit, 1us to 1h, such as 10ms".to_string())
 }
 
 /// Names of the registry, so that help, completion and did-you-mean know them.
@@ -32,7 +32,7 @@ pub fn algorithm_names() -> PossibleValuesParser {
     algorithms::ALL.iter().map(|a| PossibleValue::new(a.name).aliases(a.aliases)).collect::<Vec<_>>().into()
 }
 
-/// Address of the other side while one is checked: no machine has it (RFC 5737).
+/// Peer address for checks of a single address: no machine has it (RFC 5737).
 const NOWHERE: &str = "192.0.2.1:1";
 
 /// An endpoint, by the rules of the configuration file.
@@ -41,7 +41,7 @@ pub fn endpoint(text: &str) -> Result<String, String> {
     match outcome.diagnostics.first() {
         None => Ok(text.to_string()),
         Some(_) if std::path::Path::new(text).extension().is_some_and(|e| e == "toml") => {
-            Err(format!("an endpoint is HOST:PORT; for a configuration file: evenkeel run -c {text}"))
+            Err(format!("an endpoint is HOST:PORT; to run a configuration file: evenkeel run -c {text}"))
         }
         Some(problem) => Err(said(problem)),
     }
@@ -62,20 +62,20 @@ pub fn admin_address(text: &str) -> Result<At, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') {
             true => Ok(At::Socket(path.into())),
-            false => Err(format!("the path of a Unix socket is absolute: unix:/run/evenkeel/{path}")),
+            false => Err(format!("the path of a Unix socket must be absolute, such as unix:/run/evenkeel/{path}")),
         };
     }
     if text.starts_with('/') {
-        return Err(format!("a Unix socket is written unix:{text}"));
+        return Err(format!("write a Unix socket as unix:{text}"));
     }
     if text.starts_with("https://") {
-        return Err("the admin speaks plain HTTP: http://HOST:PORT".to_string());
+        return Err("the admin listener has no TLS: write http://HOST:PORT".to_string());
     }
     let address = text.strip_prefix("http://").unwrap_or(text);
     let address = address.strip_suffix('/').unwrap_or(address);
     let (host, port) = address.rsplit_once(':').unwrap_or(("", address));
     if port.parse::<u16>().is_err() || host.contains('/') {
-        return Err("an address is HOST:PORT, :PORT, http://HOST:PORT or unix:PATH".to_string());
+        return Err("write HOST:PORT, :PORT, http://HOST:PORT or unix:PATH".to_string());
     }
     let host = if host.is_empty() { "127.0.0.1" } else { host };
     Ok(At::Address(format!("{host}:{port}")))
@@ -94,7 +94,7 @@ pub fn everywhere(port: &str) -> String {
     format!("{}:{port}", if ipv6 { "[::]" } else { "0.0.0.0" })
 }
 
-/// A problem on one line, which clap prints behind the argument.
+/// Text of a problem on one line. clap prints it behind the argument.
 fn said(problem: &Diagnostic) -> String {
     let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
     format!("{}{help}", problem.message)

@@ -1,4 +1,4 @@
-//! `evenkeel algorithms`: the registry as a list, or one algorithm of it.
+//! `evenkeel algorithms`: the registry as a list, or the page of a single algorithm.
 
 use crate::arguments::Algorithms;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub fn list(arguments: &Algorithms) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Name and aliases on the left; what it does and what can be set on the right.
+/// Table with name and aliases on the left, purpose and parameters on the right.
 fn table() -> String {
     let mut out = String::new();
     let named = |a: &Algorithm| {
@@ -51,7 +51,7 @@ fn table() -> String {
     out
 }
 
-/// Lines of at most so many columns, broken at spaces.
+/// Lines of at most `width` columns, broken at spaces.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! `evenkeel cache`: the state of the cache, what is in it, and purges.
+//! `evenkeel cache`: the state of the cache, its entries, and purges.
 
 use crate::arguments::{Cache as Arguments, CacheOrder, CachePurge, CacheShow, CacheTop, CacheVerb, How};
 use crate::commands::client::Client;
@@ -43,7 +43,8 @@ fn show<T: DeserializeOwned>(
     if *json {
         return print(&(answer + "\n"));
     }
-    let value = serde_json::from_str(&answer).map_err(|error| Failure::running(format!("not an answer: {error}")))?;
+    let value = serde_json::from_str(&answer)
+        .map_err(|error| Failure::running(format!("cannot read the response: {error}")))?;
     print(&text(&value))
 }
 
@@ -202,7 +203,7 @@ fn purged(done: &PurgeDone) -> String {
     format!("{}: {} {what}, {}\n", done.purged, counted(done.objects, "response"), bytes(done.bytes))
 }
 
-/// Number of things with their name, in the plural unless there is one.
+/// Number of things with their name, in the plural unless the number is 1.
 fn counted(count: u64, name: &str) -> String {
     format!("{} {name}{}", grouped(count), if count == 1 { "" } else { "s" })
 }

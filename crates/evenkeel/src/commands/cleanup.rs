@@ -1,4 +1,4 @@
-//! `evenkeel cleanup`: removes what an evenkeel has left in the kernel.
+//! `evenkeel cleanup`: removes state that an evenkeel has left in the kernel.
 
 use crate::arguments::Cleanup;
 use crate::commands::check::{default_file, no_file, read};
@@ -17,16 +17,17 @@ pub fn cleanup(arguments: &Cleanup) -> Result<(), Failure> {
         return Err(Failure::config());
     };
     if let Some(pid) = place::runs(&file).filter(|_| !arguments.force) {
-        let problem =
-            format!("an evenkeel with {} runs, process {pid}, and needs what it has in the kernel", file.display());
-        return Err(Failure::running(problem).help("stop it first: it removes all of it, unless on_exit = \"keep\""));
+        let problem = format!("evenkeel runs with {}, process {pid}, and uses its rules in the kernel", file.display());
+        return Err(
+            Failure::running(problem).help("stop it first; it then removes its rules, unless on_exit = \"keep\"")
+        );
     }
     if evenkeel_kernel::cleanup::is_in_use(&plan.kernel) && !arguments.force {
-        let problem = format!(
-            "an evenkeel forwards under the name \"{}\", and needs what it has in the kernel",
-            plan.kernel.name
+        let problem =
+            format!("a running evenkeel uses the rules under the name \"{}\" in the kernel", plan.kernel.name);
+        return Err(
+            Failure::running(problem).help("stop it first; it then removes its rules, unless on_exit = \"keep\"")
         );
-        return Err(Failure::running(problem).help("stop it first: it removes all of it, unless on_exit = \"keep\""));
     }
     let is_used = |plane| plan.listeners.iter().any(|listener| listener.plane == plane);
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
@@ -35,7 +36,7 @@ pub fn cleanup(arguments: &Cleanup) -> Result<(), Failure> {
             Ok(found) => removed.extend(found.map(|found| format!("{}: removed {found}\n", plane.name()))),
             Err(fault) if is_used(plane) => failed.push(format!("{}: {fault}", plane.name())),
             // The mechanism may not exist here, and then nothing can be left of it.
-            Err(fault) => eprintln!("{}: not looked at: {fault}", plane.name()),
+            Err(fault) => eprintln!("{}: skipped: {fault}", plane.name()),
         }
     }
     if removed.is_empty() && failed.is_empty() {

@@ -6,23 +6,19 @@ use crate::failure::{Failure, reason};
 use crate::output;
 use bytes::Bytes;
 use evenkeel_admin::api::problem::{Problem, WRONG_CONFIG};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::http1::handshake;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, IF_MATCH};
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use evenkeel_fetch::{Fault, Lines, Server, Unreachable};
+use http_body_util::Full;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH};
+use hyper::{Method, Request, StatusCode};
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
 /// Reason that is given for an answer that makes no sense.
-const OTHER: &str = "the answer is not one of an evenkeel of this version";
+const OTHER: &str = "the response is not from an evenkeel of this version";
 
 /// Variable of the environment with the token for an address over TCP. Not an argument: any user of the machine can read those.
 const TOKEN: &str = "EVENKEEL_TOKEN";
@@ -113,7 +109,7 @@ impl Client {
     /// The process has no descriptors left.
     pub fn at(at: At) -> Result<Client, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::running(format!("cannot make an event loop: {error}")))?;
+        let runtime = runtime.map_err(|error| Failure::running(format!("cannot create an event loop: {error}")))?;
         Ok(Client { at, token: RefCell::default(), may_prompt: false, runtime })
     }
 
@@ -129,10 +125,10 @@ impl Client {
         Client { may_prompt: false, ..self }
     }
 
-    /// Reads what is at this path.
+    /// Reads the resource at this path.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.ask(&Method::GET, path, None)
     }
@@ -140,35 +136,35 @@ impl Client {
     /// Asks for a change. `body`: JSON.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask<T: DeserializeOwned>(&self, method: &Method, path: &str, body: Option<String>) -> Result<T, Failure> {
         let text = self.text(method, path, body)?;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, and returns the answer as it came.
+    /// Asks for a change, and returns the response as it arrived.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn text(&self, method: &Method, path: &str, body: Option<String>) -> Result<String, Failure> {
         self.answer(&Sent::new(method, path).body("application/json", body))
     }
 
-    /// Reads what is at this path, if the answer comes within this time.
+    /// Reads the resource at this path, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn get_within<T: DeserializeOwned>(&self, path: &str, patience: Duration) -> Result<T, Failure> {
         let sent = Sent::new(&Method::GET, path);
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Reads the reasons for which the process is not ready, if the answer comes within this time.
+    /// Reads the reasons why the process is not ready, if the response arrives within this time.
     ///
     /// # Errors
-    /// There is no answer.
+    /// The process does not respond in time.
     pub fn reasons_against(&self, patience: Duration) -> Result<Vec<String>, Failure> {
         #[derive(serde::Deserialize)]
         struct Readiness {
@@ -176,14 +172,14 @@ impl Client {
         }
         let sent = Sent::new(&Method::GET, "/readyz");
         let answer = self.runtime.block_on(async { tokio::time::timeout(patience, self.exchange_text(&sent)).await });
-        let (_, text) = answer.map_err(|_| self.failed(&format!("no answer within {patience:?}")))??;
+        let (_, text) = answer.map_err(|_| self.failed(&format!("no response within {patience:?}")))??;
         serde_json::from_str(&text).map(|Readiness { reasons }| reasons).map_err(|_| self.failed(OTHER))
     }
 
     /// Asks for something with the text of a configuration, if this generation runs. `names`: of its file, there and here.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn propose<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -197,10 +193,10 @@ impl Client {
         serde_json::from_str(&text).map_err(|_| self.failed(OTHER))
     }
 
-    /// Asks for a change, unless another has made one since this version.
+    /// Asks for a change. Refused if the resource has changed since this version.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn ask_if<T: DeserializeOwned>(
         &self,
         method: &Method,
@@ -221,10 +217,10 @@ impl Client {
     }
 
     async fn exchange_text(&self, sent: &Sent<'_>) -> Result<(StatusCode, String), Failure> {
-        let response = self.send(sent, "application/json").await?;
-        let status = response.status();
-        let body = response.into_body().collect().await.map_err(|error| self.failed(&error.to_string()))?.to_bytes();
-        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        let request = self.request(sent, "application/json")?;
+        let answered = self.fetch()?.whole(request, usize::MAX).await;
+        let (head, body) = answered.map_err(|fault| self.unanswered(&fault))?.into_parts();
+        Ok((head.status, String::from_utf8_lossy(&body).into_owned()))
     }
 
     /// True if the other side wants a token, and has got none.
@@ -233,21 +229,22 @@ impl Client {
         refused && matches!(self.at, At::Address(_)) && self.token.borrow().is_none()
     }
 
-    /// Asks the person at the terminal for the token; true if there is one and it was typed.
+    /// Asks the user at the terminal for the token; true if the user typed a token.
     fn prompt(&self) -> Result<bool, Failure> {
         let (At::Address(address), true) = (&self.at, self.may_prompt) else { return Ok(false) };
         let typed = rpassword::prompt_password(format!("Token for {address}: "));
-        let typed = typed.map_err(|error| Failure::running(format!("cannot ask for a token: {}", reason(&error))))?;
+        let typed =
+            typed.map_err(|error| Failure::running(format!("cannot prompt for a token: {}", reason(&error))))?;
         let token = typed.trim();
         *self.token.borrow_mut() = (!token.is_empty()).then(|| token.to_owned());
         Ok(!token.is_empty())
     }
 
-    /// Follows what is at this path: gives each event's data to `take`, until the other side ends, `take` wants no more, or
-    /// standard output has no reader any more.
+    /// Follows the events at this path and gives the data of each event to `take`. Ends when the other side does, when
+    /// `take` returns false, or when standard output has lost its reader.
     ///
     /// # Errors
-    /// There is no answer, or it is a problem.
+    /// The process does not respond, or responds with a problem.
     pub fn follow(&self, path: &str, mut take: impl FnMut(&str) -> bool) -> Result<(), Failure> {
         let sent = Sent::new(&Method::GET, path);
         let (status, held) = self.runtime.block_on(self.stream(&sent, &mut take))?;
@@ -255,42 +252,49 @@ impl Client {
             true => self.runtime.block_on(self.stream(&sent, &mut take))?,
             false => (status, held),
         };
-        if status.is_success() { Ok(()) } else { Err(self.problem(status, &String::from_utf8_lossy(&held), None)) }
+        if status.is_success() { Ok(()) } else { Err(self.problem(status, &held, None)) }
     }
 
-    /// Returns the status, and all that was not taken.
+    /// Returns the status, and the text of a response that is a problem.
     async fn stream(
         &self,
         sent: &Sent<'_>,
         take: &mut impl FnMut(&str) -> bool,
-    ) -> Result<(StatusCode, Vec<u8>), Failure> {
-        let response = self.send(sent, "text/event-stream").await?;
-        let status = response.status();
-        let mut body = response.into_body();
-        let mut held = Vec::new();
+    ) -> Result<(StatusCode, String), Failure> {
+        let request = self.request(sent, "text/event-stream")?;
+        let answered = self.fetch()?.streamed(request).await;
+        let (head, body) = answered.map_err(|fault| self.unanswered(&fault))?.into_parts();
+        let (mut lines, mut problem) = (Lines::of(body, usize::MAX), String::new());
         loop {
-            // Events may never come.
-            let Ok(frame) = tokio::time::timeout(READER_EVERY, body.frame()).await else {
-                if output::has_reader() {
-                    continue;
-                }
-                return Ok((status, held));
+            let line = match tokio::time::timeout(READER_EVERY, lines.next()).await {
+                // Events may never arrive.
+                Err(_) if output::has_reader() => continue,
+                Err(_) | Ok(Ok(None)) => return Ok((head.status, problem)),
+                Ok(Ok(Some(line))) => line,
+                Ok(Err(fault)) => return Err(self.unanswered(&fault)),
             };
-            let Some(frame) = frame else { return Ok((status, held)) };
-            let Ok(data) = frame.map_err(|error| self.failed(&error.to_string()))?.into_data() else { continue };
-            held.extend_from_slice(&data);
-            while let Some(end) = held.iter().position(|&byte| byte == b'\n').filter(|_| status.is_success()) {
-                let line: Vec<u8> = held.drain(..=end).collect();
-                if let Some(data) = line.strip_prefix(b"data:")
-                    && !take(String::from_utf8_lossy(data).trim())
-                {
-                    return Ok((status, held));
-                }
+            let line = String::from_utf8_lossy(&line);
+            if !head.status.is_success() {
+                problem += &line;
+            } else if let Some(data) = line.strip_prefix("data:")
+                && !take(data.trim())
+            {
+                return Ok((head.status, problem));
             }
         }
     }
 
-    async fn send(&self, sent: &Sent<'_>, accept: &str) -> Result<Response<Incoming>, Failure> {
+    fn fetch(&self) -> Result<evenkeel_fetch::Client, Failure> {
+        let server = match &self.at {
+            At::Socket(path) => Server::unix(path.clone()),
+            At::Address(address) => {
+                Server::at(&format!("http://{address}")).map_err(|fault| self.failed(&fault.to_string()))?
+            }
+        };
+        Ok(evenkeel_fetch::Client::new(server))
+    }
+
+    fn request(&self, sent: &Sent<'_>, accept: &str) -> Result<Request<Full<Bytes>>, Failure> {
         let mut request = Request::builder().method(sent.method).uri(sent.path).header(ACCEPT, accept);
         if let Some(fields) = request.headers_mut() {
             fields.extend(sent.fields.clone());
@@ -298,29 +302,8 @@ impl Client {
         if let Some(token) = &*self.token.borrow() {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let host = match &self.at {
-            At::Socket(_) => "localhost",
-            At::Address(address) => address,
-        };
-        let request = request.header(HOST, host).body(Full::new(Bytes::from(sent.body.clone())));
-        let request = request.map_err(|error| self.failed(&error.to_string()))?;
-        let cannot = |error: io::Error| self.cannot_connect(&error);
-        match &self.at {
-            At::Socket(path) => self.exchange(UnixStream::connect(path).await.map_err(cannot)?, request).await,
-            At::Address(address) => self.exchange(TcpStream::connect(address).await.map_err(cannot)?, request).await,
-        }
-    }
-
-    async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-        &self,
-        stream: S,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, Failure> {
-        let failed = |error: hyper::Error| self.failed(&error.to_string());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // It ends with the connection. An error there shows in the response, too.
-        drop(tokio::spawn(connection));
-        sender.send_request(request).await.map_err(failed)
+        let request = request.body(Full::new(Bytes::from(sent.body.clone())));
+        request.map_err(|error| self.failed(&error.to_string()))
     }
 
     fn failed(&self, why: &str) -> Failure {
@@ -328,18 +311,21 @@ impl Client {
             At::Socket(path) => path.display().to_string(),
             At::Address(address) => address.clone(),
         };
-        Failure::running(format!("cannot ask at {at}: {why}"))
+        Failure::running(format!("cannot query evenkeel at {at}: {why}"))
     }
 
-    fn cannot_connect(&self, error: &io::Error) -> Failure {
+    fn unanswered(&self, fault: &Fault) -> Failure {
+        let Some(error) = fault.downcast_ref().and_then(Unreachable::io) else {
+            return self.failed(&evenkeel_fetch::reason(&**fault));
+        };
         let failure = self.failed(&reason(error));
         match (&self.at, error.kind()) {
             (At::Socket(_), ErrorKind::PermissionDenied) => failure.help(place::OTHER_USER),
             (At::Socket(_), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                failure.help("no evenkeel listens there: without --admin, the one that runs on this machine is asked")
+                failure.help("no evenkeel listens there; without --admin, the command queries the evenkeel on this machine")
             }
             (At::Address(_), ErrorKind::ConnectionRefused) => failure.help(
-                "nothing listens there: evenkeel run --admin :9900, or [admin] http = { bind = \"127.0.0.1:9900\" }, does",
+                "nothing listens there; start evenkeel with --admin :9900 or with [admin] http = { bind = \"127.0.0.1:9900\" }",
             ),
             _ => failure,
         }
@@ -352,13 +338,15 @@ impl Client {
                 Failure::config()
             }
             Ok(problem) => {
-                let failure = Failure::running(problem.detail.trim_end());
+                // The report of a failed change starts with its first error.
+                let detail = problem.detail.trim_end();
+                let failure = Failure::running(detail.strip_prefix("error: ").unwrap_or(detail));
                 match (status, self.token.borrow().is_some()) {
                     (StatusCode::UNAUTHORIZED, true) => failure.help(
-                        "the token is the content of the file that admin.http.write_token names; read_token, to read only",
+                        "use the token in the file that admin.http.write_token names, or read_token for read access",
                     ),
                     (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, false) if matches!(self.at, At::Address(_)) => {
-                        failure.help(format!("name a token: --token-file FILE, or {TOKEN} in the environment"))
+                        failure.help(format!("give a token: --token-file FILE, or {TOKEN} in the environment"))
                     }
                     _ => failure,
                 }

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// Names that a running evenkeel has.
 type Names = fn(&Client) -> Result<Vec<String>, Failure>;
 
-/// Completes and ends, if a shell asks for that.
+/// Completes and ends, if a shell requests completions.
 pub fn complete() {
     CompleteEnv::with_factory(|| named(Arguments::command())).var(VARIABLE).complete();
 }
@@ -36,7 +36,7 @@ pub fn complete() {
 pub fn completions(shell: &str) -> Result<(), Failure> {
     let cannot = |why: String| Failure::running(format!("cannot print the script for {shell}: {why}"));
     let shells = Shells::builtins();
-    let completer = shells.completer(shell).ok_or_else(|| cannot("no such shell is known".into()))?;
+    let completer = shells.completer(shell).ok_or_else(|| cannot("unknown shell".into()))?;
     let mut script = Vec::new();
     let written = completer.write_registration(VARIABLE, "evenkeel", "evenkeel", "evenkeel", &mut script);
     written.map_err(|error| cannot(error.to_string()))?;

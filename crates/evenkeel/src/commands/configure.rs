@@ -1,4 +1,5 @@
-//! Commands that give a running evenkeel another configuration: its file again, another file, or one that ran before.
+//! Commands that give a running evenkeel another configuration: its file again, another file, or a former
+//! configuration.
 
 use crate::arguments::{Apply, History, Reload, Rollback, Where};
 use crate::commands::check::STDIN;
@@ -62,7 +63,7 @@ fn saved(client: &Client, json: bool) -> Result<(), Failure> {
     done(&client.ask(&Method::POST, "/v1/config/save", None)?, json)
 }
 
-/// Prints what became of it.
+/// Prints the outcome of a change.
 fn done(outcome: &Outcome, json: bool) -> Result<(), Failure> {
     if json {
         return print(&(serde_json::to_string(outcome).unwrap_or_default() + "\n"));

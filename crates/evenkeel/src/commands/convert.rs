@@ -1,4 +1,5 @@
-//! `evenkeel convert`: a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy as one of evenkeel, and a report of what is not carried over.
+//! `evenkeel convert`: turns a configuration of HAProxy, NGINX, Traefik, Caddy or Envoy into a configuration of
+//! evenkeel, and reports the parts that are not carried over.
 
 use crate::arguments::Convert;
 use crate::commands::check::STDIN;
@@ -20,7 +21,7 @@ pub fn convert(arguments: &Convert) -> Result<(), Failure> {
             "{name} is not recognised as a haproxy.cfg, an nginx.conf, a Caddyfile, or a file of Traefik or Envoy"
         );
         return Err(
-            Failure::usage_error(problem).help("--from haproxy, nginx, caddy, traefik or envoy names the program")
+            Failure::usage_error(problem).help("name the program: --from haproxy, nginx, caddy, traefik or envoy")
         );
     };
     if arguments.json {

@@ -1,5 +1,5 @@
-//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick of a described one, and predictions for
-//! other algorithms; for people or as JSON.
+//! `evenkeel explain` and `evenkeel shadow`: reasons for the pick of a request, the pick for a described request, and
+//! predictions for other algorithms. Prints text or JSON.
 
 use super::client::Client;
 use crate::arguments::{self, Explain};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Time between two looks whether the next request has come.
+/// Interval at which the command checks for the next request.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Requests that are listed at most.
@@ -113,7 +113,7 @@ fn listed(all: &[Explained]) -> String {
     }
     if out.is_empty() {
         out.push_str(
-            "none is kept: set telemetry.explain.sample, or ask for the next one: evenkeel explain --next POOL\n",
+            "no explanation is kept: set telemetry.explain.sample, or wait for a request: evenkeel explain --next POOL\n",
         );
     }
     out
@@ -206,8 +206,8 @@ fn would_go(would: &WouldGo) -> String {
         Some(route) => {
             line!(out, "listener {} -> route {route} -> {}", routed.listener, routed.outcome())
         }
-        None if would.answer.is_some() => line!(out, "listener {}: no route takes it", routed.listener),
-        None => line!(out, "listener {}: no route takes it, so it is answered with 404", routed.listener),
+        None if would.answer.is_some() => line!(out, "listener {}: no route matches", routed.listener),
+        None => line!(out, "listener {}: no route matches, so the response is a 404", routed.listener),
     }
     for route in &routed.routes {
         line!(out, "  {} {}: {}", if route.taken { "*" } else { " " }, route.route, route.why);
@@ -244,7 +244,7 @@ fn shadows(pools: &[PoolShadows]) -> String {
         of.shadows.iter().for_each(|one| shadow_of(of, one, &mut out));
     }
     if out.is_empty() {
-        out.push_str("no pool has shadows: the key `shadow` of a pool names some, as shadow = [\"leastconn\"]\n");
+        out.push_str("no pool has shadows: set the key `shadow` of a pool, such as shadow = [\"leastconn\"]\n");
     }
     out
 }
@@ -253,8 +253,8 @@ fn shadow_of(of: &PoolShadows, shadow: &Shadow, out: &mut String) {
     let part = |part: f64| format!("{:.1} %", 100.0 * part);
     let known = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "unknown".to_string(), show);
     let how = match shadow.exact {
-        _ if shadow.algorithm == of.balance => "measured, as it is the pool's own",
-        true => "its picks, which do not depend on what requests do",
+        _ if shadow.algorithm == of.balance => "measured: the algorithm of the pool",
+        true => "exact: its picks do not depend on other requests",
         false => "simulated",
     };
     line!(out, "  {} ({how})", shadow.algorithm);

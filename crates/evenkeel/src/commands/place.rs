@@ -1,5 +1,5 @@
-//! The running evenkeel that a command asks: the one that is named, the one that runs with a configuration file, or the one that
-//! runs on this machine.
+//! Finds the running evenkeel that a command asks: a named process, the process of a configuration file, or the only
+//! process on this machine.
 
 use crate::arguments::{At, Where, admin_address};
 use crate::commands::check::{default_file, read};
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// Variable of the environment with the address to ask if the command line names none.
 const ADMIN: &str = "EVENKEEL_ADMIN";
 
-/// Time in which each evenkeel of the machine answers which one it is.
+/// Time limit for the status of an evenkeel on this machine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Help if a socket belongs to another user.
-pub const OTHER_USER: &str = "another user runs it: sudo, or the group of its socket, lets you in";
+pub const OTHER_USER: &str = "another user runs it: use sudo, or join the group of its socket";
 
 /// Returns the address that the arguments mean.
 ///
@@ -93,9 +93,9 @@ fn of_file(file: &Path) -> Result<At, Failure> {
     address(Some(&admin)).ok_or_else(|| {
         let file = file.display();
         match admin.socket {
-            AdminSocket::Off => Failure::running(format!("{file} has no socket and no address to ask at"))
-                .help("leave out [admin] bind = \"off\", or write http = { bind = \"127.0.0.1:9900\" }"),
-            _ => Failure::running(format!("no evenkeel that runs on this machine was started with {file}"))
+            AdminSocket::Off => Failure::running(format!("{file} sets neither a socket nor an address for commands"))
+                .help("remove [admin] bind = \"off\", or add http = { bind = \"127.0.0.1:9900\" }"),
+            _ => Failure::running(format!("no evenkeel on this machine was started with {file}"))
                 .help(format!("start it: evenkeel run -c {file}; if another user runs it, use sudo")),
         }
     })
@@ -103,7 +103,7 @@ fn of_file(file: &Path) -> Result<At, Failure> {
 
 /// Returns the process of the evenkeel that runs with a file and answers, if there is one.
 pub fn runs(file: &Path) -> Option<u32> {
-    // A socket that the file names may be that of an evenkeel that was started with another file.
+    // The file may name a socket that belongs to an evenkeel with another file.
     let found = || running().into_iter().find(|found| found.may_connect && runs_with(&found.path, file));
     let at = of_file(file).ok().or_else(|| found().map(|found| At::Socket(found.path)))?;
     let status: Status = Client::at(at).ok()?.get_within("/v1/status", PATIENCE).ok()?;
@@ -127,21 +127,22 @@ fn status(socket: &Path) -> Option<Status> {
 fn none(closed: &[Found]) -> Failure {
     match closed.first() {
         Some(found) => {
-            Failure::running(format!("cannot ask at {}: permission denied", found.path.display())).help(OTHER_USER)
+            Failure::running(format!("cannot query evenkeel at {}: permission denied", found.path.display()))
+                .help(OTHER_USER)
         }
-        None => Failure::running("no evenkeel runs on this machine that this user may ask").help(
-            "start one with evenkeel run, or name one elsewhere: --admin HOST:PORT; one that another user runs: use sudo",
+        None => Failure::running("no evenkeel runs on this machine, or this user may not query it").help(
+            "start it: evenkeel run; if it runs on another machine: --admin HOST:PORT; if another user runs it: sudo",
         ),
     }
 }
 
 fn too_many(found: &[Found]) -> Failure {
-    let mut help = format!("name one, on the command line or as {ADMIN}:");
+    let mut help = format!("choose one, on the command line or in {ADMIN}:");
     for found in found {
         let at = found.path.display();
         let _ = match status(&found.path) {
             Some(status) => write!(help, "\n        --admin unix:{at}  {}", description(&status)),
-            None => write!(help, "\n        --admin unix:{at}  it does not answer"),
+            None => write!(help, "\n        --admin unix:{at}  no response"),
         };
     }
     Failure::running(format!("{} evenkeels run on this machine", found.len())).help(help)

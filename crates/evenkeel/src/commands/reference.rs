@@ -35,7 +35,7 @@ pub fn config(arguments: &Config) -> Result<(), Failure> {
     }
 }
 
-/// With a listener of every kind, and a source to follow: what there is not has no labels.
+/// Configuration with a listener of every kind and with discovery, so that each metric shows its labels.
 const SAMPLE: &str = "
 [telemetry]
 metrics = { unused = true }
@@ -79,7 +79,7 @@ pub fn metrics() -> Result<(), Failure> {
     let outcome = evenkeel_config::parse_str("sample", SAMPLE, &|_| None);
     let plan = outcome.plan.ok_or_else(|| Failure::running(render_text(&outcome.diagnostics, false)))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot create an event loop: {e}")))?;
     let discovery = Discovery::default();
     discovery.keep(runtime.block_on(discovery.follow(&plan)));
     let certificates = Store::default().next(&plan).map_err(|all| failed(all.iter()))?;
@@ -94,7 +94,7 @@ pub fn metrics() -> Result<(), Failure> {
     let in_kernel = watch::channel(Arc::new(in_kernel)).1;
     let shared = Metrics::new(watch::channel(generation).1, control);
     let providers = Parts::default();
-    // One is enough to know the labels.
+    // A single provider is enough to show the labels.
     providers.of("kubernetes");
     let registry = registry(Rooms {
         planes: vec![
@@ -154,14 +154,16 @@ fn families(text: &str) -> Vec<Family<'_>> {
 
 fn page(families: &[Family<'_>]) -> String {
     let mut out = String::from(
-        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\n\
-         What the admin listener serves at `/metrics`, as OpenMetrics 1.0 to those who ask for that, as Prometheus does, as protocol buffers to a Prometheus that takes native histograms, and in the text format of Prometheus to all others. Numbers are \
-         sums over the workers; durations are in seconds. Every series is there from the start at zero, only those of \
-         requests by method and status other than `GET` and `200` appear with their first request. A listener, and a pool \
-         that listeners lead to, has what its mode can count: one for datagrams has no requests, and series of HTTP/2 with \
-         endpoints are those of pools whose `protocol` is not `http1`. Buckets of \
-         histograms, the path, and whether series tell endpoints apart are set in `telemetry.metrics` of the \
-         [configuration](config.md).\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n",
+        "# Metrics\n\n<!-- Generated from what is served. `make bless` writes it anew. -->\n\nMetrics that the admin \
+         listener serves at `/metrics`. Clients that accept OpenMetrics 1.0, such as Prometheus, get that format. A \
+         Prometheus with native histograms gets protocol buffers, and all other clients get the Prometheus text \
+         format. Numbers are sums over the workers; durations are in seconds. Series start at zero, with two \
+         exceptions: requests by a method and status other than `GET` and `200` appear with their first request, and \
+         so do most series of pools, endpoints and routes unless `unused` is set. Listeners and their pools have only \
+         the series of their mode: a listener for datagrams has no requests, and only pools with a `protocol` other \
+         than `http1` have series of HTTP/2. `telemetry.metrics` of the [configuration](config.md) sets the path, the \
+         buckets of histograms, `unused`, and whether series have a label for the endpoint.\n\n| Metric | Type | \
+         Labels | Meaning |\n|---|---|---|---|\n",
     );
     for family in families {
         let suffix = match family.kind {

@@ -1,4 +1,4 @@
-//! `evenkeel replay`: reads a journal, repeats its picks, and shows the first one that differs.
+//! `evenkeel replay`: reads a journal, repeats its picks, and shows the first pick that differs.
 
 use crate::arguments::Replay;
 use crate::failure::{Failure, reason};
@@ -35,10 +35,10 @@ pub fn replay(arguments: &Replay) -> Result<(), Failure> {
     }
     let replay::Summary { picks, journals, .. } = replay.summary();
     if journals == 0 {
-        return Err(Failure::running("there is no line: telemetry.journal writes one"));
+        return Err(Failure::running("the journal is empty; telemetry.journal writes it"));
     }
     if let Some(pick) = arguments.explain {
-        return Err(Failure::running(format!("there is no pick {pick}: the journal has {picks}")));
+        return Err(Failure::running(format!("there is no pick {pick}: the journal has {picks} picks")));
     }
     let what = if journals == 1 { "one journal".to_string() } else { format!("{journals} journals") };
     print(&format!("ok: all {picks} picks of {what} are the same\n"))

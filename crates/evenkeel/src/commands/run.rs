@@ -25,9 +25,8 @@ const PORT: &str = "8080";
 pub fn run(arguments: &Run) -> Result<(), Failure> {
     // Before anything else opens or closes descriptors.
     let inherited = Inherited::take_all();
-    let handed = state::configuration().map_err(|error| {
-        Failure::running(format!("the process before has handed over a configuration that cannot be read: {error}"))
-    })?;
+    let handed = state::configuration()
+        .map_err(|error| Failure::running(format!("cannot read the configuration of the previous process: {error}")))?;
     let mut file = file(arguments)?.as_deref().map(File::new);
     let (plan, wanted) = plan(arguments, file.as_mut(), handed.as_ref())?;
     if arguments.print_config {
@@ -41,7 +40,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     serve(plan, origin, handed, inherited, |_| {})
 }
 
-/// The configuration file: the one that is named, or without addresses the one that is found.
+/// Returns the configuration file: the named file, or without addresses the default file.
 fn file(arguments: &Run) -> Result<Option<PathBuf>, Failure> {
     if arguments.config.is_some() || !arguments.endpoints.is_empty() {
         return Ok(arguments.config.clone());
@@ -49,9 +48,9 @@ fn file(arguments: &Run) -> Result<Option<PathBuf>, Failure> {
     let none = || {
         let [here, installed] = DEFAULTS;
         Failure::usage_error(format!(
-            "nothing to run: no address, no file, and neither ./{here} nor {installed} is there"
+            "nothing to run: no address, no file, and neither ./{here} nor {installed} exists"
         ))
-        .help("evenkeel run ADDR..., as evenkeel run 127.0.0.1:8081 127.0.0.1:8082, or evenkeel run -c FILE")
+        .help("evenkeel run ADDR..., such as evenkeel run 127.0.0.1:8081 127.0.0.1:8082, or evenkeel run -c FILE")
     };
     default_file().map(Some).ok_or_else(none)
 }
@@ -64,10 +63,8 @@ fn typed(mut plan: Plan) -> String {
     for line in plan.to_toml().lines() {
         text += line;
         text += match line {
-            _ if line.starts_with("http = ") => {
-                " # the dashboard; with write_token = \"FILE\" things can be changed there"
-            }
-            "errors = \"detailed\"" => " # clients read why a request failed; \"terse\" without this line",
+            _ if line.starts_with("http = ") => " # the dashboard; write_token = \"FILE\" allows changes there",
+            "errors = \"detailed\"" => " # error responses have the reason; without this line \"terse\"",
             _ => "",
         };
         text.push('\n');
@@ -90,7 +87,7 @@ impl Origin {
     fn config(&self) -> String {
         match self {
             Origin::File(from) => from.0.path().unwrap_or("".as_ref()).display().to_string(),
-            Origin::Addresses => "the same command with --print-config > evenkeel.toml writes it as a file".to_string(),
+            Origin::Addresses => "add --print-config > evenkeel.toml to this command to write it as a file".to_string(),
             Origin::Demo => "evenkeel config reference lists what a file can set".to_string(),
         }
     }
@@ -106,9 +103,9 @@ pub fn serve(
     then: impl FnOnce(&Serving),
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Failure::running(format!("cannot make an event loop: {e}")))?;
+    let runtime = runtime.map_err(|e| Failure::running(format!("cannot create an event loop: {e}")))?;
     runtime.block_on(async {
-        // Before the process can be seen: a signal may come as soon as it is.
+        // Before the process is visible: from then on a signal may arrive.
         let signals = Signals::catch().await.map_err(|e| Failure::running(format!("cannot catch signals: {e}")))?;
         let config = origin.config();
         // Typed addresses may be wrong, so they are tried. Those in a file get requests and checks, and nothing else that was not
@@ -134,7 +131,7 @@ pub fn serve(
     })
 }
 
-/// The plan to run, and the one that was read: without what other arguments want.
+/// Returns the plan to run, and the plan as read, before other arguments change it.
 fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Result<(Plan, Plan), Failure> {
     let read = file.map(File::read);
     let Outcome { plan, diagnostics } = match (handed, read) {
@@ -152,7 +149,7 @@ fn plan(arguments: &Run, file: Option<&mut File>, handed: Option<&Handed>) -> Re
     let mut plan = wanted.clone();
     if let Some(admin) = &arguments.admin {
         // clap had it checked.
-        let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is no address")))?;
+        let bind = admin.parse().map_err(|_| Failure::running(format!("--admin {admin} is not an address")))?;
         plan.admin = Some(Admin { http: Some(AdminHttp::at(bind)), ..Admin::default() });
     }
     Ok((plan, wanted))

@@ -21,8 +21,8 @@ pub fn show(arguments: &ConfigShow) -> Result<(), Failure> {
         false => print(&config.text),
         true => {
             let refused = || {
-                Failure::running("the text as it was written is shown only to clients that may change it")
-                    .help("name the token of admin.http.write_token: --token-file FILE")
+                Failure::running("only clients that may change the configuration can read its source")
+                    .help("give the token of admin.http.write_token: --token-file FILE")
             };
             print_as_it_is(&config.source.ok_or_else(refused)?).map(drop)
         }
@@ -45,14 +45,17 @@ fn with_places(file: Option<&PathBuf>) -> Result<(), Failure> {
 pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
     let running: Config = Client::new(&arguments.place)?.get("/v1/config")?;
     let file = arguments.file.clone().or_else(|| running.running.file.map(PathBuf::from));
-    let file = file.ok_or_else(|| Failure::running("it was started without a file; name one to compare with"))?;
+    let file =
+        file.ok_or_else(|| Failure::running("evenkeel was started without a file; give a file to compare with"))?;
     let Outcome { plan, diagnostics } = read(&file);
     let Some(wanted) = plan else {
         eprint!("{}", render_text(&diagnostics, color()));
         return Err(Failure::config());
     };
     let now = parse_str("the running configuration", &running.text, &|_| None);
-    let now = now.plan.ok_or_else(|| Failure::running("what runs is not of an evenkeel of this version"))?;
+    let now = now.plan.ok_or_else(|| {
+        Failure::running("cannot read the running configuration: it is from another version of evenkeel")
+    })?;
     let mut lines = changes(&now, &wanted);
     lines.retain(|line| !is_of_discovery(line, &wanted));
     if arguments.json {
@@ -63,14 +66,14 @@ pub fn diff(arguments: &ConfigDiff) -> Result<(), Failure> {
     if lines.is_empty() { Ok(()) } else { Err(Failure::otherwise()) }
 }
 
-/// Failure of a command that found no file to take by itself.
+/// Failure of a command that found no default file.
 fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
-    Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
-        .help("name it: -c FILE")
+    Failure::usage_error(format!("no configuration file: none is given, and neither ./{here} nor {installed} exists"))
+        .help("give a file: -c FILE")
 }
 
-/// True if a line is only about an endpoint that is in no file, as discovered ones are.
+/// True if a line is only about an endpoint that no file lists because it was discovered.
 fn is_of_discovery(line: &str, wanted: &Plan) -> bool {
     let discovering = wanted.pools.iter().filter(|pool| pool.discover.is_some());
     let mut left = discovering.filter_map(|pool| line.strip_prefix(&format!("pool {}: endpoint ", pool.name)));

@@ -48,7 +48,7 @@ pub fn sim(arguments: &Sim) -> Result<(), Failure> {
     let count = arguments.seeds.unwrap_or(experiment.seeds);
     let seeds: Vec<u64> = (arguments.seed..).take(count as usize).collect();
     let threads = arguments.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
-    // Hidden by itself where standard error is no terminal.
+    // Hides itself if standard error is not a terminal.
     let bar = ProgressBar::new(0).with_style(style());
     let progress = |done: usize, all: usize| {
         bar.set_length(all as u64);
@@ -71,7 +71,8 @@ fn style() -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The name and the text of what was asked for: a file if it looks like one, or else a built-in.
+/// Returns the name and the text of a scenario: a file if the argument looks like a path, otherwise a built-in
+/// scenario.
 fn source(asked: &str) -> Result<(String, String), Failure> {
     if !asked.contains('/') && Path::new(asked).extension().is_none() {
         return match builtin::find(asked) {
@@ -79,7 +80,7 @@ fn source(asked: &str) -> Result<(String, String), Failure> {
             None => {
                 let names: Vec<&str> = builtin::ALL.iter().map(|b| b.name).collect();
                 eprintln!(
-                    "error: no scenario is named \"{asked}\"\nhelp: {}",
+                    "error: unknown scenario \"{asked}\"\nhelp: {}",
                     evenkeel_config::tables::suggest(asked, &names)
                 );
                 Err(Failure::usage())
@@ -115,7 +116,10 @@ fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failur
             plan.pool(name).ok_or_else(|| (format!("unknown pool \"{name}\""), tables::suggest(name, &names)))
         }
         None if plan.pools.len() == 1 => Ok(&plan.pools[0]),
-        None => Err(("the configuration has several pools".to_string(), format!("add --pool: {}", names.join(", ")))),
+        None => Err((
+            "the configuration has several pools".to_string(),
+            format!("choose one with --pool: {}", names.join(", ")),
+        )),
     };
     let pool = pool.map_err(|(error, help)| {
         eprintln!("error: {error}\nhelp: {help}");
@@ -123,7 +127,7 @@ fn from_pool<'a>(plan: &'a Plan, arguments: &Sim) -> Result<FromPool<'a>, Failur
     })?;
     if pool.endpoints.is_empty() {
         eprintln!(
-            "error: pool \"{}\" has no endpoints in the configuration\nhelp: discovery is not simulated; list some",
+            "error: pool \"{}\" has no endpoints in the configuration\nhelp: discovery is not simulated; list endpoints in the file",
             pool.name
         );
         return Err(Failure::usage());

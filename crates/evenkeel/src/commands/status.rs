@@ -27,7 +27,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
             (false, pool) => {
                 let mut status: Status = client.get("/v1/status")?;
                 if let Some(name) = pool {
-                    // Requested by itself: the error then lists the pools, if there is none of this name.
+                    // A separate request: its error lists the pools if the name is unknown.
                     status.pools = vec![client.get::<Pool>(&format!("/v1/pools/{}", escaped(name)))?];
                 }
                 text(&status)
@@ -44,7 +44,7 @@ pub fn status(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Time between two looks of `evenkeel ready --follow`, and for the answer to one.
+/// Interval of `evenkeel ready --follow`; [`PATIENCE`] limits each request.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -61,7 +61,7 @@ pub fn ready(arguments: &Ready) -> Result<(), Failure> {
 fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
     let mut last = String::new();
     loop {
-        // One that starts anew may have another socket.
+        // A restarted process may have another socket.
         let reasons = Client::new(&arguments.place).and_then(|client| client.reasons_against(PATIENCE));
         let line = match reasons {
             Ok(reasons) if reasons.is_empty() => "ready".to_owned(),
@@ -72,7 +72,7 @@ fn follow_readiness(arguments: &Ready) -> Result<(), Failure> {
             print(&format!("{line}\n"))?;
             last = line;
         }
-        // Changes may never come.
+        // Changes may never arrive.
         if !has_reader() {
             return Ok(());
         }
@@ -145,19 +145,19 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
             format!("provider {name}: {listeners}, {routes}, {}, changed {since} ago\n", count(pools, "pool"))
         }
         None => format!(
-            "provider {name}: no answer yet; after an upgrade, the plan of the process before is served until then\n"
+            "provider {name}: no response yet; after an upgrade, the plan of the previous process is served until then\n"
         ),
     };
     if let Some(fault) = fault {
-        let _ = writeln!(text, "  what it has now is not known: {fault}");
+        let _ = writeln!(text, "  current state unknown: {fault}");
     }
-    let refused = refused.iter().map(|refused| format!("left out: {refused}")).collect();
+    let refused = refused.iter().map(|refused| format!("skipped: {refused}")).collect();
     for lines in [refused, warnings.clone()] {
         for line in lines.iter().take(REFUSED_MAX) {
             let _ = writeln!(text, "  {line}");
         }
         if lines.len() > REFUSED_MAX {
-            let _ = writeln!(text, "  and {} more, which --json lists", lines.len() - REFUSED_MAX);
+            let _ = writeln!(text, "  and {} more; --json lists all", lines.len() - REFUSED_MAX);
         }
     }
     text
@@ -166,7 +166,7 @@ fn of_provider(provider: &Provider, now_ms: u64) -> String {
 /// Most characters of a match or an action in the table of routes.
 const CELL_MAX: usize = 60;
 
-/// The routes as a table. What is cut there is whole in the JSON.
+/// Table of the routes. Long cells are cut; the JSON has them whole.
 fn routes(routes: &[Route]) -> String {
     let cut = |text: String| match text.char_indices().nth(CELL_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -26,7 +26,7 @@ pub fn drain(arguments: &Drain) -> Result<(), Failure> {
         let is_drained = |endpoint: &Endpoint| endpoint.order.as_ref().is_some_and(|order| order.drain.is_some());
         if !pool.endpoints.is_empty() && pool.endpoints.iter().all(is_drained) {
             let routes: Vec<Route> = client.get("/v1/routes")?;
-            eprintln!("note: every endpoint of pool \"{name}\" is drained: {}", consequences(name, &routes));
+            eprintln!("note: all endpoints of pool \"{name}\" are drained: {}", consequences(name, &routes));
         }
     }
     Ok(())
@@ -49,9 +49,9 @@ fn consequences(pool: &str, routes: &[Route]) -> String {
         }
     }
     match (moved.is_empty(), refused.is_empty()) {
-        (true, _) => "it serves no new requests until one is undrained".to_owned(),
+        (true, _) => "the pool serves no new requests until an endpoint is undrained".to_owned(),
         (false, true) => moved.join("; "),
-        (false, false) => format!("{}; it serves no new requests of {}", moved.join("; "), refused.join(", ")),
+        (false, false) => format!("{}; the pool serves no new requests of {}", moved.join("; "), refused.join(", ")),
     }
 }
 
@@ -79,7 +79,7 @@ pub fn split(Arguments { route, weights, configured, json, place }: &Arguments) 
         return print(&(text + "\n"));
     }
     let split: Split =
-        serde_json::from_str(&text).map_err(|error| Failure::running(format!("not a split: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| Failure::running(format!("cannot read the response: {error}")))?;
     print(&shares(&split, unix_ms(SystemTime::now())))
 }
 
@@ -199,7 +199,7 @@ fn chosen(client: &Client, pool: &str, endpoint: Option<&str>) -> Result<Vec<(St
     let known: Vec<&str> = pools.iter().map(|pool| &*pool.name).collect();
     let failure = Failure::running(format!("unknown pool \"{pool}\"; pools: {}", names(&known)));
     Err(match pools.iter().find(|known| !endpoints(known, pool).is_empty()) {
-        Some(of) => failure.help(format!("pool \"{}\" has such endpoints: write {} '{pool}'", of.name, of.name)),
+        Some(of) => failure.help(format!("pool \"{}\" has matching endpoints: write {} '{pool}'", of.name, of.name)),
         None => failure,
     })
 }

@@ -16,9 +16,9 @@ pub fn tap(arguments: &Arguments) -> Result<(), Failure> {
         let text = match serde_json::from_str::<Tapped>(data) {
             Ok(_) if arguments.json => format!("{data}\n"),
             Ok(request) => line(&request),
-            // How many came too fast.
+            // Number of requests that arrived too fast.
             Err(_) => {
-                eprintln!("{data} requests came too fast to be shown: --sample shows a part of them");
+                eprintln!("{data} requests came too fast to be shown; use --sample to show a fraction");
                 return true;
             }
         };

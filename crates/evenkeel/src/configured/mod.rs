@@ -1,5 +1,5 @@
-//! Changes of the configuration: plans that providers offer, and plans that ran before. [`reload`]: one replaces another.
-//! [`possible`]: the part of a plan that this machine can do.
+//! Changes of the configuration: plans that providers offer, and former plans. [`reload`] replaces a plan with another.
+//! [`possible`] finds the part of a plan that this machine can apply.
 
 // Order: possible, reload
 pub mod possible;
@@ -23,13 +23,13 @@ use std::time::SystemTime;
 
 /// Providers of plans, and the plans that ran.
 pub struct Configured {
-    /// A file, or what was typed in its place.
+    /// Origin of the plan: a configuration file, or the text that the command line stands for.
     pub providers: Providers,
     pub revisions: Revisions,
 }
 
 impl Configured {
-    /// Creates one that starts with a plan. `handed`: the plan that the process before had applied, if the file has another one.
+    /// Starts with a plan. `handed`: the plan that the previous process had applied, if its file has another plan.
     pub fn new(file: File, plan: Plan, handed: Option<Handed>) -> Configured {
         let plan = Arc::new(plan);
         let first = match handed {
@@ -49,8 +49,8 @@ impl Configured {
         Configured { providers: Providers::new(file, with_keys(with_tls(Machine::this()))), revisions }
     }
 
-    /// Returns the plan to start with: that of the file, with what other providers had added in the process before, whose whole
-    /// plan is `merged`.
+    /// Returns the plan to start with: the plan of the file, with the parts that other providers had added in the
+    /// previous process. `merged`: the whole plan of that process.
     pub fn resume(&mut self, plan: Plan, merged: Option<&str>) -> Plan {
         let before = merged.and_then(|text| parse_str("the process before", text, &|_| None).plan);
         let Some(before) = before else { return plan };
@@ -65,11 +65,12 @@ impl Configured {
     /// # Errors
     /// There is none.
     pub fn reload(&self, by: &str) -> Result<Offer, Problem> {
-        let none = || Problem::refused("the process was started without a file: there is nothing to read again");
+        let none =
+            || Problem::refused("evenkeel was started without a configuration file, so there is nothing to reload");
         self.providers.reload(by).ok_or_else(none)
     }
 
-    /// The plan that ran before, or at this generation. `running`: the one that runs.
+    /// Returns the previous plan, or the plan of this generation. `running`: the generation that runs.
     ///
     /// # Errors
     /// No such configuration is kept.
@@ -77,14 +78,13 @@ impl Configured {
         let kept = || self.revisions.all().iter().map(|one| one.generation.to_string()).collect::<Vec<_>>().join(", ");
         let found = match to {
             Some(generation) if generation == running => {
-                return Err(Problem::refused(format!("generation {generation} is the one that runs")));
+                return Err(Problem::refused(format!("generation {generation} is already running")));
             }
-            Some(generation) => self.revisions.get(generation).ok_or_else(|| {
-                Problem::not_found(format!("no generation {generation} is kept; there are: {}", kept()))
-            }),
-            None => {
-                self.revisions.before().ok_or_else(|| Problem::refused("there is no configuration before this one"))
-            }
+            Some(generation) => self
+                .revisions
+                .get(generation)
+                .ok_or_else(|| Problem::not_found(format!("unknown generation {generation}; generations: {}", kept()))),
+            None => self.revisions.before().ok_or_else(|| Problem::refused("there is no earlier configuration")),
         };
         found.map(|revision| revision.offer(by))
     }
@@ -115,14 +115,16 @@ impl Configured {
     /// The reason, as text for the operator.
     pub fn save(&self, generation: u64) -> Result<config::Outcome, Problem> {
         let texts = self.revisions.latest().wanted.provenance.texts;
-        let texts = texts.ok_or_else(|| Problem::refused("the plan that runs was made without a text"))?;
+        let texts =
+            texts.ok_or_else(|| Problem::refused("the running configuration has no text that could be saved"))?;
         self.providers.save(&texts).map_err(Problem::refused)?;
         self.revisions.saved();
-        let text = format!("{} says what runs\n", self.providers.file().unwrap_or_else(|| "it".into()).display());
+        let file = self.providers.file().unwrap_or_else(|| "the file".into());
+        let text = format!("running configuration written to {}\n", file.display());
         Ok(config::Outcome { result: "saved".into(), generation, text, ..Default::default() })
     }
 
-    /// A plan that was wanted runs, with what other providers have added. `warnings`: those about it.
+    /// Records that a wanted plan runs, with the parts that other providers have added. `warnings`: warnings about it.
     pub fn applied(
         &self,
         (wanted, added): (Wanted, Merged),
@@ -138,14 +140,14 @@ impl Configured {
     }
 }
 
-/// A revision without what is of the process alone.
+/// Converts a revision for the API, without data that only the process needs.
 pub fn revision(revision: &Revision) -> config::Revision {
     let Provenance { how, by, .. } = revision.wanted.provenance.clone();
     let Revision { generation, since_ms, changes, .. } = revision.clone();
     config::Revision { generation, since_ms, how, by, changes }
 }
 
-/// A revision as that which runs. `file`: that of the process.
+/// Converts the running revision for the API. `file`: the configuration file of the process.
 pub fn running(revision: &Revision, file: Option<String>) -> Running {
     let Provenance { how, by, .. } = revision.wanted.provenance.clone();
     let (generation, since_ms, differs) = (revision.generation, revision.since_ms, revision.differs);
@@ -162,7 +164,7 @@ pub fn provider(state: &State) -> Provider {
     Provider { name, listeners, routes, pools, changed_ms, fault, refused, warnings }
 }
 
-/// Converts diagnostics to those of the API.
+/// Converts diagnostics for the API.
 pub fn shown(diagnostics: &[Diagnostic]) -> Vec<config::Diagnostic> {
     let one = |diagnostic: &Diagnostic| {
         let start = diagnostic.at.range.as_ref().map(|range| range.start);

@@ -1,4 +1,4 @@
-//! Largest part of a plan that this machine can do: pieces of providers that it cannot do are left out.
+//! Largest part of a plan that this machine can apply: pieces of providers that it cannot apply are omitted.
 
 use super::reload::{self, Report};
 use crate::in_use::InUse;
@@ -8,9 +8,9 @@ use evenkeel_discovery::providers::Providers;
 use evenkeel_discovery::providers::merge::{Merged, Search, Step, Unwanted};
 use evenkeel_runtime::Runtime;
 
-/// Applies a plan with the pieces that other providers add to it, and returns the merged plan. Pieces of providers that this
-/// machine cannot do are left out: those that an error is about, else those that a search finds. `in_use` gets the addresses
-/// of listeners that are left out because something else has them.
+/// Applies a plan with the pieces that other providers add to it, and returns the merged plan. Omits pieces of
+/// providers that this machine cannot apply: pieces that an error names, else pieces that a search finds. `in_use` gets
+/// the addresses of listeners that are omitted because another process has them.
 pub async fn change(
     outcome: Outcome,
     providers: &mut Providers,
@@ -37,7 +37,7 @@ pub async fn change(
             reload::Result::Applied => Ok(()),
             reload::Result::Failed => {
                 let blame = |fault: &reload::Fault| merged.blame(&fault.subjects, &fault.why, &before, &mut unwanted);
-                // All of them: each is left out at once.
+                // All faults: each omits a piece at once.
                 if report.faults.iter().map(blame).fold(false, |any, is| any | is) {
                     taken.add(&merged.plan, &unwanted);
                     continue;
@@ -60,7 +60,7 @@ pub async fn change(
         };
         match (step, report.result) {
             (Step::Try, _) => {}
-            // The last try of the search failed: once more with what works.
+            // The last try of the search failed: the parts that work are tried once more.
             (Step::Over, reload::Result::Failed) if search.is_some() => {
                 unwanted = search.take().map_or_else(Unwanted::new, |search| search.unwanted(&unwanted));
             }

@@ -1,5 +1,5 @@
-//! Change of the configuration of a running evenkeel, and the report about it. All of it changes or nothing: if anything is
-//! wrong, the process continues with what it has.
+//! Change of the configuration of a running evenkeel, and the report about it. All of it changes or nothing: after any
+//! error the process continues with its configuration.
 
 use crate::configured::shown;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub enum Result {
     Applied,
     /// The files have errors, and nothing changed.
     Refused,
-    /// The files are right, but this machine cannot do what they say.
+    /// The files are valid, but this machine cannot apply them.
     Failed,
 }
 
@@ -44,24 +44,24 @@ impl Result {
 #[derive(Debug)]
 pub struct Report {
     pub result: Result,
-    /// For people: everything that is wrong, or what changed.
+    /// Text for people: all errors, or all changes.
     pub text: String,
     /// The generation that runs now.
     pub generation: u64,
     /// Errors and warnings about the plan.
     pub diagnostics: Vec<Diagnostic>,
-    /// Reasons for which this machine cannot do what the plan says.
+    /// Reasons why this machine cannot apply the plan.
     pub faults: Vec<Fault>,
     /// Changes, if the plan is in use.
     summary: Option<Summary>,
-    /// A line for each difference to what ran before.
+    /// A line for each difference from the previous plan.
     pub changes: Vec<String>,
 }
 
-/// Reason for which this machine cannot do what a plan says.
+/// Reason why this machine cannot apply a plan.
 #[derive(Debug)]
 pub struct Fault {
-    /// Listeners, routes and pools of the plan that it is about; none = the plan as a whole.
+    /// Listeners, routes and pools of the plan that the fault concerns; none = the plan as a whole.
     pub subjects: Vec<Subject>,
     pub why: String,
 }
@@ -108,16 +108,16 @@ impl Report {
         let (generation, text) = (self.generation, self.text.trim_end());
         match self.result {
             Result::Applied => {
-                tracing::info!(generation, why, "the configuration was changed: {text}");
+                tracing::info!(generation, why, "configuration changed: {text}");
                 self.changes.iter().for_each(|change| tracing::debug!("{change}"));
             }
-            _ => tracing::error!(generation, why, "the configuration stays as it was: {text}"),
+            _ => tracing::error!(generation, why, "keeping the previous configuration: {text}"),
         }
     }
 
     /// In one line, for the service manager.
     pub fn status(&self) -> String {
-        let kept = if self.result == Result::Applied { "" } else { "the configuration stays as it was: " };
+        let kept = if self.result == Result::Applied { "" } else { "keeping the previous configuration: " };
         format!("serving; {kept}{}", self.text.lines().next().unwrap_or_default())
     }
 
@@ -165,7 +165,7 @@ pub struct Reloads {
 }
 
 impl Reloads {
-    /// None yet, but the configuration of the start was a good one.
+    /// No reload yet, but the configuration of the start counts as a success.
     pub fn new() -> Reloads {
         Reloads { by_result: Default::default(), last_success: AtomicU64::new(unix_seconds()) }
     }
@@ -189,15 +189,14 @@ pub struct Numbers(pub Arc<Reloads>);
 
 impl Collector for Numbers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help =
-            "Times that the configuration was read again; \"refused\": it was wrong; \"failed\": it could not be done";
+        let help = "Configuration reloads; \"refused\": it has errors; \"failed\": it could not be applied";
         let mut family = encoder.encode_descriptor("evenkeel_config_reloads", help, None, MetricType::Counter)?;
         for (result, label) in RESULTS {
             let n = self.0.by_result[result as usize].load(Relaxed);
             ConstCounter::new(n).encode(family.encode_family(&[("result", label)])?)?;
         }
         let name = "evenkeel_config_last_success_timestamp_seconds";
-        let help = "When the configuration in use was read, seconds since 1970";
+        let help = "Unix time when the configuration in use was read";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(self.0.last_success.load(Relaxed)).encode(family)
     }

@@ -21,9 +21,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts it. What is logged before is lost.
+/// Starts the log. Earlier lines are lost.
 pub fn start(log: Log) {
-    // Without a thread of its own for it, the log still has its lines.
+    // Without a thread for it, the log still writes its lines.
     let out = Queue::of_stderr()
         .map_or_else(|_| BoxMakeWriter::new(io::stderr), |queue| BoxMakeWriter::new(move || queue.clone()));
     panic::set_hook(Box::new(|panic| {
@@ -39,7 +39,7 @@ pub fn start(log: Log) {
         Level::Trace => LevelFilter::TRACE,
     };
     let lines = tracing_subscriber::fmt().with_writer(out).with_max_level(level).with_target(false);
-    // Discovery reports what fails there, once and in its own words.
+    // Discovery reports failures of these crates itself, once.
     let silent = ["kube_client", "kube_runtime"].map(|target| (target, LevelFilter::OFF));
     let targets = Targets::from_iter(silent).with_default(level);
     match log.format {
@@ -62,7 +62,7 @@ fn shown(name: &str, value: String) -> String {
     }
 }
 
-/// Value of a field. One with spaces is quoted, since its end would be ambiguous.
+/// Value of a field. Quotes a value with spaces, since its end would be ambiguous.
 fn quoted(value: String) -> String {
     if value.contains(char::is_whitespace) && !value.starts_with('"') { format!("{value:?}") } else { value }
 }

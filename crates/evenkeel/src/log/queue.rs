@@ -1,6 +1,6 @@
-//! Lines on their way to standard error. A thread writes them, so that a pipe that nothing reads holds up no other thread: what
-//! finds the queue full is dropped, counted, and stated in a line once there is room again.
-//! Its lock is held for a copy of a line, and never while anything is written.
+//! Lines on their way to standard error. A thread writes them, so that a pipe without a reader holds up no other
+//! thread. Lines that find the queue full are dropped and counted; a line in the log states their number once there is
+//! room again. The lock of the queue is held while a line is copied, and never during a write.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -38,7 +38,7 @@ struct Lines {
     waiting: Vec<u8>,
     /// True while the thread writes what it has taken.
     is_writing: bool,
-    /// Lines that found no room, and that no line states yet.
+    /// Lines that found no room and that the log has not stated yet.
     dropped: u64,
 }
 
@@ -118,7 +118,7 @@ impl Queue {
     }
 }
 
-/// Takes lines of the log: each event is one write.
+/// Writer of the log: each event is a single write.
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
@@ -151,7 +151,7 @@ pub struct Dropped;
 
 impl Collector for Dropped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let help = "Lines of the process log that were dropped as nothing read standard error";
+        let help = "Lines of the process log that were dropped because nothing read standard error";
         let lines = encoder.encode_descriptor("evenkeel_log_lines_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(DROPPED.load(Relaxed)).encode(lines)?;
         Ok(())

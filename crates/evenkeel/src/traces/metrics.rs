@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Spans, by what became of them.
+/// Numbers of spans, by result.
 #[derive(Debug, Default)]
 pub struct Numbers {
     /// Spans that the collector has.
@@ -34,16 +34,16 @@ impl Metrics {
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Spans that the collector has taken";
+        let help = "Spans that the collector accepted";
         let exported = encoder.encode_descriptor("evenkeel_traces_spans_exported", help, None, MetricType::Counter)?;
         ConstCounter::new(self.0.exported.load(Relaxed)).encode(exported)?;
-        let help = "Spans that were dropped, by whether the collector refused them or could not be reached in time";
+        let help = "Dropped spans, by reason: the collector refused them or could not be reached in time";
         let mut dropped =
             encoder.encode_descriptor("evenkeel_traces_spans_dropped", help, None, MetricType::Counter)?;
         for (reason, counter) in [("refused", &self.0.refused), ("unreachable", &self.0.unreachable)] {
             ConstCounter::new(counter.load(Relaxed)).encode(dropped.encode_family(&[("reason", reason)])?)?;
         }
-        let help = "Recorded requests that were dropped, as too many waited to be exported";
+        let help = "Recorded requests that were dropped because too many waited for the export";
         let family = encoder.encode_descriptor("evenkeel_traces_requests_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(overrun()).encode(family)
     }

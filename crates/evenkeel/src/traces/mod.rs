@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-/// Requests of one batch at most.
+/// Most requests of a batch.
 const BATCH: usize = 512;
 
 /// Time that the first request of a batch waits for others.
@@ -28,7 +28,7 @@ const GATHER: Duration = Duration::from_secs(1);
 /// Time in which a batch is sent again to a collector that does not take it, before it is dropped.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pause behind a first failure; each further one is twice as long, up to [`PAUSE_MAX`].
+/// Pause after the first failure. Each further pause is twice as long, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Longest pause between two tries to send a batch.
@@ -62,7 +62,7 @@ impl Exporter {
         exporter
     }
 
-    /// Follows another plan. Requests recorded under the previous one go to its collector, if that accepts them soon.
+    /// Follows another plan. Requests recorded under the previous plan go to its collector, if that accepts them soon.
     pub fn follow(&mut self, plan: Option<&plan::Traces>) {
         let wish = plan.map_or(Wish::Off, |plan| Wish::To(Arc::new(plan.clone())));
         self.wish.send_if_modified(|now| {
@@ -116,7 +116,7 @@ impl Thread {
             match wish {
                 Wish::End => return,
                 Wish::Off => {
-                    // Nothing is recorded; what still comes is of the plan before.
+                    // Nothing is recorded. Records that still arrive belong to the previous plan.
                     if self.wish.changed().await.is_err() {
                         return;
                     }
@@ -131,7 +131,7 @@ impl Thread {
         }
     }
 
-    /// Exports by a plan until there is another one.
+    /// Exports by a plan until the plan changes.
     async fn export(&mut self, plan: &plan::Traces) {
         let mut collector = Collector::new(plan);
         loop {
@@ -172,7 +172,7 @@ impl Thread {
         }
     }
 
-    /// Brings what has been recorded so far, if that goes soon. `batch`: what was taken already.
+    /// Sends the remaining records, if the collector accepts them soon. `batch`: records that were taken already.
     async fn bring_rest(&mut self, collector: &mut Collector, mut batch: Vec<Arc<FinishedRequest>>) {
         let until = Instant::now() + LAST;
         loop {
@@ -202,7 +202,7 @@ impl Thread {
         self.numbers.exported.fetch_add(spans::count(batch).saturating_sub(refused), Relaxed);
         self.numbers.refused.fetch_add(refused, Relaxed);
         if std::mem::take(&mut self.is_failing) {
-            tracing::info!("traces: the collector takes spans again");
+            tracing::info!("traces: the collector accepts spans again");
         }
     }
 
@@ -219,7 +219,7 @@ impl Thread {
     }
 }
 
-/// Waits until there is a batch: a full one, or what has come a second after its first.
+/// Waits until there is a batch: a full batch, or the records of the second after its first record.
 async fn gather(records: &mut mpsc::Receiver<Arc<FinishedRequest>>, batch: &mut Vec<Arc<FinishedRequest>>) {
     if records.recv_many(batch, BATCH).await == 0 {
         // The workers are gone; the next wish is about to arrive.

@@ -1,4 +1,4 @@
-//! Sending of spans to a collector: OTLP over HTTP, one connection, one batch after the other.
+//! Sending of spans to a collector: OTLP over HTTP, on a single connection, batch after batch.
 
 use super::spans::Source;
 use bytes::Bytes;
@@ -38,7 +38,7 @@ impl Fault {
         matches!(self, Fault::Later { .. })
     }
 
-    /// Returns the pause that the collector asks for.
+    /// Returns the pause that the collector requests.
     pub fn pause(&self) -> Option<Duration> {
         if let Fault::Later { pause, .. } = self { *pause } else { None }
     }
@@ -72,16 +72,16 @@ impl Collector {
         let body = Bytes::from(self.source.request(batch).encode_to_vec());
         let answered = match tokio::time::timeout(PATIENCE, self.post(body)).await {
             Ok(answered) => answered,
-            Err(_) => Err(format!("no answer within {PATIENCE:?}").into()),
+            Err(_) => Err(format!("no response within {PATIENCE:?}").into()),
         };
         let at = &self.plan.endpoint;
         let (status, pause, answer) = answered.map_err(|error| {
-            let why = format!("the collector at {at} does not answer: {error}");
+            let why = format!("cannot send spans to the collector at {at}: {error}");
             Fault::Later { why, pause: None }
         })?;
         match status {
             StatusCode::OK => {
-                // What cannot be read refuses nothing.
+                // A response that cannot be decoded counts as accepted.
                 let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
                 Ok(answer.partial_success.map_or(0, |part| u64::try_from(part.rejected_spans).unwrap_or(0)))
             }
@@ -89,9 +89,9 @@ impl Collector {
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => {
-                Err(Fault::Later { why: format!("the collector at {at} answers {status}"), pause })
+                Err(Fault::Later { why: format!("the collector at {at} responded with {status}"), pause })
             }
-            status => Err(Fault::Never(format!("the collector at {at} refuses spans: {status}"))),
+            status => Err(Fault::Never(format!("the collector at {at} refused spans: {status}"))),
         }
     }
 
@@ -119,7 +119,7 @@ impl Collector {
 fn fields(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    // What stands there may be secret.
+    // The content of the line may be secret.
     let bad = |n: usize| format!("line {} of {} is not Name: value", n + 1, file.display());
     let field = |(n, line): (usize, &str)| {
         let (name, value) = line.split_once(':').ok_or_else(|| bad(n))?;

@@ -1,4 +1,4 @@
-//! Spans of a request: one for the request, as its server, and below it one for each try, as a client, with the names of
+//! Spans of a request: a server span for the request, and below it a client span for each try. Names follow
 //! OpenTelemetry's conventions for HTTP.
 
 use evenkeel_net::dial::Remote;
@@ -61,7 +61,7 @@ pub fn count(batch: &[Arc<FinishedRequest>]) -> u64 {
     batch.iter().filter(|one| one.spans.is_some()).map(|one| 1 + one.tries.len() as u64).sum()
 }
 
-/// Spans of one request: its own first, then its tries in the order in which they began.
+/// Spans of a request: the server span first, then its tries in the order in which they began.
 fn spans(request: &FinishedRequest) -> Vec<Span> {
     let Some(of) = &request.spans else { return Vec::new() };
     let mut tries: Vec<&Try> = request.tries.iter().collect();
@@ -127,7 +127,7 @@ fn server(request: &FinishedRequest, of: &Spans) -> Span {
     }
 }
 
-/// `is_last`: it ended last, and what its endpoint answered, if it did, went to the client.
+/// Span of a try. `is_last`: the try ended last, and the response of its endpoint, if any, went to the client.
 fn client(request: &FinishedRequest, of: &Spans, one: &Try, is_last: bool) -> Span {
     let is_answered = one.end == "answered";
     let code = if is_answered && is_last { request.summary.status } else { failed_status(&one.end).unwrap_or(0) };
@@ -177,7 +177,7 @@ fn client(request: &FinishedRequest, of: &Spans, one: &Try, is_last: bool) -> Sp
     }
 }
 
-/// The status that a try failed by, if it was one.
+/// Returns the status by which a try failed, if it failed by a status.
 fn failed_status(end: &str) -> Option<u16> {
     end.strip_prefix("status ")?.parse().ok()
 }

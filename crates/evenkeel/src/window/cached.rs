@@ -8,10 +8,10 @@ use evenkeel_view::cache::{Purge, PurgeDone, TopKey, TopWanted};
 use evenkeel_view::events::Kind;
 use std::sync::Arc;
 
-/// Keys in a list of the first ones, unless another number is asked for.
+/// Default number of keys in a list.
 const TOP: u16 = 20;
 
-/// Explains why the cache has no answer.
+/// Explains why the cache cannot respond.
 pub fn problem(refused: CacheRefused) -> Problem {
     match refused {
         CacheRefused::NoCache => no_cache(),

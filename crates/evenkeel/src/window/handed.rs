@@ -1,4 +1,4 @@
-//! Stored responses that pass from a process to the one that takes over, as operators see it.
+//! Stored responses that pass from a process to its successor, as operators see it.
 
 use evenkeel_balance::Instant;
 use evenkeel_config::Plan;
@@ -25,7 +25,7 @@ pub fn give(plan: &Plan, running: Running, control: &Control) -> Option<(Giving,
     started.inspect_err(|error| tracing::warn!(%error, "cannot hand over stored responses")).ok()
 }
 
-/// Begins to take what the process before has stored.
+/// Begins to take the stored responses of the previous process.
 pub fn take(stream: &UnixStream, plan: &Plan, running: Running, control: &Control) {
     if !has_cache(plan) {
         return;

@@ -46,7 +46,7 @@ pub struct Window {
     revisions: Revisions,
     providers: Parts,
     started: SystemTime,
-    /// Channel to the main loop, for what only that can do.
+    /// Channel to the main loop, for requests that only the main loop can serve.
     asks: Asks,
     predictions: Predictions,
 }
@@ -84,7 +84,7 @@ impl Window {
     fn keep_orders(&self, started: &Started) -> Result<(), Problem> {
         started.keep_orders().map_err(|error| {
             Problem::refused(format!(
-                "it counts, and is forgotten at a restart: runtime.state cannot be written: {error}"
+                "the change is in effect, but a restart forgets it: cannot write runtime.state: {error}"
             ))
         })
     }
@@ -107,7 +107,8 @@ impl Window {
         changed.map_err(|refused| problem(pool, endpoint, &refused))?;
         // It may be due earlier than the control thread thinks.
         control.changed();
-        // A pool whose endpoints are all drained now leaves its splits, and comes back with the first that is not.
+        // A pool whose endpoints are all drained now leaves its splits. It returns with the first endpoint that is not
+        // drained.
         now.splits.refresh(control.orders());
         self.keep_orders(started)?;
         let shown = now.pool(pool).map(|(plan, endpoints)| self.pool(started, (plan, endpoints)));
@@ -125,7 +126,7 @@ fn not_in_kernel(plan: &Plan, name: &str) -> Problem {
         return Problem::not_found(format!("unknown listener \"{name}\"; the kernel forwards for: {of}"));
     };
     if listener.plane.is_kernel() {
-        return Problem::refused("the plan is being applied");
+        return Problem::refused("the kernel rules are being applied; try again");
     }
     let why = format!("listener \"{name}\" has plane = \"proxy\": POST /v1/explain describes its picks");
     Problem::not_found(why)
@@ -146,12 +147,12 @@ fn split_problem(route: &str, refused: SplitRefused) -> Problem {
             Problem::malformed(format!("the split of route \"{route}\" has no pool \"{pool}\"; pools: {}", list(known)))
         }
         SplitRefused::TooLarge(pool, weight) => {
-            Problem::malformed(format!("the weight of \"{pool}\" is {weight}; it is 0 to 1000000"))
+            Problem::malformed(format!("the weight of \"{pool}\" is {weight}; allowed: 0 to 1000000"))
         }
         SplitRefused::AllZero => {
             Problem::malformed(format!("no pool of the split of route \"{route}\" would have a weight above 0"))
         }
-        SplitRefused::TooMany => Problem::refused("too many splits have orders; take some back"),
+        SplitRefused::TooMany => Problem::refused("too many splits have orders; revoke some"),
     }
 }
 
@@ -163,7 +164,7 @@ fn problem(pool: &str, endpoint: &str, refused: &Refused) -> Problem {
             Problem::not_found(format!("unknown endpoint \"{endpoint}\" of pool \"{pool}\"; endpoints: {known}"))
         }
         Refused::Already(what) => Problem::refused(format!("the endpoint \"{endpoint}\" is {what}")),
-        Refused::TooMany => Problem::refused("too many endpoints have orders; take some back"),
+        Refused::TooMany => Problem::refused("too many endpoints have orders; revoke some"),
     }
 }
 
@@ -308,7 +309,9 @@ impl Running for Window {
     fn explanation(&self, id: String) -> Later<Result<Explained, Problem>> {
         let looker = self.looker();
         Box::pin(async move {
-            let why = format!("no explanation of request \"{id}\" is kept: telemetry.explain says of which there are");
+            let why = format!(
+                "no explanation of request \"{id}\" is kept: telemetry.explain selects the requests to explain"
+            );
             looker?.explanation(&id).await.ok_or_else(|| Problem::not_found(why))
         })
     }

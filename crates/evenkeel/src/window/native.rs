@@ -8,13 +8,14 @@ use evenkeel_view::timeline::{Counted, PoolCounted};
 /// Name and meaning of the native histogram of each endpoint.
 pub const NATIVE: (&str, &str) = (
     "evenkeel_endpoint_ttfb_seconds",
-    "Time from the request head to the response head, of each endpoint that had some; of TCP sessions, time to connect, and of UDP \
-     flows, time to the first answer; a native histogram, for those who ask for protocol buffers",
+    "Time from the request head to the response head, for each endpoint with requests; for TCP sessions, the time to \
+     connect; for UDP flows, the time to the first answer; a native histogram, only in protocol buffers",
 );
 
-/// The latencies of each endpoint that had requests, as Prometheus takes them: all of an endpoint in one series.
+/// Returns the latencies of each endpoint that had requests, as Prometheus takes them: a single series for each
+/// endpoint.
 pub fn native(now: &Ledger) -> Vec<Native> {
-    // The first step has all that is shorter, which counts as zero.
+    // The first step holds all shorter latencies, which count as zero.
     let first = FIRST << SCHEMA;
     let one = |pool: &str, endpoint: &str, latencies: Latencies| Series {
         labels: vec![("pool", pool.to_owned()), ("endpoint", endpoint.to_owned())],

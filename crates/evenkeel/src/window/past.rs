@@ -1,5 +1,5 @@
-//! History and events of the process, its plan and the endpoints that it has found, left to the one that takes over in a file of memory. A successor of another version starts
-//! without them.
+//! History of the process: its requests and events, its plan and the endpoints that it has found. The process that
+//! takes over gets it in a file of memory. A successor of another version starts without it.
 
 use evenkeel_discovery::Found;
 use evenkeel_runtime::Events;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 
-/// Version of the format. A change of a type in it makes it another one.
+/// Version of the format. A change of a type in it makes another version.
 const VERSION: u32 = 3;
 
 /// Largest file that is read. History and events are bounded by number, to about half of 64 MiB; a hundred thousand endpoints take
@@ -51,7 +51,7 @@ fn write(past: &Past) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the history of the process before. `None`, with a line in the log, if it is not one of this version.
+/// Reads the history of the previous process. Returns `None`, with a line in the log, if it has another version.
 pub fn read(file: File) -> Option<Past> {
     let past = parse(file);
     past.inspect_err(|why| tracing::warn!("the history of the previous process is not used: {why}")).ok()
@@ -66,7 +66,7 @@ fn parse(file: File) -> Result<Past, String> {
     let wrong = |error: serde_json::Error| format!("it cannot be read: {error}");
     let Version { version } = serde_json::from_slice(&bytes).map_err(wrong)?;
     if version != VERSION {
-        return Err(format!("it is of version {version}, and this build reads version {VERSION}"));
+        return Err(format!("it has version {version}, and this build reads version {VERSION}"));
     }
     serde_json::from_slice(&bytes).map_err(wrong)
 }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(past.events[0].text, "it serves");
         for (text, why) in [
             ("", "cannot be read"),
-            ("{\"version\":1,\"spans\":[]}", "of version 1"),
+            ("{\"version\":1,\"spans\":[]}", "has version 1"),
             ("{\"version\":3,\"timeline\":7}", "cannot be read"),
             ("{}", "cannot be read"),
         ] {

@@ -24,10 +24,10 @@ pub struct Shown {
     pub timeline: Timeline,
     /// True once every endpoint was checked. New endpoints of a reload do not make the process unready.
     checked: AtomicBool,
-    /// True from the start until every provider of plans has put its part. One of a later plan does not make the process
-    /// unready.
+    /// True from the start until every provider of plans has put its part. A provider of a later plan does not make the
+    /// process unready.
     pub awaits_provider: AtomicBool,
-    /// True if the process accepts no more.
+    /// True once the process accepts nothing new.
     pub draining: AtomicBool,
 }
 

@@ -1,5 +1,5 @@
-//! State that outlives this process: orders of operators in a file, if `runtime.state` names one; and for the process that takes
-//! over, orders and configuration in variables of its environment.
+//! State that outlives this process: orders of operators in a file, if `runtime.state` names a file. For the process
+//! that takes over, orders and configuration are in variables of its environment.
 
 use evenkeel_config::Disk;
 use evenkeel_discovery::providers::revisions::Handed;
@@ -18,10 +18,10 @@ const CONFIGURATION: &str = "EVENKEEL_CONFIGURATION";
 /// Rights of a new file: orders have names of operators in them.
 const MODE: u32 = 0o600;
 
-/// The kernel allows 128 KiB for one variable.
+/// Limit of a variable: the kernel allows 128 KiB.
 const VARIABLE_MAX: usize = 100 * 1024;
 
-/// Orders of operators that were kept.
+/// Orders of operators that the previous process left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Orders for endpoints and splits.
@@ -30,8 +30,9 @@ pub struct Kept {
     pub lost: Option<String>,
 }
 
-/// The orders that were kept: in the environment, as the process that this one replaces may know more than the file. A file that
-/// was cut, as by a crash or a full disk, is set aside: serving without orders is better than not serving.
+/// Reads the orders: from the environment if set, as the process that this process replaces may know more than the
+/// file. A truncated file, after a crash or on a full disk, is set aside: serving without orders is better than not
+/// serving.
 ///
 /// # Errors
 /// The file is there and cannot be opened, or the environment is not of an evenkeel of this version.
@@ -50,25 +51,23 @@ pub fn read(file: Option<&Path>) -> io::Result<Kept> {
     }
 }
 
-/// Renames a file that cannot be used, so that it is there for its operator when the next one is written. What happened.
+/// Renames a file that cannot be used, so that the operator still finds it after the next file is written. Returns a
+/// description.
 fn set_aside(file: &Path, why: &io::Error) -> String {
     let mut bad = file.as_os_str().to_owned();
     bad.push(".bad");
     let kept = match std::fs::rename(file, &bad) {
         Ok(()) => format!("it is kept as {}", Path::new(&bad).display()),
-        Err(error) => format!("it cannot be set aside: {error}"),
+        Err(error) => format!("it cannot be renamed: {error}"),
     };
-    format!(
-        "orders of operators are lost, such as drained endpoints: {} cannot be used ({why}); {kept}",
-        file.display()
-    )
+    format!("orders of operators, such as drains, are lost: {} cannot be used ({why}); {kept}", file.display())
 }
 
 fn parse(text: &[u8]) -> io::Result<Given> {
     serde_json::from_slice(text).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Keeps the orders in the file: all of them, or those of before.
+/// Writes the orders to the file. A crash leaves either all of them or the previous file.
 ///
 /// # Errors
 /// Errors of the file system.
@@ -108,7 +107,7 @@ impl Left<'_> {
         if let Some(revision) = self.revision {
             let text = serde_json::to_string(revision)?;
             if text.len() > VARIABLE_MAX {
-                let why = "the configuration that runs is in no file, and too large to be handed over: save it, or reload, before";
+                let why = "the running configuration is not saved, and too large to be handed over: run `evenkeel config save` or `evenkeel reload` first";
                 return Err(io::Error::other(why));
             }
             command.env(CONFIGURATION, text);
@@ -117,7 +116,7 @@ impl Left<'_> {
             let text = serde_json::to_string(self.orders)?;
             if text.len() > VARIABLE_MAX {
                 tracing::warn!(
-                    "too many orders of operators for the process that takes over; only runtime.state keeps them"
+                    "cannot hand over the orders of operators, as they are too many; only runtime.state keeps them"
                 );
             } else {
                 command.env(VARIABLE, text);

@@ -52,7 +52,7 @@ pub fn open(looker: &Arc<Looker>, now: &Generation, wanted: &tap::Filter) -> Res
     };
     match looker.tap(&filter) {
         Some(tap) => Ok(Box::pin(Following(tap))),
-        None => Err(Problem::refused(format!("{OPEN_MAX} taps are open, which is the limit"))),
+        None => Err(Problem::refused(format!("too many taps: {OPEN_MAX} are open"))),
     }
 }
 
@@ -60,7 +60,11 @@ fn statuses(text: &str) -> Result<Statuses, Problem> {
     let class = text.strip_suffix("xx").and_then(|class| class.parse().ok()).filter(|class| (1..=5).contains(class));
     let only = text.parse().ok().filter(|status| *status == 0 || (100..=599).contains(status));
     let parsed = class.map(Statuses::Class).or(only.map(Statuses::Only));
-    parsed.ok_or_else(|| Problem::malformed(format!("status is one like 503, a class like 5xx, or 0; not \"{text}\"")))
+    parsed.ok_or_else(|| {
+        Problem::malformed(format!(
+            "status \"{text}\" is unknown: write a status such as 503, a class such as 5xx, or 0"
+        ))
+    })
 }
 
 struct Following(Tap);

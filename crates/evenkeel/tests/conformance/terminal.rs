@@ -125,7 +125,7 @@ fn status_and_top_are_driven_in_a_terminal() {
     terminal.keys(&["/", "two", "Enter", "Down", "Enter"]);
     terminal.shows("last check  passed");
     terminal.keys(&["d"]);
-    terminal.shows("Drain two of shop: no new requests, but those of its sticky clients? y: yes");
+    terminal.shows("Drain two of shop: no new requests, except from its sticky clients? y: yes");
     let states = || get(&admin, "/metrics").expect("an answer").1;
     let is_draining = |wanted: &str| {
         let line = format!("evenkeel_endpoint_state{{pool=\"shop\",endpoint=\"two\",state=\"draining\"}} {wanted}");
@@ -158,7 +158,7 @@ fn status_and_top_are_driven_in_a_terminal() {
     stop.store(true, SeqCst);
     traffic.join().expect("it does not panic");
     drop(running);
-    let screen = terminal.shows("OLD: cannot ask at");
+    let screen = terminal.shows("OLD: cannot query evenkeel at");
     assert!(screen.contains("silent"), "{screen}");
     terminal.keys(&["C-c"]);
     terminal.shows("ready$");

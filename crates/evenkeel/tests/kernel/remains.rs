@@ -89,7 +89,11 @@ fn cleanup_removes_what_a_crash_has_left_and_nothing_that_is_in_use() {
         super::site::said(&mut held).expect("it is answered");
         let refused = cleanup(&site);
         let said = text(&refused.stderr);
-        assert!(refused.status.code() == Some(1) && said.contains("runs, process"), "{}: {said}", mechanism.name);
+        assert!(
+            refused.status.code() == Some(1) && said.contains("and uses its rules in the kernel"),
+            "{}: {said}",
+            mechanism.name
+        );
         site.serves("tcp", &[0, 1, 2, 3]);
         site.running().signal(Signal::KILL);
         site.running().ends();

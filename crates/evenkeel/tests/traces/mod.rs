@@ -310,12 +310,12 @@ fn a_dead_collector_delays_no_request_and_is_told_of_once() {
         (setup.metric("evenkeel_traces_requests_dropped_total ") > 0).then_some(())
     });
     let says = |what: &str| running.said().matches(what).count();
-    eventually("a word of it", || (says("does not answer") == 1).then_some(()));
+    eventually("a word of it", || (says("cannot send spans") == 1).then_some(()));
     let collector = Collector::at(&dead);
     eventually("those that waited", || (setup.metric("evenkeel_traces_spans_exported_total ") > 0).then_some(()));
-    eventually("a word of it", || (says("takes spans again") == 1).then_some(()));
+    eventually("a word of it", || (says("accepts spans again") == 1).then_some(()));
     assert!(collector.spans() > 0);
-    assert_eq!(says("does not answer"), 1, "{}", running.said());
+    assert_eq!(says("cannot send spans"), 1, "{}", running.said());
     // One that does not want spans is no reason to keep them.
     collector.answers(400);
     eventually("refusals", || {
@@ -323,7 +323,7 @@ fn a_dead_collector_delays_no_request_and_is_told_of_once() {
         let refused = "evenkeel_traces_spans_dropped_total{reason=\"refused\"} ";
         (setup.metric(refused) > 0).then_some(())
     });
-    eventually("a word of it", || (says("refuses spans: 400") == 1).then_some(()));
+    eventually("a word of it", || (says("refused spans: 400") == 1).then_some(()));
 }
 
 #[test]

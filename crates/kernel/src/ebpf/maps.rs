@@ -176,7 +176,7 @@ impl Maps {
         self.retired.extend(retired.into_iter().map(|held| (held, now)));
         for key in gone.iter().filter(|key| !new.contains(key)) {
             if let Err(error) = self.services.remove(key) {
-                tracing::warn!("eBPF: the address {} cannot be removed: {error}", key.addr());
+                tracing::warn!("eBPF: cannot remove the address {}: {error}", key.addr());
             }
         }
         self.mark(change);
@@ -212,8 +212,7 @@ impl Maps {
             }
             let Some(held) = self.build_family(service, v4) else {
                 self.give_back(running);
-                let reason =
-                    "there is no room for more members or tables of services; increase the number of endpoints";
+                let reason = "there is no room for more members or tables of services; use fewer endpoints";
                 return Err(Fault::new(format!("balance the listener \"{}\"", service.name), reason));
             };
             let protocol = service.transport.number();
@@ -366,7 +365,7 @@ impl Maps {
                 None => self.services.remove(key),
             };
             if let Err(error) = undone {
-                tracing::error!("eBPF: the address {} cannot be set back: {error}", key.addr());
+                tracing::error!("eBPF: cannot restore the address {} after a failed change: {error}", key.addr());
             }
         }
         Err(error)

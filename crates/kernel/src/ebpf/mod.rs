@@ -122,7 +122,7 @@ impl Ebpf {
             let maps = Maps::open(&self.pins)?;
             if maps.endpoints.len() != self.settings.endpoints_max as usize {
                 tracing::warn!(
-                    "eBPF: maps of an earlier process hold {} endpoints, not {}; remove them to change that",
+                    "eBPF: maps of an earlier process have room for {} endpoints, not {}; to replace them, stop evenkeel and run `evenkeel cleanup`",
                     maps.endpoints.len(),
                     self.settings.endpoints_max
                 );
@@ -172,7 +172,7 @@ impl Driver for Ebpf {
             let problem = format!("plane \"ebpf\" needs the capabilities {}", missing.join(", "));
             return vec![Lack::new(
                 problem,
-                "start evenkeel as root, or with them, as AmbientCapabilities= of systemd does",
+                "start evenkeel as root, or grant them with AmbientCapabilities= in its systemd unit",
             )];
         }
         if let Some(lack) = object::private_mount() {
@@ -194,7 +194,7 @@ impl Driver for Ebpf {
             && let Err(fault) = connect::try_load()
         {
             lack(
-                format!("programs of eBPF cannot be loaded: {}", fault.reason.lines().next().unwrap_or_default()),
+                format!("cannot load eBPF programs: {}", fault.reason.lines().next().unwrap_or_default()),
                 "use Linux 5.18 or newer",
             );
         }
@@ -255,7 +255,7 @@ impl Driver for Ebpf {
         running.left.extend(&change.left);
         // The maps are in place: a failure here is no reason to change them again.
         if let Err(fault) = running.end_sockets() {
-            tracing::warn!(%fault, "sockets may stay connected to endpoints that are down");
+            tracing::warn!(%fault, "eBPF: cannot close sockets to endpoints that are down");
         }
         Ok(())
     }
@@ -306,7 +306,7 @@ impl Driver for Ebpf {
 
     fn found(&mut self) -> Result<Option<String>, Fault> {
         if let Some(lack) = object::private_mount() {
-            return Err(Fault::new("see what is pinned", lack.problem));
+            return Err(Fault::new("find pinned maps", lack.problem));
         }
         // Adopting would attach programs again.
         if !self.pins.left()? {

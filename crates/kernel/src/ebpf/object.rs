@@ -49,7 +49,7 @@ impl Pins {
         }
         match fs::create_dir(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Fault::new(format!("make {}", self.folder.display()), error))
+                Err(Fault::new(format!("create {}", self.folder.display()), error))
             }
             _ => Ok(()),
         }
@@ -80,7 +80,7 @@ impl Pins {
         // Version 0 is of a process that ended while it made them.
         if let Some(version) = found.filter(|&version| version > 0) {
             tracing::warn!(
-                "eBPF: maps of the layout {version} are replaced by those of the layout {LAYOUT}; counts and affinity begin anew"
+                "eBPF: replacing maps of layout {version} with layout {LAYOUT}; counts and affinity are lost"
             );
         }
         self.remove()?;
@@ -178,7 +178,7 @@ pub fn load(object: &[u8], maps: &[&'static str], pins: Option<&Pins>, sizes: &[
             loader.map_pin_path(name, pins.map(name));
         }
     }
-    loader.load(object).map_err(|error| Fault::new("load maps of eBPF", chain(&error)))
+    loader.load(object).map_err(|error| Fault::new("load eBPF maps", chain(&error)))
 }
 
 /// Text of an error with all its causes, behind colons.

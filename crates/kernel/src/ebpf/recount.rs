@@ -62,7 +62,7 @@ impl Recount {
             let difference = i64::from(flows) - after.active;
             let difference = correction(before, after, difference);
             if let Some(load) = loads.at(id).filter(|_| difference != 0) {
-                tracing::debug!("eBPF: open flows of the endpoint {id} are corrected by {difference}");
+                tracing::debug!("eBPF: corrected the open flows of endpoint {id} by {difference}");
                 Load::correct(load, difference);
             }
         }

@@ -31,7 +31,7 @@ pub(super) fn find(services: &[Service], owned: &BTreeSet<Key>, masquerade: &Mas
         if let Err(reason) = entry::scheduler(service) {
             lacks.push(lack(
                 format!("listener {:?}: {reason}", &*service.name),
-                "choose the algorithm p2c, leastconn, roundrobin or maglev, or another driver",
+                "set balance to random, leastconn, round_robin or maglev, or set another plane",
             ));
         }
         for addr in service.addrs.iter().filter(|addr| !is_local(addr)) {
@@ -61,14 +61,14 @@ pub(super) fn find(services: &[Service], owned: &BTreeSet<Key>, masquerade: &Mas
 /// Explains why the table cannot be used.
 pub(super) fn closed(error: &Error) -> Lack {
     if error.is(Errno::NOENT) {
-        lack("this kernel has no IPVS", "load it with `modprobe ip_vs`, or choose another driver")
+        lack("this kernel has no IPVS", "load it with `modprobe ip_vs`, or set another plane")
     } else if error.is(Errno::PERM) {
         lack(
             "IPVS needs the capability CAP_NET_ADMIN in the first user namespace",
             "start evenkeel as root, or with `AmbientCapabilities=CAP_NET_ADMIN` in its systemd unit",
         )
     } else {
-        lack(format!("IPVS does not answer: {error}"), "look for its messages with `dmesg`")
+        lack(format!("IPVS does not respond: {error}"), "`dmesg` shows its messages")
     }
 }
 
@@ -78,7 +78,7 @@ fn schedulers(table: &mut Table, services: &[Service], lacks: &mut Vec<Lack>) {
         match table.has_scheduler(name) {
             Ok(true) => {}
             Ok(false) => lacks.push(lack(
-                format!("this kernel has no scheduler {name} of IPVS"),
+                format!("this kernel has no IPVS scheduler {name}"),
                 match name {
                     "twos" => {
                         "load it with `modprobe ip_vs_twos`, if this kernel was built with it; or choose leastconn"

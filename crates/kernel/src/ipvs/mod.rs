@@ -110,7 +110,7 @@ impl Ipvs {
 
     /// Gives a service that another program has removed to the kernel again.
     fn restore(&mut self, key: &Key) -> Result<(), Fault> {
-        tracing::warn!("{key} is gone from IPVS; adding it again");
+        tracing::warn!("another program removed {key} from IPVS; adding it again");
         let entry = self.held.get(key).cloned();
         let table = opened(&mut self.table)?;
         steps::run(table, &Entries::new(), &steps::between(&Entries::new(), &[(*key, entry)].into()))

@@ -56,7 +56,7 @@ impl Step {
                 format!("IPVS has a service {key} already, which is not evenkeel's")
             }
             Step::Add(_, options) | Step::Edit(_, options) if error.is(Errno::NOENT) => {
-                format!("this kernel has no scheduler {0}; load it with `modprobe ip_vs_{0}`", options.scheduler)
+                format!("this kernel has no IPVS scheduler {0}; load it with `modprobe ip_vs_{0}`", options.scheduler)
             }
             _ => error.to_string(),
         };
@@ -141,7 +141,7 @@ pub(super) fn run(table: &mut Table, held: &Entries, steps: &[Step]) -> Result<(
         if let Err(error) = step.run(table) {
             for step in undo.iter().rev() {
                 if let Err(error) = Step::run(step, table) {
-                    tracing::warn!("cannot {step}, to undo a change that failed: {error}");
+                    tracing::warn!("cannot undo a failed change: cannot {step}: {error}");
                 }
             }
             return Err(step.fault(&error));

@@ -40,7 +40,7 @@ const PAUSE: Range<Duration> = Duration::from_millis(500)..Duration::from_secs(1
 const PORTS_LOW: u32 = 60_000;
 
 /// Log line after others have removed the table.
-const GONE: &str = "the rules of nftables were gone, and are restored";
+const GONE: &str = "another program removed the nftables rules; restoring them";
 
 pub struct Nftables {
     names: Names,
@@ -244,7 +244,7 @@ impl Driver for Nftables {
         if let Ok(Some(comment)) = listing::comment(&self.names.table)
             && comment != COMMENT
         {
-            let problem = format!("there is a table \"{}\" of nftables that is not evenkeel's", self.names.table);
+            let problem = format!("the nftables table \"{}\" exists, and is not evenkeel's", self.names.table);
             return vec![Lack::new(problem, "set another \"name\" in [kernel]")];
         }
         let mut lacks = not_forwarding(services);
@@ -300,7 +300,7 @@ impl Driver for Nftables {
         let ids: HashSet<u32> = down.map(|member| member.id).chain(change.left.iter().copied()).chain(gone).collect();
         // The rules are in place: a failure here is no reason to apply them again.
         if let Err(fault) = self.end_flows(&ids, &filled) {
-            tracing::warn!(%fault, "flows may stay at endpoints that are down");
+            tracing::warn!(%fault, "cannot end flows to endpoints that are down");
         }
         Ok(())
     }

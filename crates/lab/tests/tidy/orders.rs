@@ -28,8 +28,8 @@ pub const ORDERS: &[(&str, &[&str])] = &[
     ("proxy/forward", &["attempts", "attempt", "hedge", "attempt_end", "relay", "outgoing"]),
     ("proxy/http2", &["turn", "session stream", "arrived", "output"]),
     ("proxy/pipeline", &["response", "route", "trailers", "websocket"]),
-    ("proxy/record", &["access_line", "explanation", "export", "counters", "progress", "grpc"]),
-    ("proxy/serve", &["connection", "h2", "h1_answer", "h1 h1_parts", "message", "open"]),
+    ("proxy/record", &["ended", "access_line", "explanation", "export", "grpc"]),
+    ("proxy/serve", &["connection", "h2", "h1_request", "h1_answer", "h1 h1_parts", "message", "open"]),
     ("proxy/listener", &[
         "admit", "probe_answers", "route_why", "secure", "client", "compiled rules", "handshakes",
         "per_route", "tls", "tls_route", "candidates route", "by_host", "criteria", "paths",

@@ -1,4 +1,4 @@
-//! Counts of what the cache did for the requests of a route: a set for each worker, which is the only one that writes it.
+//! Counts of the cache's results for the requests of a route: a separate set for each worker, which alone writes it.
 
 #![expect(clippy::disallowed_types, reason = "taken when a worker builds the filters of a route, and by metrics")]
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum CacheResult {
     /// Answered with a fresh response.
     Hit,
-    /// Answered with a stale one.
+    /// Answered with a stale response.
     Stale,
     /// Answered with a stored response that the endpoint has validated.
     Renewed,
@@ -29,16 +29,16 @@ impl CacheResult {
     pub const LABELS: [&str; 6] = ["hit", "stale", "renewed", "stored", "not_stored", "passed"];
 }
 
-/// Counts of one route on one worker.
+/// Counts of a route on a worker.
 #[derive(Debug, Default)]
 pub struct CacheCounts {
     /// Requests by [`CacheResult`].
     pub results: [Counter; CacheResult::LABELS.len()],
     /// Responses that were not stored, by [`Refusal::ALL`].
     pub refused: [Counter; Refusal::ALL.len()],
-    /// Requests that have waited for the response to another one.
+    /// Requests that have waited for the response to another request.
     pub collapsed: Counter,
-    /// Bytes of bodies that came from the cache.
+    /// Bytes of bodies served from the cache.
     pub bytes: Counter,
     /// Fetches of whole responses behind requests for a part, by [`WholeFetch`].
     pub whole: [Counter; WholeFetch::LABELS.len()],
@@ -59,7 +59,7 @@ impl WholeFetch {
     pub const LABELS: [&str; 3] = ["stored", "not_stored", "skipped"];
 }
 
-/// Counts of all routes by name, one for each worker.
+/// Counts of all routes by name, a set for each worker.
 #[derive(Debug, Default)]
 pub struct AllCounts(Mutex<BTreeMap<Arc<str>, Vec<Arc<CacheCounts>>>>);
 

@@ -1,4 +1,4 @@
-//! The disk beside the memory: what a plan wants of it, and how a request waits for it.
+//! The disk behind the memory: the settings of a plan for it, and waits for its reads and purges.
 
 use evenkeel_cache::moment::Moment;
 use evenkeel_config::Plan;
@@ -8,14 +8,14 @@ use evenkeel_net::pages;
 use evenkeel_view::words::unix_ms;
 use std::time::{Duration, SystemTime};
 
-/// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. The larger one is half a
-/// second of a slow disk.
+/// Bytes of responses that may wait to be written: a quarter of the memory between these bounds. A slow disk writes the
+/// upper bound in half a second.
 const QUEUE: [u64; 2] = [4 << 20, 64 << 20];
 
 /// Time in which a purge has to be on the disk for good.
 const PURGE_MAX: Duration = Duration::from_secs(5);
 
-/// Such a time while another process has the disk, which has purges of its own: at an upgrade it lets go of it in a moment.
+/// Shorter limit while another process holds the disk. After an upgrade it releases the disk quickly.
 const WAITING_MAX: Duration = Duration::from_secs(1);
 
 /// Disk of a plan, if a route may use it.

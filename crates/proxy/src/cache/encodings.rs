@@ -1,5 +1,5 @@
-//! Encoded forms of stored bodies. Each is made once, at a hit, for all clients that get the coding: a small one at once, a
-//! large one on a thread of its own, while streams serve its clients.
+//! Encoded forms of stored bodies. Each is made once, at a hit, for all clients that get the coding: a small form at
+//! once, a large form on a separate thread, while streams serve its clients.
 
 use super::{Entry, SharedCache};
 use crate::threads::{Shared, Threads, Work};
@@ -18,8 +18,8 @@ use std::sync::{Arc, Weak};
 /// Longest body that a worker encodes itself.
 const SMALL_MAX: usize = 16 << 10;
 
-/// Bytes of a small body that cost one unit of a turn's budget: a turn is over after one of 16 KiB, which takes up to a
-/// millisecond.
+/// Bytes of a small body that cost a unit of a turn's budget: a body of 16 KiB, which takes up to a millisecond, uses
+/// up the turn.
 const BYTES: usize = 128;
 
 /// Most bodies that wait for a thread.
@@ -39,7 +39,7 @@ pub enum Form {
     Encoded(Bytes),
     /// The coding makes it no smaller.
     NoSmaller,
-    /// None is there, and perhaps one is being made.
+    /// There is no form yet, though a thread may be making it.
     None,
 }
 
@@ -49,16 +49,16 @@ pub struct Encodings {
     pub counts: EncodingCounts,
 }
 
-/// Counts of what became of encodings.
+/// Counts of the results of encodings.
 #[derive(Debug, Default)]
 pub struct EncodingCounts {
     /// Forms that were made and stored, by [`Coding::ALL`].
     pub made: [AtomicU64; Coding::ALL.len()],
     /// Bytes of their bodies as they were stored before.
     pub before: AtomicU64,
-    /// Bytes of the forms, without what the store keeps for them.
+    /// Bytes of the forms, without the store's overhead.
     pub after: AtomicU64,
-    /// Encodings that came to nothing, by [`Unmade`].
+    /// Encodings without a result, by [`Unmade`].
     pub unmade: [AtomicU64; Unmade::LABELS.len()],
 }
 
@@ -69,7 +69,7 @@ pub enum Unmade {
     NoSmaller,
     /// Too many bodies wait for a thread.
     QueueFull,
-    /// Bodies that come take all the memory there is for them.
+    /// Arriving bodies take all the memory that they may have.
     NoMemory,
     /// The response is no longer stored, or would become too large.
     NotStored,
@@ -80,10 +80,11 @@ impl Unmade {
     pub const LABELS: [&str; 4] = ["no_smaller", "queue_full", "no_memory", "not_stored"];
 }
 
-/// Work that threads do in the order in which it came.
+/// Work that threads do in the order of its arrival.
 struct Encoding;
 
-/// A body that is to be encoded. One that leaves the store while it waits is left out: the queue keeps none in memory.
+/// A body that is to be encoded. A body that leaves the store while it waits is skipped: the queue keeps no body in
+/// memory.
 struct Job {
     shared: Arc<SharedCache>,
     forms: Weak<Forms>,
@@ -118,7 +119,7 @@ impl Encodings {
 }
 
 impl SharedCache {
-    /// Body of a stored response in a coding. If there is none, it is made: at once if the body is small, otherwise later.
+    /// Body of a stored response in a coding. A missing form is made: at once if the body is small, otherwise later.
     pub fn encoded(self: &Arc<SharedCache>, whole: Whole, coding: Coding) -> Form {
         let Whole { entry, key, now } = whole;
         let (forms, known) = (entry.forms(), of_store(coding));

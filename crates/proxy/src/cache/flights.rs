@@ -1,5 +1,5 @@
-//! Fetches of responses that are under way, so that requests for the same response wait for one fetch (request collapsing).
-//! Shared by all workers.
+//! Fetches of responses that are under way, so that requests for the same response wait for the same fetch (request
+//! collapsing). Shared by all workers.
 
 #![expect(
     clippy::disallowed_types,
@@ -17,8 +17,8 @@ use std::task::{Context, Poll, Waker};
 
 const SHARDS: usize = 64;
 
-/// Time for which requests are told apart after a response that was not for all of them: they do not wait for each other
-/// then.
+/// Time for which requests are kept apart after a response that was not for all of them: they do not wait for each
+/// other then.
 const APART_NS: u64 = 10 * SECOND_NS;
 
 /// Most keys of a shard that are remembered as apart. An attacker's make room for others' by being forgotten.
@@ -54,10 +54,10 @@ pub enum End {
     Stored,
     /// The response is for its request alone, and is not stored.
     Apart,
-    /// The response is not stored as its request was different from others, such as one that provokes an error: those that
-    /// wait now fetch their own, and later ones wait again.
+    /// The response is not stored as its request was different from others, such as a request that provokes an error.
+    /// Requests that wait now fetch responses themselves, and later requests wait again.
     Refused,
-    /// There is no response, only a part of one, or one that was purged before its end.
+    /// There is no response, only a part of it, or it was purged before its end.
     Failed,
 }
 
@@ -79,7 +79,7 @@ pub enum Role {
     Leads(Lead),
     /// Waits for the response that another request fetches.
     Follows(Follow),
-    /// Fetches a response of its own, for which no other waits.
+    /// Fetches a response alone: no other request waits for it.
     Alone,
 }
 
@@ -156,7 +156,7 @@ impl Drop for Lead {
 }
 
 impl Flight {
-    /// Notes the end, unless one was noted before, and wakes the requests that wait.
+    /// Notes the end, unless an end was noted before, and wakes the requests that wait.
     fn end(&self, end: End) {
         let mut progress = lock(&self.0);
         progress.end.get_or_insert(end);

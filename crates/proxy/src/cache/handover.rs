@@ -1,12 +1,12 @@
 //! Handover of stored responses at an upgrade, over a socket between both processes.
 //!
-//! The process that gives sends its responses once the other one serves, those first that were asked for. Both tell each
-//! other of their purges for as long as the first one finishes its requests, and confirm them, so that neither serves what
-//! was purged in the other. A response that was purged after it was read from the store of the first comes behind the purge,
-//! and the second one refuses it: purges are held there from its start on. If the socket fails, the process that gives can
-//! no longer learn of purges, and so serves nothing more from its cache.
+//! The old process sends its responses once the new process serves, requested responses first. Both report their purges
+//! to each other until the old process has finished its requests, and confirm them, so that neither serves a response
+//! that was purged in the other. A response that was purged after it was read from the old store arrives behind the
+//! purge, and the new process refuses it: its store holds purges from its start on. If the socket fails, the old
+//! process can no longer learn of purges, and serves nothing more from its cache.
 //!
-//! Two threads on each side move the bytes. Nothing waits for them but the end of the first process, for a limited time.
+//! Two threads on each side move the bytes. Only the end of the old process waits for them, for a limited time.
 
 use super::partner::{Link, Side};
 use super::stream::{self, Failed};
@@ -30,7 +30,7 @@ const GIVE_MAX: Duration = Duration::from_secs(30);
 /// Time for which the other process may read nothing.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
-/// Places of the store that are looked at in one step.
+/// Places of the store that each step visits.
 const STEP: usize = 64;
 
 /// Parts of the process that a handover uses.
@@ -47,9 +47,9 @@ pub struct Taken {
     pub responses: u64,
     /// Bytes of their fields and bodies.
     pub bytes: u64,
-    /// Responses that came and were not stored: fetched here meanwhile, purged, too large, or used less than others.
+    /// Responses that arrived and were not stored: fetched here meanwhile, purged, too large, or used less than others.
     pub left_out: u64,
-    /// Reason why not all of them came.
+    /// Reason why some of them did not arrive.
     pub cut: Option<Cut>,
 }
 
@@ -81,7 +81,7 @@ impl Context {
 }
 
 impl Giving {
-    /// Begins to tell the process at the other end of purges, and to be told.
+    /// Begins to exchange purges with the process at the other end.
     ///
     /// # Errors
     /// No thread can be made.
@@ -117,7 +117,7 @@ impl Drop for Giving {
     }
 }
 
-/// Begins to take what the process at the other end gives. `done` is called once, when no more responses come.
+/// Begins to take the responses of the process at the other end. `done` is called once, after the last response.
 ///
 /// # Errors
 /// The socket cannot be used, or no thread can be made.
@@ -135,8 +135,8 @@ fn connect(
     stream.set_write_timeout(Some(STALL_MAX))?;
     let (link, read, mut written) = (Link::new(side), stream.try_clone()?, stream.try_clone()?);
     let cache = (context.cache)();
-    // Before the other process can be told of a purge: what it sends was there before that. Held, since those that are
-    // carried out would count as meant for all that comes later.
+    // Before the other process can learn of a purge: its responses were stored before that point. Held, so that finished
+    // purges are not forgotten: a forgotten purge would refuse all responses that began before it.
     let (held, began) = ((side == Side::Takes).then(|| cache.store.hold()), cache.store.begin());
     cache.partner.set(link.clone());
     let (reader, writer) = ((link.clone(), context.clone()), (link.clone(), context.clone()));
@@ -150,10 +150,10 @@ fn connect(
     let send = move || {
         let (link, context) = writer;
         if send(&link, &context, &mut written).is_err() {
-            tracing::warn!("the new process does not read stored responses");
+            tracing::warn!("handover of stored responses is incomplete: the other process stopped reading");
         }
         end(&link, &written);
-        // If the other process does not serve, this one continues.
+        // If the other process does not serve, this process continues.
         let is_replaced = link.side == Side::Gives && link.state().serves;
         if is_replaced {
             context.retire();
@@ -213,7 +213,7 @@ struct Responses {
     began: Option<Time>,
     is_second_walk: bool,
     at: Option<Cursor>,
-    /// Responses of the last step, the next one at the end.
+    /// Responses of the last step, the next response at the end.
     items: Vec<Item<Stored>>,
     sent: u64,
 }
@@ -269,9 +269,9 @@ struct Receiver<'l> {
     context: &'l Context,
     /// Cache that responses are stored in.
     cache: &'l Arc<SharedCache>,
-    /// Point in the order of purges before the first response came.
+    /// Point in the order of purges before the first response arrived.
     began: Sequence,
-    /// Until all of them have come, if this process takes some.
+    /// Held until all responses have arrived, if this process takes any.
     held: Option<Held>,
     taken: Taken,
 }
@@ -294,7 +294,7 @@ impl Receiver<'_> {
                         if let (Some(disk), Some(ticket)) = (&cache.disk, cache.purge_here(&purge).written)
                             && !matches!(purge.scope, Scope::Url(_))
                         {
-                            // Those of URLs come with each change of a page, and are written in a moment.
+                            // Purges of URLs come with each change of a page, and are written quickly.
                             let _ = super::disk::wait(disk, &ticket);
                         }
                         self.link.change(|state| state.to_confirm = Some(frame.number));
@@ -331,7 +331,7 @@ impl Receiver<'_> {
         let (cache, began) = (self.cache, self.began);
         let ResponseRecord { key, url_len, stored, stale_from, hits } = record;
         let now = self.context.moment();
-        // After a reload with another size, the purges of this store are not those of the next one.
+        // After a reload with another size, purges of this store do not apply to the next store.
         let is_current = Arc::ptr_eq(cache, &(self.context.cache)());
         let body = body.filter(|_| is_current && stored.terms.received <= now);
         let Some(body) = body else {

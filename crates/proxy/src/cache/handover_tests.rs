@@ -1,4 +1,4 @@
-//! Handovers between two caches of one process, over a real socket.
+//! Handovers between two caches in the same process, over a real socket.
 
 use super::*;
 use crate::cache::SharedCache;
@@ -102,7 +102,7 @@ fn everything_comes_over_and_what_was_fetched_meanwhile_stays() {
     assert_eq!(body(&new, "/9").as_deref(), Some("new 9"));
     let hits = |path: &str| new.store.of_url(key(path).url())[0].hits;
     assert_eq!((hits("/7"), hits("/10")), (2, 0));
-    // The one that gives still serves its last requests, until the other one cannot be reached.
+    // The old process still serves its last requests, until the new process cannot be reached.
     assert_eq!(body(&old, "/7").as_deref(), Some("old 7"));
 }
 
@@ -114,7 +114,7 @@ fn what_is_purged_in_one_process_is_purged_in_both_at_any_time() {
     }
     old.purge(&purge(url("/200")));
     let (giving, taken) = connected(&old, &new);
-    // Before any response has come, in either process.
+    // Before any response has arrived, in either process.
     let before = [old.purge(&purge(url("/201"))), new.purge(&purge(Scope::Log(Target::Tag((*b"first").into()))))];
     giving.serves();
     let during = [old.purge(&purge(url("/202"))), new.purge(&purge(url("/203")))];
@@ -128,7 +128,8 @@ fn what_is_purged_in_one_process_is_purged_in_both_at_any_time() {
         assert_eq!((body(&old, &path), body(&new, &path)), (None, None), "{path}");
     }
     let kept = (100..200).chain(206..300).filter(|i| body(&new, &format!("/{i}")).is_some()).count();
-    // Purged URLs are remembered by 2,048 marks: of 194 others, one in two runs has one that shares a mark with one of five.
+    // Purged URLs are remembered by 2,048 marks. In every other run, some of the 194 other URLs shares a mark with some
+    // of the purged URLs.
     assert!(kept > 180, "what was not meant has come: {kept}");
 }
 

@@ -1,4 +1,4 @@
-//! Keys of the cache of a route, from its configuration, and what operators see of them.
+//! Keys of the cache of a route, from its configuration, and their description for operators.
 
 use evenkeel_cache::key::{KeyRules, Query};
 use evenkeel_config::plan::{self, CacheQuery};
@@ -17,8 +17,8 @@ pub fn keys(plan: &plan::Cache) -> KeyRules {
     }
 }
 
-/// User of a key as operators see it: the name, or of a token its issuer and its name for the user. Other claims, which the
-/// key has too, are left out.
+/// User of a key as operators see it: the name, or for a token its issuer and subject. Other claims of the key are
+/// omitted.
 pub fn user_text(user: &[u8]) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (mut names, mut rest) = (Vec::new(), user);

@@ -1,8 +1,8 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! The crate `evenkeel-cache` decides what may be stored and which requests it serves. Each request has an [`outcome`].
-//! Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses ([`handover`]), and
-//! purges hold in both ([`partner`]). A [`disk`] may be beside the memory. [`resource`] makes the cache of the next plan and
-//! writes its metrics.
+//! The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. Each request has an
+//! [`outcome`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
+//! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
+//! of the next plan and writes its metrics.
 
 pub mod counts;
 pub mod disk;
@@ -38,13 +38,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// Share of the memory that bodies may take while they come, before they are stored.
+/// Share of the memory that bodies may take while they arrive, before they are stored.
 const COMING_SHARE: u64 = 4;
 
-/// Places of the store that one sweep looks at: some milliseconds.
+/// Places of the store that each sweep visits: some milliseconds.
 const PLACES: usize = 1 << 14;
 
-/// Seconds after which a response is dropped that nothing serves any more. Requests may accept one that is a little stale.
+/// Seconds after which a response is dropped that no rule can serve any more. Requests may accept a response that is a
+/// little stale.
 const OVER_S: u32 = 600;
 
 /// A stored response with its body. Clients that get it share both.
@@ -61,32 +62,32 @@ pub struct SharedCache {
     pub plan: CacheMemory,
     /// The other process of an upgrade.
     pub partner: Arc<Partner>,
-    /// Second tier, if there is one.
+    /// Second tier, if configured.
     pub disk: Option<Disk>,
     /// Milliseconds from the origin of the workers' clocks back to 1970. It grows when the wall clock is set forward.
     origin_ms: AtomicI64,
-    /// Bytes of bodies that are to be stored and have come so far.
+    /// Bytes of arriving bodies that are to be stored.
     coming: AtomicU64,
-    /// Number of fetches behind requests: validations, and those of whole responses.
+    /// Number of fetches behind requests: validations, and fetches of whole responses.
     pub behind: AtomicU64,
-    /// Number of those of whole responses, behind requests for a part.
+    /// Number of fetches of whole responses behind requests for a part.
     pub behind_parts: AtomicU64,
 }
 
-/// A purge that holds here, with what is left to wait for.
+/// A purge that holds here, with the results that are still pending.
 #[derive(Debug)]
 pub struct Ordered {
-    /// Responses that a purge of a URL was meant for.
+    /// Responses that a purge of a URL has matched.
     pub matched: Matched,
-    /// Point in the order of purges of another one.
+    /// Point of any other purge in the order of purges.
     pub sequence: Option<Sequence>,
-    /// Ends when a crash does not undo it on the disk.
+    /// Ends when a crash can no longer undo the purge on the disk.
     pub written: Option<Arc<Ticket>>,
-    /// The other process of an upgrade, which was told of it.
+    /// Confirmation of the other process of an upgrade.
     pub told: Option<Told>,
 }
 
-/// Room for a body that comes, given back when this is dropped.
+/// Room for an arriving body, given back when this is dropped.
 pub struct Room {
     shared: Arc<SharedCache>,
     bytes: u64,
@@ -132,7 +133,7 @@ impl SharedCache {
         let disk = if has_same_disk {
             self.disk.clone()
         } else {
-            // If it is the same folder, the next one gets it once this one has let go of it.
+            // If the folder is the same, the next disk gets it once this disk has released it.
             self.let_go();
             wanted.map(disk::open)
         };
@@ -152,15 +153,16 @@ impl SharedCache {
         self.origin_ms.fetch_max(i64::try_from(at.0).map_or(i64::MIN, |at| at - since), Ordering::Relaxed);
     }
 
-    /// Purges here, and tells the other process of an upgrade. What was meant by a purge other than of a URL is counted later,
-    /// by its point in the order of purges.
+    /// Purges here, and reports the purge to the other process of an upgrade. Matches of a purge other than of a URL
+    /// are counted later, by its point in the order of purges.
     pub fn purge(&self, purge: &PurgeRecord) -> Ordered {
         Ordered { told: self.partner.tell(purge), ..self.purge_here(purge) }
     }
 
-    /// Purges in this process, and tells no other one.
+    /// Purges in this process only.
     pub fn purge_here(&self, purge: &PurgeRecord) -> Ordered {
-        // The disk first, so that nothing comes back from there behind the purge; and again, for what has gone there meanwhile.
+        // The disk first, so that nothing comes back from there behind the purge; and again, for responses that were
+        // evicted to it meanwhile.
         let hidden = self.disk.as_ref().map(|disk| (disk, disk.hide(purge)));
         let (matched, sequence) = match &purge.scope {
             Scope::Url(url) => (self.store.purge_url(url, purge.fate, purge.at), None),
@@ -175,7 +177,7 @@ impl SharedCache {
         self.disk.iter().for_each(Disk::close);
     }
 
-    /// Stores in memory what was read from the disk. What memory has is newer.
+    /// Stores responses from the disk in memory. Responses in memory are newer.
     pub fn promote(&self, key: &Key, loaded: &Loaded, now: Moment) {
         for restored in loaded.responses.iter() {
             let object = restored.object.clone();
@@ -189,13 +191,13 @@ impl SharedCache {
         self.store.close(self.moment(now));
     }
 
-    /// Lets time pass for what is stored, without waiting.
+    /// Advances the time of stored responses without waiting.
     pub fn skip(&self, time: Duration) {
         self.origin_ms.fetch_add(time.as_millis() as i64, Ordering::Relaxed);
     }
 
-    /// Frees memory in a short step: of what purges were meant for, and of what has been of no use for a while. Called once a
-    /// second, it comes to a million responses in a minute.
+    /// Frees memory in a short step: purged responses, and responses that were of no use for a while. Called once a
+    /// second, it visits a million responses in a minute.
     pub fn sweep(&self, now: Moment) {
         self.store.sweep(PLACES);
         self.store.drop_over(PLACES, |stored| stored.is_over(OVER_S, now));
@@ -213,8 +215,8 @@ impl SharedCache {
         (origin + since).max(0) as u64
     }
 
-    /// Stores a response under a key, instead of the one for the same requests. `began`: point in the order of purges at which
-    /// its request was sent. Returns the reason if the store refuses it.
+    /// Stores a response under a key, and replaces the response for the same requests. `began`: point in the order of
+    /// purges at which its request was sent. Returns the reason if the store refuses it.
     pub fn put(&self, key: &Key, entry: Arc<Entry>, began: Sequence, now: Moment) -> Option<Refusal> {
         let (store, object) = (&self.store, entry.clone());
         let varying = entry.head().varying();
@@ -225,14 +227,15 @@ impl SharedCache {
         }
     }
 
-    /// Reason why a response cannot be stored once its body of this length has come, as far as that is known now.
+    /// Reason why a response with a body of this length cannot be stored, as far as it is known before the body
+    /// arrives.
     pub fn refusal(&self, key: &Key, stored: &Stored, length: u64, began: Sequence) -> Option<Refusal> {
         let has_room = || self.coming.load(Ordering::Relaxed).saturating_add(length) <= self.plan.memory / COMING_SHARE;
         let refused = self.store.refusal(key.into(), stored, length, began).map(Refusal::from);
         refused.or_else(|| (!has_room()).then_some(Refusal::NoRoom))
     }
 
-    /// Room for a body of which nothing has come.
+    /// Room for a body before its first byte.
     pub fn room(self: &Arc<SharedCache>) -> Room {
         Room { shared: self.clone(), bytes: 0 }
     }
@@ -242,7 +245,7 @@ impl Room {
     /// Takes room for more bytes.
     ///
     /// # Errors
-    /// There is none: the body is too large, or too many come at once.
+    /// There is no room: the body is too large, or too many arrive at once.
     pub fn take(&mut self, bytes: u64) -> Result<(), Refusal> {
         self.bytes += bytes;
         let coming = self.shared.coming.fetch_add(bytes, Ordering::Relaxed) + bytes;

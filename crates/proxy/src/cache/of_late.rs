@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT_NS: u64 = 300 * SECOND_NS;
 const STEP_NS: u64 = 10 * SECOND_NS;
 
-/// Name of a route, with its requests that a stored response answered, and all that asked for one.
+/// Name of a route, with its requests that a stored response answered, and all its requests for a stored response.
 pub type Asked = (Arc<str>, [u64; 2]);
 
 /// Counts of the requests of routes with a cache over the last five minutes.
@@ -20,7 +20,7 @@ pub type Asked = (Arc<str>, [u64; 2]);
 pub struct OfLate(Mutex<VecDeque<(Instant, Vec<Asked>)>>);
 
 impl OfLate {
-    /// Notes the counts, if the time for that has come. To be called every second.
+    /// Notes the counts when they are due. To be called every second.
     pub fn count(&self, asked: impl FnOnce() -> Vec<Asked>, now: Instant) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.back().is_some_and(|(last, _)| now.since(*last) < STEP_NS) {

@@ -43,14 +43,14 @@ impl Cached {
 pub struct Outcome {
     /// Reason why the endpoint was asked; `None` for a hit.
     pub forward: Option<Forward>,
-    /// Status of the endpoint, if the client gets another one.
+    /// Status of the endpoint, if the client gets another status.
     pub forward_status: Option<u16>,
     /// Seconds of freshness that are left, negative if it is stale.
     pub ttl: Option<i64>,
     /// True if the response is stored, or will be once its body is complete.
     pub is_stored: bool,
     pub is_collapsed: bool,
-    /// Bytes of the body that come from the cache.
+    /// Bytes of the body that the cache served.
     pub bytes: usize,
     /// Reason why nothing was stored or looked up.
     pub why: Option<Why>,
@@ -61,7 +61,7 @@ pub struct Outcome {
 pub enum Why {
     Bypass(Bypass),
     Refusal(Refusal),
-    /// The request wants a stored response, and there is none.
+    /// The request wants a stored response, and none is stored.
     OnlyIfCached,
     /// The endpoint has failed, and a stale response is served.
     Stale,
@@ -69,7 +69,7 @@ pub enum Why {
     Part,
     /// The request is for a part, and the whole is fetched behind it.
     Whole,
-    /// The endpoint validates another response than the stored one.
+    /// The endpoint validates another response than the stored response.
     Mismatch,
 }
 

@@ -1,5 +1,5 @@
-//! The other process of an upgrade, as purges see it: each purge of one process has to hold in the other, too. The threads
-//! that move the bytes are those of a [`handover`](super::handover).
+//! The other process of an upgrade, as purges see it: each purge of a process has to hold in the other, too. The
+//! threads of a [`handover`](super::handover) move the bytes.
 
 #![expect(clippy::disallowed_types, reason = "taken for purges, and by the threads of a handover")]
 
@@ -9,13 +9,14 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Most purges that wait to be sent. Of more, all of them become one of everything: too much is purged, never too little.
+/// Most purges that wait to be sent. A further purge turns all of them into a purge of everything: too much is purged,
+/// never too little.
 const PURGES_MAX: usize = 4096;
 
 /// Time in which the other process has to confirm a purge.
 const CONFIRM: Duration = Duration::from_secs(5);
 
-/// Place of the connection to the other process, if there is one. Kept across plans.
+/// Place of the connection to the other process, if any. Kept across plans.
 #[derive(Debug, Default)]
 pub struct Partner(RwLock<Option<Arc<Link>>>);
 
@@ -24,7 +25,7 @@ pub struct Partner(RwLock<Option<Arc<Link>>>);
 pub enum Side {
     /// Gives its stored responses away, and ends.
     Gives,
-    /// Takes those of the process before, and stays.
+    /// Takes the responses of the previous process, and stays.
     Takes,
 }
 
@@ -43,18 +44,18 @@ pub struct State {
     pub purges: VecDeque<(u64, PurgeRecord)>,
     /// Number of the newest purge of this process.
     newest: u64,
-    /// Newest purge of this process that the other one has confirmed.
+    /// Newest purge of this process that the other process has confirmed.
     confirmed: u64,
-    /// Newest purge of the other process that is to be confirmed.
+    /// Newest purge of the other process that must still be confirmed.
     pub to_confirm: Option<u64>,
-    /// True once the other process serves, for the one that gives.
+    /// True once the other process serves. Set in the process that gives.
     pub serves: bool,
     /// True once all responses are sent.
     pub is_given: bool,
     pub has_ended: bool,
 }
 
-/// A purge that the other process was told of.
+/// A purge that was sent to the other process.
 #[derive(Debug)]
 pub struct Told {
     link: Arc<Link>,
@@ -77,7 +78,7 @@ impl Partner {
         before.inspect(|before| before.end());
     }
 
-    /// Tells the other process of a purge, if there is one. Does not wait.
+    /// Sends a purge to the other process, if any. Does not wait.
     pub fn tell(&self, purge: &PurgeRecord) -> Option<Told> {
         let link = self.0.read().unwrap_or_else(PoisonError::into_inner).clone()?;
         let mut state = link.state();
@@ -144,7 +145,7 @@ impl Told {
     /// Waits until the purge holds in the other process. Not for a thread that serves requests.
     ///
     /// # Errors
-    /// The other process may still serve what was purged.
+    /// The other process may still serve purged responses.
     pub fn wait(&self) -> Result<(), Unconfirmed> {
         let until = Some(Instant::now() + CONFIRM);
         let state = self.link.wait(until, |state| state.confirmed >= self.number);

@@ -43,20 +43,21 @@ struct Shown<'g> {
 
 impl Shown<'_> {
     fn write(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests of routes with a cache, by what it did: a fresh response, a stale one, a stored one that the \
-                    endpoint has validated; stored or not stored what the endpoint sent; passed by";
+        let help = "Requests of routes with a cache, by result: a fresh response, a stale response, or a stored \
+                    response that the endpoint validated; a response of the endpoint that was stored or not stored; a \
+                    bypass";
         let family = ("evenkeel_cache_requests", help);
         self.by_label(encoder, family, ("result", &CacheResult::LABELS), |counts, at| &counts.results[at])?;
         let reasons = Refusal::ALL.map(Refusal::label);
-        let family = ("evenkeel_cache_not_stored", "Responses of endpoints that were not stored, by the reason");
+        let family = ("evenkeel_cache_not_stored", "Responses of endpoints that were not stored, by reason");
         self.by_label(encoder, family, ("reason", &reasons), |counts, at| &counts.refused[at])?;
-        let help = "Requests that have waited for the response to another request";
+        let help = "Requests that waited for the response to another request";
         self.by_label(encoder, ("evenkeel_cache_collapsed_requests", help), ("", &[""]), |counts, _| {
             &counts.collapsed
         })?;
-        let family = ("evenkeel_cache_sent_bytes", "Bytes of bodies that came from the cache");
+        let family = ("evenkeel_cache_sent_bytes", "Bytes of bodies served from the cache");
         self.by_label(encoder, family, ("", &[""]), |counts, _| &counts.bytes)?;
-        let help = "Fetches of whole responses behind requests for a part, by their end";
+        let help = "Background fetches of whole responses after requests for a part, by result";
         let family = ("evenkeel_cache_whole_fetches", help);
         self.by_label(encoder, family, ("result", &WholeFetch::LABELS), |counts, at| &counts.whole[at])?;
         self.store(encoder)
@@ -72,39 +73,39 @@ impl Shown<'_> {
         for (name, help, value) in [
             (
                 "evenkeel_cache_bytes",
-                "Bytes of memory that stored responses take, with all that is kept for them",
+                "Bytes of memory that stored responses use, including their metadata",
                 counts.bytes,
             ),
-            ("evenkeel_cache_capacity_bytes", "Bytes of memory that stored responses may take", self.cache.plan.memory),
-            ("evenkeel_cache_entries", "Keys under which responses are stored", counts.entries),
-            ("evenkeel_cache_objects", "Stored responses, all variants of all keys", counts.objects),
+            ("evenkeel_cache_capacity_bytes", "Bytes of memory that stored responses may use", self.cache.plan.memory),
+            ("evenkeel_cache_entries", "Keys with stored responses", counts.entries),
+            ("evenkeel_cache_objects", "Stored responses: all variants of all keys", counts.objects),
             (
                 "evenkeel_cache_fetches_behind",
-                "Fetches behind requests: of stale responses, and of whole ones for requests for a part",
+                "Background fetches in progress: of stale responses, and of whole responses after requests for a part",
                 behind,
             ),
             (
                 "evenkeel_cache_paged_bodies",
-                "Bodies of 64 KiB and more in pages of their own, which HTTP/1.1 without TLS sends without a copy: 16,384 at most, others \
-                 are copied",
+                "Bodies of 64 KiB and more in separate pages. HTTP/1.1 without TLS sends them without a copy. At most \
+                 16,384; other bodies are copied",
                 pages::count() as u64,
             ),
         ] {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
         for (name, help, value) in [
-            ("evenkeel_cache_inserted", "Responses stored, those instead of an older one too", counts.inserts),
-            ("evenkeel_cache_evicted", "Keys dropped for want of memory", counts.evicted),
+            ("evenkeel_cache_inserted", "Responses stored, including replacements of older responses", counts.inserts),
+            ("evenkeel_cache_evicted", "Keys dropped for lack of memory", counts.evicted),
             (
                 "evenkeel_cache_evicted_bytes",
-                "Bytes of memory of the keys that were dropped for want of memory",
+                "Bytes of memory of keys dropped for lack of memory",
                 counts.evicted_bytes,
             ),
-            ("evenkeel_cache_purged", "Responses that purges and changed content have removed", counts.purged),
-            ("evenkeel_cache_made_stale", "Responses that soft purges have made stale", counts.marked),
+            ("evenkeel_cache_purged", "Responses removed by purges and changed content", counts.purged),
+            ("evenkeel_cache_made_stale", "Responses made stale by soft purges", counts.marked),
             (
                 "evenkeel_cache_expired",
-                "Responses dropped as they were stale, could not be validated, and had been of no use for ten minutes",
+                "Responses dropped because they were stale, could not be validated, and were not used for ten minutes",
                 counts.over,
             ),
         ] {
@@ -115,8 +116,8 @@ impl Shown<'_> {
         let name = "evenkeel_cache_evicted_age_seconds";
         let seconds = counts.evicted_age_ms as f64 / 1e3;
         ConstCounter::new(seconds).encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
-        let help = "Responses that the store did not take: too large, asked for before a purge, or used less than those \
-                    that would have to go for them";
+        let help = "Responses that the store refused: too large, requested before a purge, or used less than the \
+                    responses that it would replace";
         let mut family = encoder.encode_descriptor("evenkeel_cache_refused", help, None, MetricType::Counter)?;
         for (reason, value) in
             [("too_large", counts.refused_large), ("purged", counts.refused_purged), ("unused", counts.refused_unused)]
@@ -127,82 +128,75 @@ impl Shown<'_> {
         self.disk(encoder)
     }
 
-    /// Writes what became of the encoded forms of stored bodies, if any route makes them.
+    /// Writes the results of encodings of stored bodies, if any route encodes them.
     fn encodings(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         if !self.plan.routes.iter().any(|route| route.filters.cache.is_some() && route.filters.compress.is_some()) {
             return Ok(());
         }
         let (encodings, read) = (&self.cache.encodings, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         let counts = &encodings.counts;
-        let help = "Stored responses whose body was compressed once for all clients";
+        let help = "Stored responses with a body that was compressed once for all clients";
         let mut family = encoder.encode_descriptor("evenkeel_cache_encoded", help, None, MetricType::Counter)?;
         for coding in Coding::ALL {
             let labels = [("coding", coding.name())];
             ConstCounter::new(read(&counts.made[coding as usize])).encode(family.encode_family(&labels)?)?;
         }
         for (name, help, counter) in [
-            ("evenkeel_cache_encoding_in_bytes", "Bytes of these bodies before", &counts.before),
-            ("evenkeel_cache_encoding_out_bytes", "Bytes of these bodies once they were compressed", &counts.after),
+            ("evenkeel_cache_encoding_in_bytes", "Bytes of these bodies before compression", &counts.before),
+            ("evenkeel_cache_encoding_out_bytes", "Bytes of these bodies after compression", &counts.after),
         ] {
             let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(read(counter)).encode(encoder)?;
         }
-        let help = "Stored responses whose body was not compressed for all clients: it became no smaller, too many waited, \
-                    bodies that came took the memory, or it was no longer stored or had become too large for that";
+        let help = "Stored responses with a body that was not compressed for all clients: it did not shrink, too many \
+                    responses waited, arriving bodies took the memory, or the response was no longer stored or became \
+                    too large";
         let mut family = encoder.encode_descriptor("evenkeel_cache_not_encoded", help, None, MetricType::Counter)?;
         for (at, reason) in Unmade::LABELS.iter().enumerate() {
             ConstCounter::new(read(&counts.unmade[at])).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
-        let help = "Stored responses that wait for their body to be compressed";
+        let help = "Stored responses that wait for compression of their body";
         let waiting = encoder.encode_descriptor("evenkeel_cache_encodings_waiting", help, None, MetricType::Gauge)?;
         ConstGauge::new(encodings.waiting() as u64).encode(waiting)
     }
 
-    /// Writes the state of the disk; without one, everything is 0.
+    /// Writes the state of the disk; without a disk, everything is 0.
     fn disk(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let disk = self.cache.disk.as_ref();
         let counts = disk.map(Disk::counts).unwrap_or_default();
         let is_open = u64::from(disk.is_some_and(|disk| disk.stage() == Stage::Open));
         let capacity = disk.map_or(0, |disk| disk.options().size);
         for (name, help, value) in [
-            (
-                "evenkeel_cache_disk_open",
-                "1 if responses are found on the disk of the cache, 0 if it cannot be used",
-                is_open,
-            ),
-            ("evenkeel_cache_disk_bytes", "Bytes of responses that can be found on disk", counts.bytes),
-            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may take on disk", capacity),
-            ("evenkeel_cache_disk_objects", "Responses that can be found on disk", counts.objects),
+            ("evenkeel_cache_disk_open", "1 if the disk of the cache can be read, 0 if it cannot be used", is_open),
+            ("evenkeel_cache_disk_bytes", "Bytes of responses on disk", counts.bytes),
+            ("evenkeel_cache_disk_capacity_bytes", "Bytes that the cache may use on disk", capacity),
+            ("evenkeel_cache_disk_objects", "Responses on disk", counts.objects),
         ] {
             ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
         for (name, help, value) in [
-            ("evenkeel_cache_disk_reads", "Reads of keys that are on disk and not in memory", counts.reads),
-            ("evenkeel_cache_disk_hits", "Reads that have given a response", counts.hits),
+            ("evenkeel_cache_disk_reads", "Reads of keys that are on disk but not in memory", counts.reads),
+            ("evenkeel_cache_disk_hits", "Reads that returned a response", counts.hits),
             ("evenkeel_cache_disk_writes", "Responses written to disk", counts.writes),
-            (
-                "evenkeel_cache_disk_written_bytes",
-                "Bytes written to disk, with all that is kept for responses",
-                counts.written_bytes,
-            ),
+            ("evenkeel_cache_disk_written_bytes", "Bytes written to disk, including metadata", counts.written_bytes),
             (
                 "evenkeel_cache_disk_rewrites",
-                "Responses written again, as they were used and the oldest part of the disk was reclaimed",
+                "Responses written again because they were used and the oldest part of the disk was reclaimed",
                 counts.rewrites,
             ),
             (
                 "evenkeel_cache_disk_dropped",
-                "Responses not written, as too many waited or the index was full",
+                "Responses not written because too many waited or the index was full",
                 counts.dropped,
             ),
             (
                 "evenkeel_cache_disk_reads_dropped",
-                "Reads not made, as too many waited or the disk did not answer",
+                "Reads not attempted because too many waited or the disk did not respond",
                 counts.reads_dropped,
             ),
             (
                 "evenkeel_cache_disk_errors",
-                "Calls of the disk that have failed, and responses that were not as they were written",
+                "Failed disk operations, and responses that differed from what was written",
                 counts.errors,
             ),
         ] {

@@ -3,7 +3,7 @@
 use evenkeel_cache::record::{Broken, FRAME, Frame, Kind};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
-/// Reason why no record came.
+/// Reason why no record arrived.
 #[derive(Debug)]
 pub enum Failed {
     /// The stream has ended, or it fails.
@@ -47,7 +47,7 @@ pub fn read(from: &mut impl Read) -> Result<(Frame, Vec<u8>), Failed> {
 /// Reads the body of a record. `None` if it is larger than `body_max`: it is then skipped.
 ///
 /// # Errors
-/// The stream fails, or the body is not the one that was written.
+/// The stream fails, or the body differs from the written body.
 pub fn read_body(from: &mut impl Read, frame: &Frame, body_max: u64) -> Result<Option<Vec<u8>>, Failed> {
     let length = u64::from(frame.body_len);
     if length > body_max {
@@ -59,7 +59,7 @@ pub fn read_body(from: &mut impl Read, frame: &Frame, body_max: u64) -> Result<O
     Ok(Some(body))
 }
 
-/// Reads a number of bytes. Memory is taken as they come.
+/// Reads a number of bytes. Allocates memory as they arrive.
 fn take(from: &mut impl Read, length: u32) -> Result<Vec<u8>, Failed> {
     let mut bytes = Vec::with_capacity(length.min(1 << 16) as usize);
     from.take(length.into()).read_to_end(&mut bytes).map_err(|_| Failed::Closed)?;

@@ -70,10 +70,10 @@ impl Stamp {
     }
 }
 
-/// Reads a file of at most `max` bytes, and of a longer one a byte more, by which it shows.
+/// Reads a file of at most `max` bytes. Of a longer file it reads one byte more, so that the caller can tell.
 ///
 /// # Errors
-/// The file with the reason why it cannot be read.
+/// The file and the reason why it cannot be read.
 pub fn read(path: &Path, max: usize) -> Result<Vec<u8>, String> {
     let text = || {
         // Opening a pipe would wait for its other end.

@@ -1,4 +1,4 @@
-//! Attempt of a request at one endpoint over HTTP/1: connects, sends the request, relays the response. [`on_stream`] is
+//! Attempt of a request at an endpoint over HTTP/1: connects, sends the request, relays the response. [`on_stream`] is
 //! the variant for HTTP/2.
 
 mod moves;
@@ -20,8 +20,8 @@ use evenkeel_net::deadline::Elapsed;
 use std::pin::pin;
 
 impl<'r, D: Downstream> Forward<'_, 'r, D> {
-    /// Sends the request to one endpoint. If an idle connection turns out to be closed, a new one is opened; once the
-    /// request was sent on it, only if the request is idempotent.
+    /// Sends the request to an endpoint. If an idle connection turns out to be closed, opens a new connection. If the
+    /// request was already sent on the idle connection, only an idempotent request is sent again.
     ///
     /// # Errors
     /// The failure, and the response for the client if there is no retry.
@@ -76,7 +76,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                     let in_chunks = self.out.rest.is_length_open();
                     let up = H1Endpoint::new(&transport, core, opened.asked, relay.leniency(), in_chunks);
                     let (down, out, up) = (self.down, &mut *self.out, &up);
-                    // In memory of its own: requests relayed as bytes need no room for it.
+                    // In a separate allocation: requests relayed as bytes need no room for it.
                     reused(|| relay.parts(down, up, &mut ticket, out)).await
                 }
             };
@@ -96,7 +96,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 }
                 Ok(done) => done,
             };
-            // First, as the end of this one may let a request begin that waits.
+            // First, as the end of this request may let a waiting request begin.
             if done.reusable && self.out.rest.body.is_done() && !opened.close {
                 pool.keep_idle(&ticket.endpoint, transport, done.kept_secs, core.clock.now());
             }

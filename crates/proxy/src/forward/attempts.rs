@@ -1,4 +1,4 @@
-//! Attempts of a request: one endpoint after another until one answers, within its retry rules.
+//! Attempts of a request: endpoint after endpoint until a response, within its retry rules.
 
 use super::Forward;
 use crate::body::downstream::Downstream;
@@ -32,7 +32,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Ok(placed) => placed,
                 Err(none) => {
                     let (timer, deadline) = (self.down.timer(), self.opened.route.deadline);
-                    let (phase, timing) = (&self.record.phase, &self.record.timing);
+                    let (phase, timing) = (&self.record.phase, &self.record.exchange.timing);
                     let why = self.record.explanation().map(Explanation::pick);
                     let wait = Wait { timer, deadline, phase, timing, why };
                     match wait.place(&self.tries, none, |cx| self.down.poll_gone(cx)).await {
@@ -54,7 +54,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
                 Err(failed) => failed,
             };
             self.record.note_try_failed(slot, failed.failure, failed.cause, failed.reply.as_ref());
-            // It was to follow the body, which has not come to its end and which the client does not get.
+            // It was to follow the body, which is incomplete and which the client does not get.
             if let Some(instead) = self.record.instead.take() {
                 return Err(Some(*instead));
             }
@@ -72,18 +72,19 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         }
     }
 
-    /// True if the client's deadline of a gRPC call has passed. Short timeouts need an exact clock: the cached one lags.
+    /// True if the client's deadline of a gRPC call has passed. Short timeouts need an exact clock: the cached clock
+    /// lags.
     fn is_expired(&self) -> bool {
         const SHORT: Duration = Duration::from_millis(100);
         let Some(limit) = self.opened.route.call_timeout else { return false };
         let clock = &self.client.core.clock;
         let now = if limit < SHORT { clock.read() } else { clock.now() };
-        now.since(self.record.timing.get().began) >= limit.as_nanos() as u64
+        now.since(self.record.exchange.timing.get().began) >= limit.as_nanos() as u64
     }
 
     /// Picks an endpoint: by the session at the first try, else by the algorithm.
     fn place(&self) -> Result<(InFlight<'r>, How), NoPick> {
-        if let Some(session) = self.record.facts.session.as_ref().filter(|_| self.record.tries == 0)
+        if let Some(session) = self.record.exchange.facts.session.as_ref().filter(|_| self.record.tries == 0)
             && let Some(ticket) = session.at(self.tries.clock, self.tries.pool)
         {
             return Ok((ticket, How::Session));
@@ -119,20 +120,20 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         if let Some(pool) = target.only().or_else(drawn) {
             record.rules.prober.after_start(pool);
         }
-        record.facts.endpoint = Some(ticket.endpoint.clone());
+        record.exchange.facts.endpoint = Some(ticket.endpoint.clone());
         record.note_try_began(pool, ticket, how);
         self.call_left = route.call_timeout.map(|limit| {
-            let used = Duration::from_nanos(self.tries.clock.now().since(record.timing.get().began));
+            let used = Duration::from_nanos(self.tries.clock.now().since(record.exchange.timing.get().began));
             let left = self.down.timer().left_ns(route.deadline).map_or(limit, Duration::from_nanos);
             limit.saturating_sub(used).min(left)
         });
         self.out.begin_try(record, &ticket.endpoint, self.call_left)
     }
 
-    /// Returns the pause in nanoseconds after which another try follows the failed one at `here`; `None` if none does.
+    /// Returns the pause in nanoseconds between the failed try at `here` and the next try; `None` if no try follows.
     fn pause_after(&self, here: Slot, failed: &attempt_end::Failed) -> Option<u64> {
         if failed.is_unprocessed && self.out.is_whole() && self.tries.has_other(here) {
-            // The endpoint has not processed the request, so another one costs neither an attempt nor retry budget.
+            // The endpoint has not processed the request, so another try costs neither an attempt nor retry budget.
             return Some(0);
         }
         let failure = failed.failure?;

@@ -29,8 +29,8 @@ pub trait Lane: Sized {
 }
 
 impl<'r, D: Downstream> Forward<'_, 'r, D> {
-    /// Returns the connection whose endpoint answered first, or the only one left; if both were lost, the first, on
-    /// which the relay finds the failure. All of the request must be kept.
+    /// Returns the connection whose endpoint answered first, or the only connection left. If both were lost, returns
+    /// the first, on which the relay finds the failure. All of the request must be kept.
     ///
     /// # Errors
     /// Neither endpoint answered in time, or the client is gone. Returned with the first connection.
@@ -52,7 +52,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         let (first_start, first_endpoint) = (self.record.current_try, first.ticket.endpoint.clone());
         self.record.note_try_began(second.pool, &second, How::Hedge);
         if self.out.begin_try(self.record, &second.endpoint, self.call_left).is_err() {
-            // The path cannot follow that of the second endpoint, so the first continues alone.
+            // The path cannot follow the prefix of the second endpoint, so the first continues alone.
             self.end_hedge(&second.endpoint, Cause::Proxy.label(), first_start, &first_endpoint);
             second.end(Outcome::Cancelled);
             return Ok(first);
@@ -123,11 +123,11 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         self.tries.on_answer(first.latency_ns(), second.began());
         self.tries.pool.stats.hedges_won.add(1);
         self.record.note_try_ended(&first.endpoint, first_start, if is_lost { "reset" } else { "overtaken" });
-        self.record.facts.endpoint = Some(second.endpoint.clone());
+        self.record.exchange.facts.endpoint = Some(second.endpoint.clone());
         first.give_up(if is_lost { Fault::NoResponse } else { Fault::Overtaken });
     }
 
-    /// Waits on both until one answers, both are lost or the client is gone.
+    /// Waits on both until either answers, both are lost or the client is gone.
     async fn first_to_speak<L: Lane>(&self, first: &L, second: &InFlight<'_>, lost: &mut LostConns) -> Winner<L> {
         let mut asking = pin!(L::ask(self, second));
         let mut waiting = pin!(first.speaks());
@@ -159,7 +159,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
         .await
     }
 
-    /// Sends the request on an idle connection or a new one, and waits until the response begins.
+    /// Sends the request on an idle or new connection, and waits until the response begins.
     async fn ask_on(&self, ticket: &InFlight<'_>, idle: Option<Transport>) -> Result<Transport, Lost> {
         let (wanted, request) = (self.wanted(), self.out.request());
         let acquiring = wanted.acquire(&ticket.endpoint, idle, request);
@@ -183,7 +183,7 @@ enum Winner<L> {
     ClientGone,
 }
 
-/// Reason that the second copy failed: no connection, or one that closed without a response.
+/// Reason that the second copy failed: no connection, or a connection that closed without a response.
 pub enum Lost {
     Unreachable(Option<std::io::Error>),
     Closed,

@@ -1,5 +1,5 @@
-//! Forwarding of a request: a value that knows the request, its client and its tries. [`attempts`] tries one endpoint
-//! after another; each [`attempt`] sends the request to one endpoint (or to two: [`hedge`]), and a [`relay`] passes the
+//! Forwarding of a request: a value that knows the request, its client and its tries. [`attempts`] tries endpoint after
+//! endpoint. Each [`attempt`] sends the request to an endpoint (or to two: [`hedge`]), and a [`relay`] passes the
 //! request and the response.
 
 mod attempt;
@@ -46,6 +46,6 @@ impl<'t, 'r, D: Downstream> Forward<'t, 'r, D> {
 
     fn wanted(&self) -> Wanted<'r> {
         let (client, pool) = (self.client, self.opened.route.pool);
-        Wanted { core: client.core, peer: Some(&client.peer), origin: self.record.facts.origin, pool }
+        Wanted { core: client.core, peer: Some(&client.peer), origin: self.record.exchange.facts.origin, pool }
     }
 }

@@ -1,5 +1,5 @@
-//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, the parts
-//! that are kept for another attempt, and the rest of its body, which is still to come.
+//! A request to be sent: its head, which is written anew for each attempt, the bytes that are still to be sent, the
+//! parts that are kept for another attempt, and the rest of its body, which has not arrived yet.
 
 use crate::body::chain::BodyChain;
 use crate::body::message::Message;
@@ -20,7 +20,7 @@ pub const REPLAY_MAX: usize = 8 * 1024;
 /// A request, and the bytes that the client sent behind it.
 pub struct Outgoing<'w> {
     core: &'w Core,
-    /// Part of the body that the head did not bring.
+    /// Part of the body that did not arrive with the head.
     pub rest: BodyRest,
     head: Head<'w>,
     /// Changes to the client's fields, the same for each endpoint.
@@ -98,14 +98,14 @@ pub struct Outfit<'w> {
     pub wants_trailers: bool,
 }
 
-/// Parts of a head for one attempt only.
+/// Parts of a head for a single attempt.
 #[derive(Debug, Default)]
 struct OfTry {
     /// Field lines, each ending in CRLF.
     lines: Vec<u8>,
-    /// Host; empty if the attempt gets the one of all attempts.
+    /// Host; empty if the attempt gets the host of all attempts.
     host: Vec<u8>,
-    /// Target behind the endpoint's own prefix; empty if the attempt gets the one of all attempts.
+    /// Target behind the endpoint's own prefix; empty if the attempt gets the target of all attempts.
     target: Vec<u8>,
 }
 
@@ -154,7 +154,7 @@ impl<'w> Outgoing<'w> {
         (self.message, self.buf) = (Some(message), behind);
     }
 
-    /// Begins an attempt: with field lines of its own, and with the host and the path prefix of its endpoint.
+    /// Begins an attempt, with separate field lines and with the host and the path prefix of its endpoint.
     ///
     /// # Errors
     /// The path cannot follow the prefix.
@@ -220,7 +220,7 @@ impl<'w> Outgoing<'w> {
             head.write(&mut bytes);
         }
         if self.body_len > 0 && self.buf.replace_front(0, &bytes) {
-            // The head fits in front of the body: one piece to send.
+            // The head fits in front of the body, so both are sent as a single piece.
             self.head_len = bytes.len();
             self.core.give_back(bytes);
             return;

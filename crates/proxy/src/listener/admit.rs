@@ -18,7 +18,7 @@ pub struct Refused;
 struct Unannounced;
 
 /// Identifies a client and admits it. Returns the bytes that arrived behind the PROXY protocol header, if any. `place`
-/// receives the connection's place among those of its address, if those are limited.
+/// receives the connection's place among the connections of its address, if these are limited.
 ///
 /// # Errors
 /// The client is rejected.

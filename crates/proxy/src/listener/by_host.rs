@@ -1,5 +1,5 @@
 //! Map from host patterns to values: exact hosts, and wildcards by suffix. A lookup tries the exact host, then the
-//! suffixes, longest first: one probe per label of the host, regardless of the number of wildcards.
+//! suffixes, longest first: a probe per label of the host, regardless of the number of wildcards.
 
 use evenkeel_config::plan::HostPattern;
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ impl<T> ByHost<T> {
         self.wildcard.get(suffix)
     }
 
-    /// Suffixes of a host that may be those of a wildcard here, longest first.
+    /// Suffixes of a host that a wildcard here may have, longest first.
     pub fn suffixes<'h>(&self, host: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
         // A wildcard requires at least one byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Fewest routes that are worth an index.
 const INDEXED_MIN: usize = 8;
 
-/// Routes with one host and path, the most specific first.
+/// Routes with the same host and path, the most specific first.
 #[derive(Debug)]
 pub struct Candidates {
     all: Box<[(RouteId, Option<Criteria>)]>,

@@ -15,7 +15,7 @@ use evenkeel_wire::http1::{FIELDS_MAX, Limits};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Values compiled from one listener's plan, once for all workers.
+/// Values compiled from a listener's plan, once for all workers.
 pub struct Compiled {
     pub router: Router,
     /// Router of sessions, for listeners that do not read requests.

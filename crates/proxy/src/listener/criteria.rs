@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// Criteria of a match beside host and path. Without any, all requests match.
+/// Criteria of a match in addition to host and path. Without any, all requests match.
 #[derive(Debug, Default)]
 pub struct Criteria {
     wanted: Box<[Criterion]>,
@@ -170,7 +170,7 @@ impl fmt::Display for Expected {
 }
 
 /// Calls `test` with the values that count: every line of a field, the first of a query parameter or cookie. True if it
-/// returned true for one.
+/// returned true for any value.
 pub fn each_value(
     part: Part,
     name: &str,
@@ -191,7 +191,7 @@ pub fn each_value(
 enum Visible {
     /// Fields that are forwarded.
     Kept,
-    /// Fields as they came. They are forwarded too, possibly in another spelling.
+    /// Fields as received. They are forwarded too, possibly in another spelling.
     Received,
     Nothing,
 }
@@ -234,7 +234,7 @@ pub fn cookie_value<'b>(request: &Request<'_, 'b>, name: &str) -> Option<&'b [u8
     header_values(request, "cookie", false).find_map(|line| cookie(line, name.as_bytes()))
 }
 
-/// Decodes percent escapes and plus signs of a query. What is not an escape stays as it is.
+/// Decodes percent escapes and plus signs of a query. Other text stays as it is.
 fn decoded(text: &str) -> Cow<'_, [u8]> {
     if memchr::memchr2(b'%', b'+', text.as_bytes()).is_none() {
         return Cow::Borrowed(text.as_bytes());

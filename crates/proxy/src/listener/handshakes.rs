@@ -1,8 +1,8 @@
-//! Limit on concurrent TLS handshakes of one worker, shared fairly by client addresses.
+//! Limit on concurrent TLS handshakes of a worker, shared fairly by client addresses.
 //!
 //! A stalled client holds its place at no cost to itself, so holding places must not shut others out. Once all are
-//! taken, the address with the most places loses its oldest one to a newcomer, if that has at least two fewer.
-//! Otherwise the oldest place, of the newcomer's own address if it has any, is given up once it is `grace_ns` old.
+//! taken, the address with the most places loses its oldest place to a newcomer with at least two fewer. Otherwise the
+//! oldest place, of the newcomer's own address if it has any, is given up once it is `grace_ns` old.
 
 use crate::observe::stats::Counter;
 use crate::peer::per_address::Key;
@@ -17,7 +17,7 @@ use std::task::{Context, Waker};
 /// work spent on it is not thrown away for a newcomer with an equal claim.
 const GRACE_NS: u64 = 1_000_000_000;
 
-/// Limit on concurrent handshakes of one kind.
+/// Limit on concurrent handshakes of the same kind.
 pub struct Places {
     table: RefCell<Table>,
     /// Nanoseconds for which a place is safe from newcomers with an equal claim.
@@ -83,7 +83,7 @@ impl Places {
         Ok(Place { places: self, number, taken, count })
     }
 
-    /// Returns the number of the place to give up for a newcomer, if there is one.
+    /// Returns the number of the place to give up for a newcomer, if any.
     fn displaceable(&self, newcomer: Key, now: Instant) -> Option<u64> {
         let table = self.table.borrow();
         let own = table.by_address.get(&newcomer);
@@ -160,11 +160,11 @@ mod tests {
         let (places, count) = (Places::for_handshakes(), Counter::default());
         let take = |n, ms| places.take(ip(n), 10, at(ms), &count);
         let crowd: Vec<_> = (0..10).map(|_| take(1, 0).expect("there is room")).collect();
-        // The oldest goes, until both have the same.
+        // The oldest is displaced, until both have the same number.
         let others: Vec<_> = (0..5).map(|_| take(2, 0).expect("the crowd gives way")).collect();
         assert!(crowd.iter().take(5).all(Place::is_displaced) && !crowd.iter().skip(5).any(Place::is_displaced));
         assert!(take(2, 0).is_err() && take(1, 0).is_err());
-        // A third comes in, too.
+        // A third client gets a place, too.
         let third = take(3, 0).expect("one of the others gives way");
         assert!(!third.is_displaced());
         drop((crowd, others, third));

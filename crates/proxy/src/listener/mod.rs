@@ -1,6 +1,7 @@
-//! A listener on one worker: its [`rules`], taken from the plan and [`compiled`] from it, its routes ([`route`],
-//! by [`paths`], [`candidates`] and [`criteria`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS ([`secure`], [`tls`]), its own [`error_pages`], and
-//! its answers to load probes of balancers in front ([`probe_answers`]).
+//! A listener on a worker: its [`rules`], taken from the plan and [`compiled`] from it, its routes ([`route`], by
+//! [`paths`], [`candidates`] and [`criteria`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS
+//! ([`secure`], [`tls`]), its own [`error_pages`], and its answers to load probes of balancers in front
+//! ([`probe_answers`]).
 
 pub mod admit;
 mod by_host;

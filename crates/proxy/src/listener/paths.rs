@@ -1,5 +1,5 @@
-//! Tree of the paths of one host's routes. A lookup visits the values of all patterns that match, from the most specific
-//! one on: from the left, fixed text before a parameter before an open end.
+//! Tree of the paths of a host's routes. A lookup visits the values of all matching patterns, the most specific first:
+//! from the left, fixed text before a parameter before an open end.
 
 use evenkeel_config::plan::{Piece, Pieces};
 use memchr::memchr;
@@ -58,8 +58,8 @@ impl<T> Paths<T> {
         Paths { root: self.root.map(value) }
     }
 
-    /// Calls `visit` with the value of each pattern that matches, the most specific first, until it returns one. Visits
-    /// each node of the tree at most once.
+    /// Calls `visit` with the value of each matching pattern, the most specific first, until it returns a result.
+    /// Visits each node of the tree at most once.
     #[inline]
     pub fn find<R>(&self, path: &[u8], mut visit: impl FnMut(&T) -> Option<R>) -> Option<R> {
         self.root.find(path, &mut visit)

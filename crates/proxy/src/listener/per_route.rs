@@ -28,8 +28,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Creates the state for the routes of a plan. `targets` has the pools of each route, `services` those of filters.
-    /// Retry state of `before` is kept for routes whose retry settings did not change.
+    /// Creates the state for the routes of a plan. `targets` has the pools of each route, `services` the pools of
+    /// filters. Retry state of `before` is kept for routes whose retry settings did not change.
     pub fn new(
         planned: Arc<[plan::Route]>,
         (targets, services): (Box<[Target]>, HashMap<RouteId, Services>),
@@ -44,12 +44,12 @@ impl Routes {
         Routes { planned, targets, retries, services, workers }
     }
 
-    /// Pools of a route; `None` if `route` is not one.
+    /// Pools of a route; `None` if there is no such route.
     pub fn target(&self, route: RouteId) -> Option<&Target> {
         self.targets.get(route)
     }
 
-    /// Pools that filters of a route send requests of their own to; `None` if there are none.
+    /// Pools to which filters of a route send separate requests; `None` if there are none.
     pub fn services(&self, route: RouteId) -> Option<&Services> {
         self.services.get(&route)
     }

@@ -1,4 +1,4 @@
-//! Answers to UDP load probes at a listener's own addresses and ports, with one socket per worker.
+//! Answers to UDP load probes at a listener's own addresses and ports, with a socket per worker.
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
@@ -47,7 +47,7 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
     let socket = match Source::new(socket) {
         Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!(%error, %addr, "cannot poll a socket for load probes; they are not answered there");
+            tracing::warn!(%error, %addr, "cannot poll the socket for load probes; probes to this address get no response");
             return None;
         }
     };
@@ -57,7 +57,7 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
 }
 
 async fn run(core: Rc<Core>, listener: Rc<RefCell<Rc<Listener>>>, socket: Source<UdpSocket>) {
-    // One byte more than a datagram has, so that a longer one is not mistaken for a valid one.
+    // A byte more than a datagram has, so that a longer datagram is not mistaken for a valid datagram.
     let mut bytes = [0; datagram::LEN + 1];
     loop {
         socket.readable().await;

@@ -1,5 +1,5 @@
-//! Routing of requests by host, then by path, then by further criteria. The most specific match wins; of those that
-//! are equally specific, the one whose route has the lower `order`.
+//! Routing of requests by host, then by path, then by further criteria. The most specific match wins. Among equally
+//! specific matches, the route with the lowest `order` wins.
 
 use super::by_host::ByHost;
 use super::candidates::Candidates;
@@ -18,18 +18,18 @@ use std::sync::Arc;
 /// Index of a route in the plan.
 pub type RouteId = usize;
 
-/// Too many steps of regular expressions for one request.
+/// Too many steps of regular expressions for a single request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooCostly;
 
-/// The routes of one listener.
+/// The routes of a listener.
 #[derive(Debug)]
 pub struct Router {
     /// The only route, if it matches every request, as in most sidecars.
     sole: Option<RouteId>,
     /// Hosts of routes that name this listener, each with all of the host's routes.
     own: Hosts,
-    /// All other hosts; one table shared by all listeners.
+    /// All other hosts; the table is shared by all listeners.
     common: Arc<Hosts>,
 }
 
@@ -39,7 +39,7 @@ struct Hosts {
     any: Option<Paths<Candidates>>,
 }
 
-/// Matches by host, while a router is built. Those of routes that name the listener come first.
+/// Matches by host, while a router is built. Routes that name the listener come first.
 #[derive(Debug, Default)]
 struct Matches<'p> {
     named: ByHost<Vec<(RouteId, &'p Match)>>,
@@ -162,8 +162,8 @@ impl<'p> Matches<'p> {
     }
 }
 
-/// Builds the paths of one host's matches, which are in the order of their routes. On equal path and rank the earlier one
-/// wins.
+/// Builds the paths of a host's matches, which are in the order of their routes. On equal path and rank the earlier
+/// match wins.
 fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
     let mut paths: Paths<Vec<(RouteId, &Match)>> = Paths::default();
     for (id, matching) in matches {
@@ -171,7 +171,7 @@ fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
     }
     paths.map(&|mut here: Vec<(RouteId, &Match)>| {
         here.sort_by_key(|(_, matching)| Reverse(matching.rank()));
-        // One that takes every request hides those behind it.
+        // A match that takes every request hides the matches behind it.
         let all = here.iter().position(|(_, matching)| matching.is_plain()).map_or(here.len(), |at| at + 1);
         Candidates::new(&here[..all])
     })

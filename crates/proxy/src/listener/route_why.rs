@@ -40,14 +40,11 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
     let found = router.find(&request, sender);
     let found = found.map_err(|_| "a 400: regular expressions of the routes take too long for it".to_owned())?;
     let taken = found.map(|id| &plan.routes[id]);
-    let considered = |route: &Route| {
-        let is_taken = taken.is_some_and(|taken| taken.name == route.name);
-        Considered {
-            route: route.name.clone(),
-            pool: route.action.to_string().into(),
-            taken: is_taken,
-            why: why(route, &of.name, &request, &sender(), is_taken, taken),
-        }
+    let considered = |route: &Route| Considered {
+        route: route.name.clone(),
+        pool: route.action.to_string().into(),
+        taken: taken.is_some_and(|taken| taken.name == route.name),
+        why: why(route, &of.name, &request, &sender(), taken),
     };
     Ok(Routed {
         listener: of.name.clone(),
@@ -62,13 +59,12 @@ fn why(
     listener: &Arc<str>,
     request: &Request<'_, '_>,
     sender: &Sender,
-    is_taken: bool,
     taken: Option<&Route>,
 ) -> String {
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
         return format!("it is for other listeners ({})", route.listeners.join(", "));
     }
-    // Of several alternatives the one that fails last is the closest.
+    // Of several alternatives the last to fail is the closest.
     let misses = route.matches().iter().map(|matching| miss(matching, request, sender)).collect::<Vec<_>>();
     if let Some(miss) = misses.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
         return match miss {
@@ -78,8 +74,12 @@ fn why(
         };
     }
     match taken {
-        _ if is_taken && route.is_plain() => "host and path match, and no matching route is more specific".to_string(),
-        _ if is_taken => "it matches in all, and no matching route is more specific".to_string(),
+        Some(taken) if taken.name == route.name && route.is_plain() => {
+            "host and path match, and no matching route is more specific".to_string()
+        }
+        Some(taken) if taken.name == route.name => {
+            "it matches in all, and no matching route is more specific".to_string()
+        }
         Some(taken) if tie(route, taken, request, sender) => {
             format!("it matches, and so does route \"{}\", which has the lower order", taken.name)
         }

@@ -42,8 +42,8 @@ pub struct Listener {
     rules: RefCell<Rc<Rules>>,
 }
 
-/// Rules of one listener under one plan. A tunnel may hold them for days, so their size must not depend on the number
-/// of endpoints.
+/// Rules of a listener under a plan. A tunnel may hold them for days, so their size must not depend on the number of
+/// endpoints.
 pub struct Rules {
     /// The listener's plan. Settings that need no compilation are read from here.
     pub plan: Arc<plan::Listener>,
@@ -65,7 +65,7 @@ pub struct Rules {
     pub _generation: Arc<()>,
 }
 
-/// Counts of one listener, shared by all workers and kept across plans.
+/// Counts of a listener, shared by all workers and kept across plans.
 #[derive(Clone)]
 pub struct Shared {
     /// Number of open connections over all workers.
@@ -133,7 +133,7 @@ impl Rules {
         compiled.tls.is_some() || compiled.tcp.as_ref().is_none_or(|routes| routes.by_hello())
     }
 
-    /// True if request number `served`, from 1, is the last one that its connection may carry.
+    /// True if request number `served`, from 1, is the last request that its connection may carry.
     pub fn is_last(&self, served: u64) -> bool {
         let most = self.plan.limits.requests_per_connection;
         most != 0 && served >= most
@@ -149,7 +149,7 @@ impl Rules {
         self.routes.retries(route, core.index, &core.clock)
     }
 
-    /// Statistics of a route at this listener; for [`unrouted`](Self::unrouted), those of requests that no route
+    /// Statistics of a route at this listener. Under [`unrouted`](Self::unrouted), statistics of requests that no route
     /// matched.
     pub fn stats(&self, route: RouteId) -> &RouteStats {
         &self.noted(route).stats
@@ -197,7 +197,7 @@ impl Rules {
         self.noted(route).named.taken(&listener.name, route_name)
     }
 
-    /// Index that stands for requests that no route matched.
+    /// Index for requests that no route matched.
     pub fn unrouted(&self) -> RouteId {
         self.routes.len()
     }

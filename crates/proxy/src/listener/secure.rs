@@ -53,7 +53,7 @@ async fn shake<'t, 'c>(
     early: Option<Buf>,
 ) -> Result<&'t Info, HandshakeError> {
     let compiled = client.listener.peek().compiled.clone();
-    // The plan may have changed since the client connected, to one without TLS.
+    // The plan may have changed since the client connected, and TLS may be off now.
     let Some(settings) = &compiled.tls else { return Err(HandshakeError::new(Cause::Internal)) };
     let (listener, ip) = (client.listener, client.peer.ip);
     let counts = &listener.stats.tls;

@@ -1,5 +1,5 @@
-//! Routing of sessions: by the server name and the ALPN protocols of the ClientHello, or all of them alike. The most
-//! specific match wins; of those that are equally specific, the one whose route has the lower `order`.
+//! Routing of sessions by the server name and the ALPN protocols of the ClientHello, or of all sessions alike. The most
+//! specific match wins. Among equally specific matches, the route with the lowest `order` wins.
 
 use super::by_host::ByHost;
 use crate::listener::route::RouteId;
@@ -9,7 +9,7 @@ use evenkeel_wire::tls_hello::Hello;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The routes of one listener.
+/// The routes of a listener.
 #[derive(Debug, Default)]
 pub struct TlsRoutes {
     named: ByHost<Vec<ByAlpn>>,

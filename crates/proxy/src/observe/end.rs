@@ -1,4 +1,4 @@
-//! End of requests and sessions: the side that ended one, and the phase in which it ended. The letters of the access
+//! End of requests and sessions: the side that ended it, and the phase in which it ended. The letters of the access
 //! log, the labels of the metrics and the reference page are generated from these tables.
 
 macro_rules! answers {
@@ -46,7 +46,7 @@ answers! {
     Endpoint b'S' "endpoint" "the endpoint refused, reset or violated the protocol",
     EndpointSlow b's' "endpoint_slow" "the endpoint was too slow",
     Proxy b'P' "proxy" "evenkeel refused it, or the drain timeout expired",
-    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, though both could",
+    Idle b'I' "idle" "neither side sent anything for `timeouts.idle`, although both could",
 }
 
 answers! {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Request field that asks for an explanation; its value is the secret.
+/// Request field that requests an explanation; its value is the secret.
 pub const FIELD: &str = "evenkeel-explain";
 
 /// Bytes of a worker's explanations; beyond, the oldest are dropped.
@@ -21,20 +21,20 @@ const BYTES_MAX: usize = 1 << 20;
 /// Requests to [`arm`](Explanations::arm) that may wait at once; more are ignored.
 const ARMED_MAX: usize = 64;
 
-/// Least bytes of the secret; a shorter one could be guessed.
+/// Least bytes of the secret; a shorter secret could be guessed.
 const TOKEN_MIN: usize = 16;
 
 /// Requests that a plan wants explained.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     sample: f64,
-    /// Number of explanations that one worker keeps.
+    /// Number of explanations that each worker keeps.
     keep: usize,
     token: Option<Arc<[u8]>>,
 }
 
 impl Wanted {
-    /// Reads the rules of a plan, for one of `workers` workers.
+    /// Reads the rules of a plan. The number of kept explanations is the share of a worker among `workers`.
     ///
     /// # Errors
     /// The file with the secret cannot be read, or the secret is too short.
@@ -73,7 +73,7 @@ impl Trigger {
     }
 }
 
-/// Explanations of one worker.
+/// Explanations of a worker.
 pub struct Explanations {
     /// True if any request may need an explanation.
     on: Cell<bool>,
@@ -125,7 +125,7 @@ impl Explanations {
         self.on.set(planned || !self.armed.borrow().is_empty());
     }
 
-    /// Number of requests from one sample to the next. Random, so that periodic traffic is sampled evenly.
+    /// Number of requests between two samples. Random, so that periodic traffic is sampled evenly.
     fn gap(&self) -> u64 {
         let sample = self.wanted.borrow().as_ref().map_or(0.0, |wanted| wanted.sample);
         if sample <= 0.0 {
@@ -136,8 +136,8 @@ impl Explanations {
         1 + self.rng.borrow_mut().below_u64(2 * mean - 1)
     }
 
-    /// Returns the reason to explain a request for this pool, if there is one. If the plan has a secret, the field is
-    /// not forwarded, even with a wrong value.
+    /// Returns the reason to explain a request for this pool, if any. If the plan has a secret, the field is not
+    /// forwarded, even with a wrong value.
     #[inline]
     pub fn trigger(&self, request: &mut Request<'_, '_>, pool: &Arc<str>) -> Option<Trigger> {
         if self.on.get() { self.trigger_now(request, pool) } else { None }
@@ -170,7 +170,7 @@ impl Explanations {
         }
         let mut is_next = false;
         self.armed.borrow_mut().retain(|(of, had)| {
-            // This request answers all that wait for this pool's next one.
+            // This request serves all that wait for the pool's next request.
             let claimed = *of == *pool && !had.swap(true, Relaxed);
             is_next |= claimed;
             !claimed && !had.load(Relaxed)
@@ -222,8 +222,8 @@ mod tests {
         for (sample, requests) in [(1.0, 100), (0.01, 200_000), (0.3, 30_000)] {
             let explanations = explanations(sample, 1, None);
             let sampled = (0..requests).filter(|_| asks(&explanations, None).0 == Some(Trigger::Sample)).count();
-            // 0.3 is rounded to one of three. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n
-            // samples are 2.9 sqrt(n).
+            // 0.3 is rounded to a third. Gaps are uniform: their sd is below 0.58 of the mean, so 5 sd of n samples are
+            // 2.9 sqrt(n).
             let want = f64::from(requests) / (1.0f64 / sample).round();
             let off = (sampled as f64 - want).abs();
             assert!(off <= if sample < 1.0 { 2.9 * want.sqrt() } else { 0.0 }, "{sample}: {sampled} of {requests}");

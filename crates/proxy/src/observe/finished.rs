@@ -37,7 +37,7 @@ pub struct FinishedRequest {
     pub summary: Summary,
     /// Reason why the client did not get an endpoint's response.
     pub reason: Option<String>,
-    /// Tries in the order in which they ended; the last one answered, or failed last.
+    /// Tries in the order in which they ended. The last try answered, or failed last.
     pub tries: Vec<Try>,
 }
 
@@ -63,12 +63,12 @@ fn kept(bytes: &[u8]) -> String {
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     pub trace: u128,
-    /// The span of the client, if it sent one.
+    /// The span of the client, if it sent a span.
     pub parent: Option<u64>,
-    /// The span of the request itself; those of its tries are below it.
+    /// The span of the request itself, above the spans of its tries.
     pub server: u64,
     /// Scheme of the client: `http` or `https`.
     pub scheme: &'static str,
-    /// The algorithm of its pool; empty without one.
+    /// The algorithm of its pool; empty without a pool.
     pub policy: &'static str,
 }

@@ -1,11 +1,11 @@
-//! Times to the first byte at one endpoint. One worker records them; any thread may read.
+//! Times to the first byte at an endpoint. A single worker records them; any thread may read.
 
 use evenkeel_view::latencies::{BUCKETS, Latencies, bucket};
 use std::array;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Durations by bucket. Allocated when the first one is recorded.
+/// Durations by bucket. Allocated when the first duration is recorded.
 #[derive(Debug, Default)]
 pub struct Latency(OnceLock<Box<Counts>>);
 
@@ -16,7 +16,7 @@ struct Counts {
 }
 
 impl Latency {
-    /// Counts one duration. Only the owning worker may call this: a concurrent call could lose a count.
+    /// Counts a duration. Only the owning worker may call this: a concurrent call could lose a count.
     #[inline]
     pub fn record(&self, ns: u64) {
         let zero = || AtomicU64::new(0);
@@ -26,7 +26,7 @@ impl Latency {
         add(&counts.sum_ns, ns);
     }
 
-    /// Adds what was counted so far to `sum`.
+    /// Adds the counts so far to `sum`.
     pub fn add_to(&self, sum: &mut Latencies) {
         let Some(counts) = self.0.get() else { return };
         sum.steps.iter_mut().zip(&counts.steps).for_each(|(sum, count)| *sum += count.load(Relaxed));

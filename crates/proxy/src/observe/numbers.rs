@@ -73,8 +73,8 @@ impl Numbers {
         Context { cache: Box::new(move || running.borrow().cache.clone()), now: Box::new(now) }
     }
 
-    /// Writes what the memory of the cache holds to its disk, and lets go of it, in a limited time. Not for a thread that serves
-    /// requests.
+    /// Writes the responses in memory to the disk of the cache, and releases the disk, in a limited time. Not for a
+    /// thread that serves requests.
     pub fn save_cache(&self) {
         let until = std::time::Instant::now() + SAVE_MAX;
         if let Some(disk) = &self.cache.disk {
@@ -84,7 +84,7 @@ impl Numbers {
         }
     }
 
-    /// Drops what the cache has in memory, stores nothing more, and lets another process have its disk.
+    /// Drops the responses in memory, stores nothing more, and lets another process have the disk.
     pub fn retire_cache(&self, now: Instant) {
         self.cache.let_go();
         self.cache.retire(now);
@@ -95,7 +95,7 @@ impl Numbers {
         self.cache.skip(time);
     }
 
-    /// Number of fetches behind requests: of stale responses that have answered them, and of whole ones.
+    /// Number of fetches behind requests: of stale responses that have answered them, and of whole responses.
     pub fn cache_fetches_behind(&self) -> u64 {
         self.cache.behind.load(Ordering::Relaxed)
     }

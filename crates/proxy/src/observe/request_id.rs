@@ -1,9 +1,9 @@
-//! Ids of requests, the same for the client, the endpoint, the log and every other record: 16 bytes that
-//! are generated here, or the id that a trusted proxy sent.
+//! Ids of requests, the same for the client, the endpoint, the log and every other record: 16 bytes that are generated
+//! here, or the id that a trusted proxy sent.
 //!
 //! Half of a generated id is random and fixed per worker, the other half is the worker's count of requests, scrambled
-//! with random keys: ids do not repeat, and the next one cannot be guessed from the last. An id is a name, not a
-//! secret: knowing one must not grant anything.
+//! with random keys: ids do not repeat, and the next id cannot be guessed from the last. An id is a name, not a secret:
+//! it must not grant anything.
 
 use evenkeel_balance::rng::mix;
 use std::cell::Cell;
@@ -69,7 +69,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Generator of ids of one worker.
+/// Generator of ids of a worker.
 #[derive(Debug)]
 pub struct RequestIds {
     origin: u64,

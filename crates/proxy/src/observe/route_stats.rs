@@ -8,7 +8,7 @@ use evenkeel_compress::coding::Coding;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Statistics of one route at one listener.
+/// Statistics of a route at a listener.
 #[derive(Debug)]
 pub struct RouteStats {
     /// Requests by method ([`METHODS`]) and status.
@@ -58,7 +58,7 @@ impl RouteStats {
 /// Response that was compressed, and has passed.
 pub struct Compressed {
     pub coding: Coding,
-    /// Bytes of its body as it came.
+    /// Bytes of its body as received.
     pub before: u64,
     /// Bytes of its body as it was sent.
     pub after: u64,
@@ -66,14 +66,14 @@ pub struct Compressed {
     pub is_stored: bool,
 }
 
-/// Statistics of the compressed responses of one route.
+/// Statistics of the compressed responses of a route.
 #[derive(Debug, Default)]
 pub struct CompressionStats {
     /// Responses by coding, in the order of [`Coding::ALL`].
     pub responses: [Counter; Coding::ALL.len()],
     /// Responses of any coding that were stored compressed.
     pub stored: Counter,
-    /// Bytes of their bodies as they came.
+    /// Bytes of their bodies as received.
     pub before: Counter,
     /// Bytes of their bodies as they were sent.
     pub after: Counter,
@@ -90,8 +90,8 @@ impl CompressionStats {
     }
 }
 
-/// Statistics of the routes of one listener on one worker, by route name; kept across plans. The worker takes the lock
-/// at the first request of a route under a plan and caches the entry; metrics take it to read.
+/// Statistics of the routes of a listener on a worker, by route name; kept across plans. The worker takes the lock at
+/// the first request of a route under a plan and caches the entry; metrics take it to read.
 #[derive(Debug)]
 pub struct RouteTable {
     bounds_ns: Arc<[u64]>,

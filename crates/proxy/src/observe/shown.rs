@@ -72,7 +72,8 @@ impl EndpointCounts for EndpointStats {
         let failed: u64 = self.errors.iter().map(|counter| counter.get()).sum();
         let errors = self.requests[FAILED].get() + failed;
         let unreached = self.unreached.get();
-        // A flow has an error for each endpoint that refused it, and a session may end in one after it was counted.
+        // A flow has an error for each endpoint that refused it, and a session may end in an error after it was
+        // counted.
         let requests = (answered + self.sessions.get() + unreached).max(errors);
         Counts { requests, errors, unreached }
     }
@@ -103,7 +104,7 @@ impl Numbers {
             let stats = || self.workers.iter().map(|worker| &worker.listeners[at]);
             let is_udp = plan.mode == Mode::Udp;
             // Wrapping: connections may be counted up and down by different workers, and the counters are not read at
-            // one instant.
+            // the same instant.
             let sum = |of: fn(&ListenerStats) -> &Counter, of_flows: fn(&UdpStats) -> &Counter| {
                 let one = |listener: &ListenerStats| match is_udp {
                     true => of_flows(&listener.udp).get(),

@@ -45,7 +45,7 @@ pub struct Purging {
     numbers: Arc<Numbers>,
     done: PurgeDone,
     sequence: Option<Sequence>,
-    /// The other process of an upgrade, for each purge that it was told of.
+    /// Confirmations of the other process of an upgrade, for each purge sent to it.
     told: Vec<Told>,
     /// Tickets that end when the disk has noted the purges.
     written: Vec<Arc<Ticket>>,
@@ -54,7 +54,7 @@ pub struct Purging {
 /// Reason why a purge holds, but not everywhere or not for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotEverywhere {
-    /// The other process of an upgrade may still serve what was purged.
+    /// The other process of an upgrade may still serve purged responses.
     Partner(Unconfirmed),
     /// A crash or a restart may undo it, with the reason.
     Disk(String),
@@ -70,7 +70,7 @@ impl fmt::Display for NotEverywhere {
 }
 
 impl Numbers {
-    /// State of the cache. `None` if no route has one.
+    /// State of the cache. `None` if no route has a cache.
     pub fn shown_cache(&self) -> Option<Cache> {
         let mut routes: Vec<CacheRoute> =
             self.cached_routes().map(|(route, _)| self.shown_cache_route(&route.name)).collect();
@@ -155,8 +155,8 @@ impl Numbers {
         Ok(items.filter_map(|item| self.shown_stored(&item, now)).collect())
     }
 
-    /// Purges stored responses. No later request gets what was meant, and what was asked for before is not stored;
-    /// [`Purging::end`] counts it. `now` is on the workers' clock.
+    /// Purges stored responses. No later request gets a purged response, and responses to earlier requests are not
+    /// stored; [`Purging::end`] counts it. `now` is on the workers' clock.
     ///
     /// # Errors
     /// No route has a cache, or the order cannot be understood.
@@ -215,7 +215,7 @@ impl Numbers {
         self.cached_routes().next().is_some()
     }
 
-    /// Requests of a route with a cache by what became of them.
+    /// Requests of a route with a cache, by result.
     pub(crate) fn shown_cache_route(&self, route: &str) -> CacheRoute {
         let counts = self.cache.counts.of_route(route);
         let sum = |counter: &dyn Fn(&CacheCounts) -> u64| {
@@ -325,11 +325,11 @@ impl Purging {
         &self.done.purged
     }
 
-    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good, and counts the stored responses
-    /// in memory that it was meant for. Looks at every key: not for a thread that serves requests.
+    /// Waits until the purge holds in the other process of an upgrade, and on the disk for good. Then counts the stored
+    /// responses in memory that it covers. Visits every key: not for a thread that serves requests.
     ///
     /// # Errors
-    /// Responses that were purged may still be served by the other process, or come back with a crash.
+    /// The other process may still serve purged responses, or a crash may bring them back.
     pub fn end(mut self) -> Result<PurgeDone, NotEverywhere> {
         self.told.iter().try_for_each(Told::wait).map_err(NotEverywhere::Partner)?;
         if let Some(disk) = &self.numbers.cache.disk {
@@ -337,7 +337,8 @@ impl Purging {
         }
         let store = &self.numbers.cache.store;
         let Some(sequence) = self.sequence else { return Ok(self.done) };
-        // Another purge's sweep may be under way: it then counts for this one too, or this one's does after it.
+        // Another purge's sweep may be under way: it then counts for this purge too, or this purge's sweep runs after
+        // it.
         while store.sweep(PLACES) && !store.purged(sequence).is_none_or(|purged| purged.is_complete) {
             std::thread::yield_now();
         }
@@ -354,7 +355,7 @@ fn terms(item: &Item<Stored>) -> evenkeel_cache::stored::Terms {
 }
 
 impl Numbers {
-    /// State of the cache's disk, with its path. `None` if it is open, or there is none.
+    /// State of the cache's disk, with its path. `None` if it is open, or not configured.
     pub fn shown_cache_disk(&self) -> Option<String> {
         let disk = self.cache.disk.as_ref().map(shown_disk).filter(|disk| !disk.is_open)?;
         Some(format!("{}: {}", disk.path, disk.state))
@@ -433,7 +434,7 @@ impl<'u> Url<'u> {
     }
 }
 
-/// Route of a key, after the listener if its clients share nothing with those of others.
+/// Route of a key, after the listener if clients of different listeners share nothing.
 fn route_of(parts: &KeyParts<'_>) -> String {
     text(parts.route).replace('\0', "/")
 }

@@ -1,5 +1,5 @@
-//! Counters that one worker writes and any thread may read. An increment is a plain load and store: no other worker
-//! writes to that memory.
+//! Counters that a single worker writes and any thread may read. An increment is a plain load and store: no other
+//! worker writes to that memory.
 
 pub use super::dropped_report::Dropped;
 use super::flow_end::{FlowEnd, LostDatagram};
@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub struct Histogram {
     bounds_ns: Arc<[u64]>,
-    /// Counts per bucket. There is one more bucket than bounds: the last has no upper bound.
+    /// Counts per bucket. The last bucket has no upper bound, so there are more buckets than bounds.
     pub buckets: Box<[Counter]>,
     /// Sum of all durations, in nanoseconds.
     pub sum_ns: Counter,
@@ -104,11 +104,11 @@ pub enum Rejected {
 pub const REJECTED: [&str; 5] =
     ["connections", "connections_per_address", "proxy_protocol", "no_route", "hello_too_long"];
 
-/// Statuses with their own counter. One more counter is for the rest: 0, where no response was sent, and statuses out
+/// Statuses with separate counters. A further counter is for the rest: 0, where no response was sent, and statuses out
 /// of range.
 const STATUS: std::ops::Range<u16> = 100..600;
 
-/// Responses by status. Allocated when the first one is counted.
+/// Responses by status. Allocated when the first response is counted.
 #[derive(Debug, Default)]
 pub struct ByStatus(OnceLock<Box<[Counter]>>);
 
@@ -119,14 +119,14 @@ impl ByStatus {
         counters[index].add(1);
     }
 
-    /// Counts by status, without zeros. Status 0 stands for no response and for statuses outside 100 to 599.
+    /// Counts by status, without zeros. Status 0 counts missing responses and statuses outside 100 to 599.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counters = self.0.get().into_iter().flatten();
         STATUS.chain([0]).zip(counters).map(|(status, c)| (status, c.get())).filter(|(_, n)| *n > 0)
     }
 }
 
-/// Statistics of one worker. All vectors are in the order of the plan. Entries whose name is also in the next plan keep
+/// Statistics of a worker. All vectors are in the order of the plan. Entries whose name is also in the next plan keep
 /// their counts.
 #[derive(Debug)]
 pub struct WorkerStats {
@@ -139,7 +139,7 @@ pub struct WorkerStats {
     pub log_lines_dropped: Arc<AtomicU64>,
 }
 
-/// Statistics of one listener on one worker.
+/// Statistics of a listener on a worker.
 #[derive(Debug, Default)]
 pub struct ListenerStats {
     /// Number of accepted connections.
@@ -205,7 +205,7 @@ pub struct ListenerStats {
 pub enum AuthEnd {
     Passed,
     Refused,
-    /// No whole answer came in time.
+    /// No whole answer arrived in time.
     Unanswered,
     /// A refusal was over `answer_max`.
     TooLarge,
@@ -293,14 +293,14 @@ pub const RESET_BY: [&str; 2] = ["client", "endpoint"];
 /// Transports of our load reports, in the order of the counters.
 pub const GIVEN: [&str; 3] = ["header", "udp", "http"];
 
-/// Statistics of a pool, on one worker.
+/// Statistics of a pool on a worker.
 #[derive(Debug)]
 pub struct PoolStats {
     /// Times from the start of a request or session to its end.
     pub duration: Histogram,
     /// Times from the start of a request or session to the first byte from the endpoint.
     pub ttfb: Histogram,
-    /// Times to establish a connection, where one had to be opened.
+    /// Times to establish a connection, where a new connection was needed.
     pub connect: Histogram,
     /// Picks that found no endpoint: pool empty, all tried, all full, none checked yet.
     pub no_pick: [Counter; 4],
@@ -343,15 +343,15 @@ pub enum MirrorDrop {
     /// Its body is over `body_max`.
     TooLarge,
     InFlightMax,
-    /// Its body did not come to its end.
+    /// Its body ended before all of it had arrived.
     Incomplete,
     /// No endpoint of the pool could be picked.
     NoEndpoint,
     /// The request is a copy itself.
     CameBack,
-    /// Its body did not come for too long while other requests needed its place.
+    /// Its body stalled for too long while other requests needed its place.
     Stalled,
-    /// A gRPC call with more than one message, which may never end.
+    /// A gRPC call with more than a single message, which may never end.
     Stream,
 }
 
@@ -422,10 +422,10 @@ impl PoolStats {
     }
 }
 
-/// Statistics of one endpoint on one worker.
+/// Statistics of an endpoint on a worker.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
-    /// Tries that have ended, by status class of the response; the last class is for tries without one.
+    /// Tries that have ended, by status class of the response; the last class is for tries without a response.
     pub requests: [Counter; CLASSES],
     /// Times to the first byte of the response; of TCP sessions, to connect; of UDP flows, to the first answer.
     pub latency: Latency,
@@ -466,7 +466,7 @@ pub struct EndpointHttp2Stats {
     pub go_aways: Counter,
     /// Connections closed because the endpoint did not answer PING.
     pub silent: Counter,
-    /// Interim responses dropped because the client had not read the earlier ones.
+    /// Interim responses dropped because the client had not read the earlier responses.
     pub interim_dropped: Counter,
 }
 
@@ -484,7 +484,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Stores the values of a report. Values that it does not have keep their last one.
+    /// Stores the values of a report. Values that it does not have stay.
     pub fn show(&self, report: &Report, now: Instant) {
         let set = |shown: &Counter, said: Option<f64>, scale: f64| {
             if let Some(said) = said {
@@ -516,7 +516,7 @@ impl WorkerStats {
             let old = before.and_then(|(_, old)| Some((*old_listeners.get(&*listener.name)?, old)));
             stats.listeners.push(old.map(|(at, old)| old.listeners[at].clone()).unwrap_or_default());
             let routes = old.map_or_else(|| RouteTable::new(&bounds).into(), |(at, old)| old.routes[at].clone());
-            // Routes that the plan before did not have start at zero if they come back. Routes that leave now are kept:
+            // Routes that the previous plan did not have start at zero if they return. Routes that leave now are kept:
             // they may still have requests.
             routes.retain(&old_routes);
             stats.routes.push(routes);

@@ -12,7 +12,7 @@ pub struct Summary {
     pub tries: u32,
     /// Status of the response; 0 if none was sent.
     pub status: u16,
-    /// gRPC status, if the request is a gRPC call that has one.
+    /// gRPC status, if the request is a gRPC call with a status.
     pub call_status: Option<Status>,
     pub bytes_in: u64,
     pub bytes_out: u64,

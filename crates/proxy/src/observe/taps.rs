@@ -1,4 +1,4 @@
-//! Taps of a worker: the open ones, and the filter of each. While none is open, a request costs one branch.
+//! Taps of a worker: the open taps, and the filter of each. While no tap is open, a request costs a single branch.
 
 use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;
@@ -31,7 +31,7 @@ pub fn dropped() -> u64 {
     DROPPED.load(Relaxed)
 }
 
-/// Place for one tap; freed on drop.
+/// Place for a tap; freed on drop.
 #[derive(Debug)]
 pub struct Place(());
 
@@ -160,7 +160,7 @@ impl Taps {
         (!ids.is_empty()).then_some(ids)
     }
 
-    /// Sends a request that has ended to those of the taps `ids` that it matches. Never waits for a reader.
+    /// Sends a finished request to each tap of `ids` whose filter it matches. Never waits for a reader.
     pub fn tell(&self, ids: &[u64], request: &Arc<FinishedRequest>) {
         for tap in self.open.borrow().iter().filter(|tap| ids.contains(&tap.id) && tap.filter.has(request)) {
             // `Closed` is not counted: the reader is gone, and the tap is about to be closed.

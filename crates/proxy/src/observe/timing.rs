@@ -2,14 +2,14 @@
 
 use evenkeel_balance::Instant;
 
-/// Times of one request, session or flow. Durations in nanoseconds.
+/// Times of a request, session or flow. Durations in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// Start; for a request, the moment when its head was complete.
     pub began: Instant,
     /// Time in the queue for an endpoint.
     pub queue_ns: u64,
-    /// Time to open the connection to the endpoint, if one had to be opened.
+    /// Time to open the connection to the endpoint, if a new connection was needed.
     pub connect_ns: Option<u64>,
     /// Time from the start to the response head, or to the endpoint's first byte.
     pub ttfb_ns: Option<u64>,

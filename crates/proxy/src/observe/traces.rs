@@ -1,5 +1,5 @@
-//! Traces: the [`Trace`] of one request with its spans, and the [`Traces`] of a worker, with its own sampler and a
-//! queue to the exporting thread. A request never waits for the queue.
+//! Traces: the [`Trace`] of a request with its spans, and the [`Traces`] of a worker, with its own sampler and a queue
+//! to the exporting thread. A request never waits for the queue.
 
 use super::finished::FinishedRequest;
 use evenkeel_balance::Rng;
@@ -47,7 +47,7 @@ impl Rules {
     }
 }
 
-/// The traces of one worker.
+/// Traces of a worker, with its sampler and its queue to the exporter.
 pub struct Traces {
     is_on: Cell<bool>,
     rules: RefCell<Option<(Rules, mpsc::Sender<Arc<FinishedRequest>>)>>,
@@ -94,9 +94,9 @@ impl Traces {
     }
 }
 
-/// The trace of one request, and its spans.
+/// The trace of a request, and its spans.
 pub struct Trace {
-    /// Trace context for endpoints. [`write`](Self::write) replaces its span by that of the try.
+    /// Trace context for endpoints. [`write`](Self::write) replaces its span with the span of the try.
     told: Span,
     parent: Option<u64>,
     sampled: Sampled,
@@ -107,7 +107,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Creates a trace that endpoints get in these formats, below the span `parent` if there is one. `seed` is random.
+    /// Creates a trace that endpoints get in these formats, below the span `parent`, if any. `seed` is random.
     pub fn new(told: Span, parent: Option<u64>, sampled: Sampled, formats: Formats, seed: u64) -> Trace {
         Trace { told, parent, sampled, formats, seed }
     }
@@ -127,7 +127,7 @@ impl Trace {
         format!("{:032x}", self.told.trace)
     }
 
-    /// The span of the client, if it sent one.
+    /// The span of the client, if it sent a span.
     pub fn parent(&self) -> Option<u64> {
         self.parent
     }
@@ -139,7 +139,7 @@ impl Trace {
 
     /// Span id of try `number`, from 1; 0 gives the span of the request.
     pub fn span(&self, number: u32) -> u64 {
-        // `mix` is a bijection, so ids of one request differ. An id of 0 is invalid in all formats.
+        // `mix` is a bijection, so ids of the same request differ. An id of 0 is invalid in all formats.
         mix(self.seed ^ u64::from(number)).max(1)
     }
 

@@ -45,7 +45,7 @@ impl How {
 #[derive(Clone, Debug, Default)]
 pub struct Try {
     pub endpoint: Arc<str>,
-    /// Address of the endpoint, if it has one.
+    /// Address of the endpoint, if known.
     pub addr: Option<Remote>,
     /// Number among the tries of the request, from 1.
     pub number: u32,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Trusted networks and per-address limits of one listener.
+/// Trusted networks and per-address limits of a listener.
 pub struct Admission {
     announcing: Vec<Cidr>,
     trusted: Vec<Cidr>,
@@ -52,7 +52,7 @@ impl Admission {
         self.rate.is_some()
     }
 
-    /// True for everything but proxies: many clients share a proxy's address, and each has limits of its own.
+    /// False for proxies: many clients share a proxy's address, and each client has separate limits.
     fn is_limited(&self, client: IpAddr) -> bool {
         !self.is_trusted(client) && !self.is_announcing(client)
     }

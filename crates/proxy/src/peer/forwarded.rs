@@ -26,7 +26,7 @@ pub struct Origin {
     pub malformed: u64,
 }
 
-/// True if one of these networks contains `ip`.
+/// True if any of these networks contains `ip`.
 pub fn is_in(networks: &[Cidr], ip: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(ip))
 }
@@ -45,7 +45,7 @@ pub fn believe<'b>(request: &Request<'_, 'b>, trusted: &[Cidr], peer: IpAddr, sc
         (client(&hops, trusted, peer), hops)
     });
     let mut origin = Origin { client: peer, list: String::new(), forwarded: None, scheme: None, host: None, malformed };
-    // A proxy that writes only one of the fields passes the client's own value of the other on. If they disagree,
+    // A proxy that writes only one of the fields forwards the client's own value of the other. If they disagree,
     // `Forwarded` is dropped.
     let agree = match (&from_list, &from_forwarded) {
         (Some(list), Some((forwarded, _))) => list.0 == forwarded.0,
@@ -137,7 +137,7 @@ fn without_zone(text: &str, at: usize) -> Option<String> {
     fits.then(|| format!("{address}{rest}"))
 }
 
-/// An element of `Forwarded`, which one proxy has added.
+/// An element of `Forwarded`, as a proxy has added it.
 #[derive(Default)]
 struct Element<'b> {
     /// `None` if `for=` is missing, or is `unknown` or an obfuscated identifier (RFC 7239 section 6).
@@ -214,8 +214,9 @@ fn split(value: &[u8], separator: u8) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// The value of a parameter: a token, or the content of a quoted string. `:`, `[` and `]` are accepted in a token, as
-/// many proxies leave out the quotes around addresses. Escapes are rejected: no value that is used here needs one.
+/// Returns the value of a parameter: a token, or the content of a quoted string. `:`, `[` and `]` are accepted in a
+/// token, as many proxies omit the quotes around addresses. Escapes are rejected: no value that is used here needs
+/// them.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value.strip_prefix(b"\"") {
         Some(rest) => rest.strip_suffix(b"\"").filter(|inside| !inside.iter().any(|b| matches!(b, b'"' | b'\\'))),
@@ -238,7 +239,7 @@ fn copy(value: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(if at == 0 { b"" } else { b";" });
             let name = pair.split(|b| *b == b'=').next().unwrap_or_default();
             let is_node = name.eq_ignore_ascii_case(b"for") || name.eq_ignore_ascii_case(b"by");
-            // A percent sign behind a colon is one of an IPv6 address.
+            // A percent sign behind a colon belongs to an IPv6 address.
             let zone = memchr::memchr(b'%', pair).filter(|at| is_node && pair[..*at].contains(&b':'));
             let (before, zoned) = pair.split_at(zone.unwrap_or(pair.len()));
             let zone_len = zoned.iter().position(|b| b"]\"".contains(b)).unwrap_or(zoned.len());

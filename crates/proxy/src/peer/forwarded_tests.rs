@@ -65,7 +65,7 @@ fn zones_of_addresses_are_left_out() {
     goes_on("For=\"[fe80::1%eth0]\" ; By=\"[fe80::2%eth1]\"", "For=\"[fe80::1]\";By=\"[fe80::2]\"");
     goes_on("for=[fe80::1%eth0],for=10.9.9.9", "for=[fe80::1], for=10.9.9.9");
     goes_on("for=fe80::1%eth0;ext=\"a:b%c\"", "for=fe80::1;ext=\"a:b%c\"");
-    // What is not a zone stays.
+    // Text outside of a zone stays.
     goes_on("for=fe80::1;ext=a%b", "for=fe80::1;ext=a%b");
 }
 
@@ -106,7 +106,7 @@ fn forwarded_is_read_like_the_list_and_extended_with_our_element() {
     assert_eq!(believed("Forwarded: for=192.0.2.1, for=10.9.9.9\r\n").1, "192.0.2.1, 10.9.9.9, 10.0.0.1");
 }
 
-/// A proxy that writes one of the two fields lets the client's own value of the other through.
+/// A proxy that writes only one of the two fields forwards the client's own value of the other.
 #[test]
 fn of_two_fields_that_disagree_the_list_counts() {
     let got = believed("X-Forwarded-For: 192.0.2.1\r\nForwarded: for=198.51.100.9;proto=https\r\n");

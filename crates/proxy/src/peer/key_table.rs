@@ -1,13 +1,12 @@
 //! State of limits by key, over all workers, in a constant amount of memory however many keys come.
 //!
-//! A key is a hash of 128 bits under seeds that only this process knows, so keys that collide cannot be made: half of
-//! it chooses one of many small sets, the other half marks the key's place there. A state is one number. Requests of a
-//! known key change it without a lock; a lock for a small part of the sets is taken when a key is new.
+//! A key is a hash of 128 bits under seeds that only this process knows, so colliding keys cannot be constructed: half
+//! of it chooses among many small sets, the other half marks the key's place there. A state is a number. Requests of a
+//! known key change it without a lock; a new key takes a lock for a small part of the sets.
 //!
-//! A new key takes the place of the one whose state is worth least, which for a token bucket is the fullest: a full one
-//! is as good as a new one. So to have its own exhausted bucket forgotten, a client would have to come under so many
-//! other keys that they fill a set that it does not know, each of them with a bucket as empty: as many requests as the
-//! table has places.
+//! A new key replaces the key whose state is worth least. For a token bucket this is the fullest bucket: a full bucket
+//! equals a new bucket. A client that wants its exhausted bucket forgotten would need so many other keys that they fill
+//! a set that it does not know, each with a bucket as empty. That takes as many requests as the table has places.
 
 #![expect(clippy::disallowed_types, reason = "a lock is taken when a key is new, see above")]
 
@@ -37,7 +36,7 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
-    /// The only key of a table that has one.
+    /// The only key of a table with a single key.
     pub const ONLY: KeyHash = KeyHash { set: 0, mark: 1 };
 }
 
@@ -62,7 +61,7 @@ pub struct Take {
 }
 
 impl Rule for Take {
-    /// Nanoseconds until the next token if there is none.
+    /// Nanoseconds until the next token, if the bucket is empty.
     type Told = Result<(), u64>;
 
     fn worth(&self, state: u64) -> u64 {
@@ -82,7 +81,7 @@ impl Rule for Take {
     fn undo(&self, _: &AtomicU64) {}
 }
 
-/// Counts a request in flight. The state is their number, and [`KeyTable::leave`] ends one.
+/// Counts a request in flight. The state is their number, and [`KeyTable::leave`] ends a request.
 pub struct Enter {
     pub max: u32,
 }
@@ -156,11 +155,11 @@ impl KeyTable {
         self.forgotten.load(Ordering::Relaxed)
     }
 
-    /// Returns what a rule would tell about the state of a key, and changes nothing.
+    /// Returns the result of a rule for the state of a key, and changes nothing.
     pub fn peek<R: Rule>(&self, key: KeyHash, rule: &R) -> R::Told {
         let set = &self.sets[self.set_of(key)];
         let state = set.find(key.mark).map(|way| set.states[way].load(Ordering::Acquire));
-        // A place that is being given to a key has the state of a new one.
+        // A place that is being given to a key has the state of a new key.
         rule.step(state.filter(|state| *state != CLAIMED).unwrap_or_default()).1
     }
 
@@ -191,8 +190,8 @@ impl KeyTable {
             {
                 continue;
             }
-            // The place may have gone to another key since it was found. If it had before the exchange, the new mark is
-            // seen here, as the exchange then read what was written after the mark.
+            // The place may have gone to another key since it was found. If that happened before the exchange, the new
+            // mark is seen here, as the exchange then read a value written after the mark.
             if set.marks[way].load(Ordering::Acquire) == key.mark {
                 return Some(((at * WAYS + way) as u32, told));
             }

@@ -21,7 +21,7 @@ fn a_burst_passes_and_then_the_rate_counts() {
     assert_eq!(table.forgotten(), 0);
 }
 
-/// Four threads ask for one key as fast as they can, while the time that they share goes on.
+/// Four threads use the same key as fast as they can, while their shared time advances.
 #[test]
 fn a_rate_holds_within_two_percent_over_four_threads() {
     const SECONDS: u64 = 20;
@@ -90,8 +90,8 @@ fn ten_million_keys_stay_within_the_bound_and_a_limited_one_stays_limited() {
     });
     assert_eq!(size_of_val(&*table.sets), bytes);
     assert!(!take(&table, 7, rate, 2), "the limited key is still known");
-    // All that did not stay were worth something. A few were forgotten before their worker had seen their mark again,
-    // and came a second time.
+    // Every key that was forgotten had a used bucket. A few were forgotten before their worker had seen their mark
+    // again, and were added a second time.
     let kept = table.sets.iter().flat_map(|set| &set.marks).filter(|mark| mark.load(SeqCst) != 0).count() as u64;
     assert_eq!(kept, 100_000);
     let least = KEYS + 1 - kept;
@@ -105,7 +105,7 @@ fn a_full_bucket_is_forgotten_first_and_at_no_loss() {
         take(&table, key, rate, 0);
     }
     while take(&table, 3, rate, 0) {}
-    // A second later all but one are full again.
+    // A second later all buckets but the first are full again.
     for key in 100..107 {
         assert!(take(&table, key, rate, SECOND_NS));
     }
@@ -120,7 +120,7 @@ fn enter(table: &KeyTable, key: u64, max: u32) -> Option<(u32, bool)> {
 #[test]
 fn requests_in_flight_are_counted_while_threads_race_for_few_places() {
     const MAX: u32 = 3;
-    // Sixteen keys for eight places, so that idle ones make way all the time.
+    // Sixteen keys for eight places, so that idle keys are replaced all the time.
     let table = KeyTable::new(8);
     let open: [AtomicU64; 16] = std::array::from_fn(|_| AtomicU64::new(0));
     std::thread::scope(|scope| {

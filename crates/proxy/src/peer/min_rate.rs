@@ -1,13 +1,13 @@
-//! Minimum rate at which a client has to send a body. Each byte earns a little patience, up to what a silent client
-//! gets, so a byte now and then cannot hold a request open for ever.
+//! Minimum rate at which a client has to send a body. Each byte earns a little patience, up to the patience with a
+//! silent client, so a byte now and then cannot hold a request open for ever.
 //!
-//! The idea is that of Apache's `mod_reqtimeout` (`body=20,MinRate=500`) and of Kestrel's `MinRequestBodyDataRate` (240
+//! The idea comes from Apache's `mod_reqtimeout` (`body=20,MinRate=500`) and Kestrel's `MinRequestBodyDataRate` (240
 //! bytes a second after 5 s). Only time spent waiting for the client counts, not the time that an endpoint takes to
 //! read.
 
 use std::time::Duration;
 
-/// Minimum rate in the long run: that of a slow modem. A client may stay below it until its patience is used up.
+/// Minimum rate in the long run, the rate of a slow modem. A client may stay below it until its patience is used up.
 const BYTES_PER_SECOND: u64 = 240;
 
 /// Patience that is left with a client while it sends a body.
@@ -36,7 +36,7 @@ impl MinRate {
         self.left
     }
 
-    /// Accounts for `bytes` that came after a wait of `waited`. Returns true if that was in time.
+    /// Accounts for `bytes` that arrived after a wait of `waited`. Returns true if they were in time.
     pub fn came(&mut self, bytes: usize, waited: Duration) -> bool {
         let in_time = waited <= self.left;
         if self.has_no_rate {

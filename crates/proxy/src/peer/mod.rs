@@ -38,7 +38,7 @@ pub struct Peer<'c> {
 /// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
 #[derive(Clone)]
 pub struct Identity {
-    /// Address of the client; from the PROXY protocol header if there was one.
+    /// Address of the client; from the PROXY protocol header if the connection has one.
     pub ip: IpAddr,
     /// Source port of the client.
     pub port: u16,
@@ -84,13 +84,14 @@ impl<'c> Peer<'c> {
         Peer { identity, transport, states }
     }
 
-    /// A clone of what is known about the peer, with the text of its address written so that clones share the work.
+    /// Returns a clone of the known facts about the peer, with the text of its address written so that clones share the
+    /// work.
     pub fn identity(&self) -> Identity {
         self.ip_text();
         self.identity.clone()
     }
 
-    /// Replaces the client by the one that a PROXY protocol header names.
+    /// Replaces the client by the client that a PROXY protocol header names.
     pub fn announce(&mut self, addresses: Addresses, is_trusted: impl FnOnce(IpAddr) -> bool) {
         let ip = addresses.source.ip().to_canonical();
         let announced = Some(Rc::new(Announced { by: self.ip, addresses }));
@@ -113,7 +114,7 @@ impl<'c> Peer<'c> {
         if self.transport.as_tls().is_some() { "https" } else { "http" }
     }
 
-    /// Address that sent the PROXY protocol header, if there was one.
+    /// Address that sent the PROXY protocol header, if any.
     pub fn announced_by(&self) -> Option<IpAddr> {
         self.announced.as_ref().map(|announced| announced.by)
     }
@@ -132,8 +133,7 @@ impl<'c> Peer<'c> {
         }
     }
 
-    /// Addresses of both ends of the client's connection, from the PROXY protocol header if there was one; `None` if
-    /// unknown.
+    /// Addresses of both ends of the client's connection, from the PROXY protocol header if present; `None` if unknown.
     pub fn addresses(&self) -> Option<Addresses> {
         self.announced.as_ref().map(|announced| announced.addresses).or_else(|| self.transport.addresses())
     }

@@ -1,8 +1,8 @@
 //! Limits per client address, over all workers: open connections, and requests a second.
 //!
-//! A client's connections are spread over all workers, and a share of the limit for each would refuse a client that
-//! happens to reach one worker twice. A lock guards the connections of a small part of the addresses, is held for some
-//! twenty instructions, and exists only where such a limit is configured. Rates are in a [`KeyTable`].
+//! A client's connections are spread over all workers. A share of the limit for each worker would refuse a client that
+//! happens to reach the same worker twice. A lock guards the connections of a small part of the addresses, is held for
+//! some twenty instructions, and exists only where such a limit is configured. Rates are in a [`KeyTable`].
 
 #![expect(clippy::disallowed_types, reason = "limits per address are shared, see above")]
 
@@ -41,7 +41,7 @@ impl Key {
     }
 }
 
-/// Open connections and request rates of one listener's clients.
+/// Open connections and request rates of a listener's clients.
 #[derive(Debug, Default)]
 pub struct PerAddress {
     open: Connections,

@@ -14,7 +14,7 @@ const STEPS_PER_UNIT: u32 = 256;
 /// Sender of a request, as routes see it.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    /// The client, behind trusted proxies the one that these report.
+    /// The client. Behind trusted proxies, the client that they report.
     pub client: IpAddr,
     /// Scheme by which the client sent the request.
     pub scheme: Scheme,

@@ -1,4 +1,5 @@
-//! Responses on their way to the client. Those of endpoints and those that this proxy generates pass the same filters.
+//! Responses on their way to the client. Responses of endpoints and responses that this proxy generates pass the same
+//! filters.
 
 use crate::body::chain::{BodyChain, Pulled};
 use crate::body::fault::Unfit;
@@ -29,7 +30,7 @@ pub struct Filtered {
     pub body_chain: Option<Box<BodyChain>>,
     /// Response of the proxy that the client gets instead, if a filter replaces the response.
     pub instead: Option<Box<Response>>,
-    /// Body that the client gets instead of that of a response of the proxy itself, if a filter replaces it.
+    /// Body that the client gets instead of the body of a response of the proxy itself, if a filter replaces it.
     pub body: Option<Bytes>,
 }
 
@@ -37,7 +38,7 @@ pub struct Filtered {
 pub struct Arrived {
     /// True if no body follows the head, as for HEAD.
     pub ends: bool,
-    /// Outcome of the endpoint that it came from, if it did.
+    /// Outcome of its endpoint; `None` if it does not come from an endpoint.
     pub outcome: Option<Outcome>,
     /// Length of the body of a response of the proxy itself.
     pub length: Option<u64>,
@@ -54,19 +55,19 @@ pub fn filter(record: &Record<'_>, status: u16, fields: &mut Fields<'_, '_>, arr
     if !look_at_bodies && !of_route.look_at_responses() && !of_listener.look_at_responses() {
         return Filtered::default();
     }
-    let mut added = record.core.scratch();
+    let (cx, mut added) = (&record.exchange, record.client.core.scratch());
     let (instead, body) = (None, None);
     let mut head = ResponseHead { status, fields, ends, length, added: &mut added, outcome, instead, whole, body };
-    of_route.response(record, &mut head);
-    of_listener.response(record, &mut head);
+    of_route.response(cx, &mut head);
+    of_listener.response(cx, &mut head);
     let (instead, body) = (head.instead.take(), head.body.take());
     let body_chain = match (&instead, look_at_bodies) {
         (_, false) => None,
         (None, true) => body_chain(record, &mut head),
-        (Some(_), true) => BodyChain::new(of_route.unsent_body(record).chain(of_listener.unsent_body(record))),
+        (Some(_), true) => BodyChain::new(of_route.unsent_body(cx).chain(of_listener.unsent_body(cx))),
     };
     if added.is_empty() || instead.is_some() {
-        record.core.give_back(added);
+        record.client.core.give_back(added);
         return Filtered { added: None, body_chain, instead, body };
     }
     Filtered { added: Some(added), body_chain, instead, body }
@@ -79,10 +80,10 @@ pub fn filter_interim(record: &Record<'_>, fields: &mut Fields<'_, '_>) -> Optio
     if !of_route.look_at_responses() {
         return None;
     }
-    let mut added = record.core.scratch();
-    of_route.interim(record, fields, &mut added);
+    let mut added = record.client.core.scratch();
+    of_route.interim(&record.exchange, fields, &mut added);
     if added.is_empty() {
-        record.core.give_back(added);
+        record.client.core.give_back(added);
         return None;
     }
     Some(added)
@@ -97,7 +98,8 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
         return None;
     }
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
-    let chain = BodyChain::new(of_route.response_body(record, head).chain(of_listener.response_body(record, head)))?;
+    let cx = &record.exchange;
+    let chain = BodyChain::new(of_route.response_body(cx, head).chain(of_listener.response_body(cx, head)))?;
     if !chain.keeps_length() {
         head.fields.leave_out("content-length");
     }
@@ -107,7 +109,7 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
 /// Returns the filters for a direction of a tunnel.
 pub fn tunnel_chain(record: &Record<'_>, direction: Direction) -> Option<Box<BodyChain>> {
     let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
-    BodyChain::new(of_listener.tunnel(record, direction).chain(of_route.tunnel(record, direction)))
+    BodyChain::new(of_listener.tunnel(&record.exchange, direction).chain(of_route.tunnel(&record.exchange, direction)))
 }
 
 /// A response that this proxy generates, ready to be sent.
@@ -128,12 +130,12 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if !matches!(response.content, Content::Page { .. }) {
         record.blame(Cause::Proxy);
     }
-    if let Some(reason) = &record.facts.refusal {
+    if let Some(reason) = &record.exchange.facts.refusal {
         record.blame(Cause::Proxy);
         record.note_reason(reason);
     }
     if let Content::Malformed(_) = response.content {
-        record.stats.malformed.add(1);
+        record.exchange.stats.malformed.add(1);
     }
     let is_call = record.call.get() != Call::Not && !is_of_grpc(&response);
     let whole = response.whole.take();
@@ -147,13 +149,13 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     }
     if let Some(added) = added {
         own.fields.push_lines(&added);
-        record.core.give_back(added);
+        record.client.core.give_back(added);
     }
     if let Some(body) = body {
         own.body.left = body;
     }
     if let Some(chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
-        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.facts.is_http10 {
+        if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.facts.is_http10 {
             own.body.chain = Some(chain);
         } else {
             // A filter that rejects the body leaves the head alone.
@@ -191,7 +193,7 @@ impl OwnBody {
         self.chain.is_some() && !self.left.is_empty()
     }
 
-    /// Next piece of a body without filters; `None` at its end, and for one with filters.
+    /// Next piece of a body without filters; `None` at its end, and for a body with filters.
     pub fn next_piece(&mut self) -> Option<Bytes> {
         let len = self.whole()?.len().min(CAPACITY);
         (len > 0).then(|| self.left.split_to(len))
@@ -224,9 +226,9 @@ fn is_of_grpc(response: &Response) -> bool {
 fn of_call(record: &Record<'_>, mut response: Response) -> Own {
     let mut status = of_http(response.status);
     if let Content::Page { .. } = response.content {
-        // A page is no message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
+        // A page is not a message of the call, whatever its status (gRPC's doc/http-grpc-status-mapping.md).
         status = if status == Status::Ok { Status::Unknown } else { status };
-        let reason = record.facts.refusal.as_deref().map(str::to_string);
+        let reason = record.exchange.facts.refusal.as_deref().map(str::to_string);
         response.content = Content::Reason(reason.unwrap_or_else(|| format!("the route answers {}", response.status)));
     }
     let fields = grpc::answer(status, &record.text_of(&response), &response);

@@ -49,7 +49,7 @@ pub struct Route<'r> {
     pub call_timeout: Option<Duration>,
     /// True if `call_timeout` determines `deadline`.
     pub is_deadline_of_call: bool,
-    /// True if filters look at bodies, so that these are forwarded in parts and not as they come.
+    /// True if filters look at bodies, so that these are forwarded in parts and not as they arrive.
     pub wants_body: bool,
 }
 
@@ -64,22 +64,24 @@ impl Route<'_> {
     }
 }
 
-/// Position of a request in the filters, kept while one of them waits.
+/// Position of a request in the filters, kept while a filter waits.
 #[derive(Default)]
 pub struct Passage {
-    /// Index of the next filter, among those of the listener or, once `is_routed`, of the route.
+    /// Index of the next filter of the listener, or of the route once `is_routed`.
     at: usize,
     is_routed: bool,
     /// True once the request was noted for the access log, taps and traces: with the fields that the listener's filters
     /// left.
     is_noted: bool,
+    /// Result of the filter that has waited.
+    pub resume: Option<Resume>,
 }
 
 /// Reason why a request does not proceed now.
 pub enum Stop {
     /// This proxy answers the request itself.
     Answer(Response),
-    /// A filter waits for something; call [`route`] again with its result.
+    /// A filter waits for something; call [`route`] again with its result in the passage.
     Wait(Waiting),
 }
 
@@ -89,8 +91,7 @@ impl From<Response> for Stop {
     }
 }
 
-/// Runs the filters and finds the route and pool of a request. `resume` is the result of the filter that has waited, if
-/// any.
+/// Runs the filters and finds the route and pool of a request.
 ///
 /// # Errors
 /// A filter or the lack of a route ends the request, or a filter has to wait.
@@ -98,45 +99,44 @@ pub fn route<'r>(
     record: &mut Record<'r>,
     head: &mut RequestHead<'_, '_, '_>,
     passage: &mut Passage,
-    resume: Option<Resume>,
     timer: &Timer,
 ) -> Result<Route<'r>, Stop> {
     let rules = record.rules;
-    if let Some(resume) = resume {
+    if let Some(resume) = passage.resume.take() {
         let waited = if passage.is_routed { rules.filters_of(record.route) } else { &rules.filters };
-        verdict(waited.resume(passage.at, resume, record, head))?;
+        verdict(waited.resume(passage.at, resume, &mut record.exchange, head))?;
     }
     if !passage.is_routed {
-        let passed = rules.filters.request(&mut passage.at, record, head);
+        let passed = rules.filters.request(&mut passage.at, &mut record.exchange, head);
         if !std::mem::replace(&mut passage.is_noted, true) {
             record.note_asked(head.request);
         }
         verdict(passed)?;
         let request = &mut *head.request;
-        let route = rules.compiled.router.find(request, || record.sender());
+        let route = rules.compiled.router.find(request, || record.exchange.sender());
         let route = route.map_err(|TooCostly| too_costly(record))?.ok_or_else(|| no_route(request))?;
-        let pool = rules.target(route).pool(record.core, request, || record.client());
+        let pool = rules.target(route).pool(record.client.core, request, || record.exchange.client());
         record.note_routed(request, route, pool);
         (passage.at, passage.is_routed) = (0, true);
     }
     let id = record.route;
-    verdict(rules.filters_of(id).request(&mut passage.at, record, head))?;
-    // Of a route without a pool, one of the filters answers.
-    let pool = record.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
+    verdict(rules.filters_of(id).request(&mut passage.at, &mut record.exchange, head))?;
+    // Without a pool, a filter of the route has already responded.
+    let pool = record.exchange.facts.pool.ok_or_else(|| Response::new(503, "the route has no pool"))?;
     let timeouts = rules.routes.planned[id].timeouts;
-    let is_open = record.facts.framing == Stated::Chunked;
+    let is_open = record.exchange.facts.framing == Stated::Chunked;
     let looks = |filters: &Filters| filters.look_at_bodies() || is_open && filters.look_at_open_bodies();
     Ok(Route {
         pool,
-        retries: rules.retries(id, record.core),
-        key: pool.plan().key().and_then(|key| hash_key::hash(key, head.request, record.client())),
+        retries: rules.retries(id, record.client.core),
+        key: pool.plan().key().and_then(|key| hash_key::hash(key, head.request, record.exchange.client())),
         timeouts,
         deadline: timeouts.request.map_or(u64::MAX, |limit| timer.tick_after(limit)),
         call_timeout: None,
         is_deadline_of_call: false,
         wants_body: looks(&rules.filters)
             || looks(rules.filters_of(id))
-            || record.facts.wants_body
+            || record.exchange.facts.wants_body
             || is_open && !rules.routes.planned[id].filters.request_trailers.is_empty(),
     })
 }
@@ -144,7 +144,8 @@ pub fn route<'r>(
 /// The filters for the body of a request. Removes the fields that state its length if they may change it.
 pub fn body_chain(record: &Record<'_>, head: &mut RequestHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
     let (of_listener, of_route) = (&record.rules.filters, record.rules.filters_of(record.route));
-    let filters = of_listener.request_body(record, head.request).chain(of_route.request_body(record, head.request));
+    let (cx, request) = (&record.exchange, &*head.request);
+    let filters = of_listener.request_body(cx, request).chain(of_route.request_body(cx, request));
     let chain = BodyChain::new(filters)?;
     if !chain.keeps_length() {
         head.request.fields.leave_out("content-length");
@@ -165,7 +166,7 @@ fn verdict(verdict: Verdict) -> Result<(), Stop> {
 
 #[cold]
 fn too_costly(record: &Record<'_>) -> Response {
-    record.stats.regex_refused.add(1);
+    record.exchange.stats.regex_refused.add(1);
     Response::new(400, "regular expressions of routes take too long for this request")
 }
 

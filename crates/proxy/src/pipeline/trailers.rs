@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Trailers {
     None,
-    /// Trailers with one of these names.
+    /// Trailers with any of these names.
     Listed(Rc<[Arc<str>]>),
 }
 

@@ -49,8 +49,8 @@ impl Accept {
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The answer to a request for a WebSocket. `None` if it does not ask for one correctly: it is then served as a normal
-/// request, as RFC 9110 section 7.8 allows for any upgrade.
+/// Returns the accept value for a WebSocket request. `None` if the request does not ask for a WebSocket correctly: it
+/// is then served as a normal request, as RFC 9110 section 7.8 allows for any upgrade.
 pub fn asked(request: &Request<'_, '_>, upgrade: bool, version: Version) -> Option<Accept> {
     if !upgrade || version != Version::V11 || request.method != "GET" {
         return None;

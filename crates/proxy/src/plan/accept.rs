@@ -1,4 +1,4 @@
-//! Listening sockets of a worker. Each worker has one of its own at every address (`SO_REUSEPORT`), and accepts all
+//! Listening sockets of a worker. Each worker has a separate socket at every address (`SO_REUSEPORT`), and accepts all
 //! connections that wait there before it polls again.
 
 use crate::core::handoff::Handoff;
@@ -39,7 +39,7 @@ pub fn start(worker: &Rc<Worker>, addr: SocketAddr, listener: Rc<Listener>, sock
     let watched = match Source::new(socket.clone()) {
         Ok(watched) => watched,
         Err(error) => {
-            tracing::error!(%error, %addr, "cannot poll a listening socket");
+            tracing::error!(%error, %addr, "cannot poll a listening socket; this worker accepts no connections there");
             return None;
         }
     };
@@ -120,7 +120,7 @@ pub fn take_over(worker: &Rc<Worker>, handed: Handoff) -> Result<(), Handoff> {
         }
         None if installed.is_behind(handed.generation) => Err(handed),
         None => {
-            // The listener has just left the plan. The client gets what it would have got a moment later: a closed
+            // The listener has just left the plan. A moment later the client would be refused too: close the
             // connection.
             refuse(worker, &handed);
             Ok(())

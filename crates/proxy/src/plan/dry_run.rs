@@ -1,5 +1,6 @@
-//! Dry run of a described request on a worker: the filters that it would pass, up to the one that answers it, or else the
-//! pick of its pool. Filters predict by the code that decides about real requests; nothing is counted, drawn or sent.
+//! Dry run of a described request on a worker: the filters that it would pass, up to the first that responds, or else
+//! the pick of its pool. Filters predict by the code that decides about real requests; nothing is counted, drawn or
+//! sent.
 
 use super::installed::Worker;
 use crate::filters::exchange::Exchange;
@@ -61,14 +62,14 @@ fn filter(
     client: IpAddr,
     would: &mut WouldGo,
 ) -> Result<(), String> {
-    // A peer needs a connection. This one is never read.
+    // A peer needs a connection. This connection is never read.
     let (unused, _) = UnixStream::pair().map_err(|error| format!("no socket for a dry run: {error}"))?;
     let transport = Transport::from(Stream::new(OwnedFd::from(unused)));
     let states = ConnectionStates::default();
     let peer = Peer::new(SocketAddr::new(client, 0), |_| false, &transport, &states);
     let name = would.routed.pool.clone();
     let pool = worker.installed.borrow().pools.iter().find(|of| name.as_deref() == Some(&*of.name)).cloned();
-    // Not those of the listener: nothing is counted.
+    // Separate from the listener's statistics: nothing is counted.
     let stats = ListenerStats::default();
     let mut exchange = Exchange::new(&worker.core, &peer, &stats);
     exchange.facts.pool = pool.as_deref();
@@ -102,7 +103,8 @@ fn pass(filters: &Filters, exchange: &mut Exchange<'_>, head: &mut RequestHead<'
     }
 }
 
-/// Framing of the body by the fields; nothing if they are malformed, as such a request would not come this far.
+/// Framing of the body by the fields; nothing if they are malformed, as the proxy would have refused such a request
+/// before.
 fn framing(request: &Request<'_, '_>) -> Stated {
     let mut framing = Framing::default();
     let lengths = request.values("content-length").try_for_each(|value| framing.length(value));

@@ -1,5 +1,5 @@
-//! Installation of a plan in a worker. Listeners, pools and sockets are matched with those of the plan before, by name
-//! or address, and stay; requests that run keep the rules that they began with.
+//! Installation of a plan in a worker. Listeners, pools and sockets that the previous plan also has, by name or
+//! address, stay. Running requests keep the rules that they began with.
 
 use super::accept;
 use super::installed::{Installed, Worker};
@@ -42,7 +42,7 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
             for (at, endpoints) in pools {
                 if let Some(pool) = installed.pools.get(at) {
                     left.extend(pool.endpoints.change(table((&worker.core, &pool.endpoints.mark), endpoints)));
-                    // So that the next sweep adopts the set published with this change, even if no request comes.
+                    // So that the next sweep adopts the set published with this change, even without requests.
                     pool.endpoints.mark.set();
                 }
             }
@@ -65,7 +65,7 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
     }
 }
 
-/// Pools of the filters of a route, whose indices follow those of its action; `None` if there are none.
+/// Pools of the filters of a route. Their indices follow the pools of its action; `None` if there are none.
 fn services(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>]) -> Option<Services> {
     let mut of_filters = at.iter().skip(route.action.pools().count()).map(|pool| pools[*pool].clone());
     let auth = route.filters.forward_auth.as_ref().and_then(|_| of_filters.next());
@@ -108,7 +108,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
         pool(worker, old, parts, (stats, &control), &mut left)
     };
     let pools: Vec<_> = pools.into_iter().zip(&stats.pools).map(one).collect();
-    // A pool that changed its algorithm is a new one over the same endpoints, so names decide and not identity.
+    // A pool with a new algorithm is a new pool over the same endpoints, so names decide and not identity.
     let new_pools = by_name(&pools);
     let gone_pools = before.pools.iter().filter(|old| !new_pools.contains_key(&*old.name));
     left.extend(gone_pools.flat_map(|old| old.endpoints.leave()));
@@ -241,8 +241,8 @@ fn table(holds: (&Rc<Core>, &Rc<Mark>), endpoints: Slots) -> Vec<(Slot, Endpoint
     endpoints.into_iter().map(|(slot, e)| (slot, Endpoint::new(holds, e.name, (e.addr, e.own), e.stats))).collect()
 }
 
-/// Ends the connections of listeners that left the plan: idle ones now, others after their request, all of them within
-/// `limit`. Sessions with endpoints in `left` get the same time.
+/// Ends the connections of listeners that left the plan: idle connections now, others after their request, all of them
+/// within `limit`. Sessions with endpoints in `left` get the same time.
 fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limit: Duration) {
     gone.iter().for_each(|listener| listener.gone.set(true));
     // Sessions with endpoints that left are woken only when their time is over, as endpoints may come and go often.
@@ -257,7 +257,7 @@ fn drain(worker: &Rc<Worker>, gone: &[Rc<Listener>], left: &[Rc<Endpoint>], limi
         alarm::sleep(limit).await;
         let cut = |endpoint: &Rc<Endpoint>| {
             endpoint.cut.set(true);
-            // This reference is one, and the slot may hold another if it was not reused yet. Any further ones are
+            // This reference counts, and so does the slot if it was not reused yet. Any further references are
             // sessions.
             Rc::strong_count(endpoint) > 2
         };

@@ -1,5 +1,5 @@
-//! A worker: its thread's resources, and what it has built from the plan. Workers share nothing but counters, so
-//! nothing is locked.
+//! A worker: its thread's resources, and the state built from the plan. Workers share nothing but counters, so nothing
+//! is locked.
 
 use super::accept;
 use crate::core::Core;

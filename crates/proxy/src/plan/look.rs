@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
-/// Longest wait for a worker. One that is busy for longer is missing from the answer.
+/// Longest wait for a worker. A worker that is busy for longer is missing from the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs queries on the threads of workers.
@@ -36,7 +36,7 @@ pub struct Looker {
 pub struct Remembered {
     /// The pool as configured, with its shadows.
     pub pool: Arc<plan::Pool>,
-    /// The latest requests, one entry for each worker that answered.
+    /// The latest requests, an entry for each worker that answered.
     pub recent: Vec<Recent>,
     /// Names of the endpoints in `recent`.
     pub names: BTreeMap<EndpointId, Arc<str>>,
@@ -48,7 +48,7 @@ struct Known {
     since_ms: BTreeMap<Arc<str>, u64>,
 }
 
-/// Recent requests of one worker, and the names of their endpoints.
+/// Recent requests of a worker, and the names of their endpoints.
 type OfWorker = (Recent, Vec<(EndpointId, Arc<str>)>);
 
 impl Looker {
@@ -116,7 +116,7 @@ impl Looker {
         Some(Known { endpoints, since_ms })
     }
 
-    /// Explains the next request to this pool, on whichever worker it comes.
+    /// Explains the next request to this pool, on any worker.
     ///
     /// # Errors
     /// There is no pool of this name.
@@ -160,7 +160,7 @@ impl Looker {
         Ok(would)
     }
 
-    /// The latest requests of all pools with shadows, or of the one named `pool`.
+    /// The latest requests of all pools with shadows, or of the pool `pool`.
     ///
     /// # Errors
     /// There is no pool of this name.

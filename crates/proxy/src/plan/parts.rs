@@ -29,11 +29,11 @@ pub fn protocol_of(mode: Mode) -> Protocol {
 
 /// A message to a worker; applied in the order of sending.
 pub enum Update {
-    /// A new plan; replaces everything that the old one made.
+    /// A new plan; replaces everything that the old plan made.
     Plan(Box<Parts>),
     /// New endpoints for some pools; everything else stays.
     Endpoints {
-        /// Pools by index in the plan that was sent last.
+        /// Pools by index in the latest plan that was sent.
         pools: Vec<(usize, Slots)>,
         /// Time in which sessions with endpoints that left have to end.
         drain_timeout: Duration,
@@ -45,7 +45,7 @@ pub enum Update {
 /// A closure that reads a worker's state, or changes its observers (explanations, taps).
 pub type Look = Box<dyn FnOnce(&Worker) + Send>;
 
-/// Everything that one worker needs of a plan.
+/// All parts of a plan that a worker needs.
 pub struct Parts {
     /// Number of the plan's generation.
     pub number: u64,
@@ -83,7 +83,7 @@ pub struct Parts {
     pub generation: Arc<()>,
 }
 
-/// A pool of a plan, for one worker.
+/// A pool of a plan, for a worker.
 pub struct PoolParts {
     pub rules: PoolRules,
     /// A new balancer; `None` = unchanged.
@@ -94,7 +94,7 @@ pub struct PoolParts {
 /// Endpoints, each with its slot.
 pub type Slots = Vec<(Slot, EndpointParts)>;
 
-/// An endpoint, for one worker.
+/// An endpoint, for a worker.
 pub struct EndpointParts {
     pub name: Arc<str>,
     /// Address; `None` while the name does not resolve.

@@ -1,5 +1,5 @@
-//! The proxy as a plane of a runtime. What can fail of a plan is prepared first (sockets, access log, balancers); then
-//! every worker is sent its parts.
+//! The proxy as a plane of a runtime. First it prepares the parts of a plan that can fail (sockets, access log,
+//! balancers). Then it sends every worker its parts.
 
 mod prepare;
 mod sticky_key;
@@ -40,7 +40,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, watch};
 
-/// Seconds between two looks at the files of certificates: a renewed one is used before its operator checks that it is.
+/// Seconds between two looks at the files of certificates: a renewed certificate is in use before its operator checks
+/// it.
 const CERTIFICATES_EVERY: u32 = 3;
 
 /// The control side of the proxy's workers.
@@ -54,7 +55,7 @@ pub struct Proxy {
     control: Control,
     /// State of each listener that is shared by workers and outlives plans.
     shared: HashMap<Arc<str>, Shared>,
-    /// Sockets by address, one for each worker. Weak: workers own them.
+    /// Sockets by address, a socket for each worker. Weak: workers own them.
     sockets: HashMap<(Protocol, SocketAddr), Vec<Weak<OwnedFd>>>,
     /// Addresses that answer UDP probes.
     probed: Vec<SocketAddr>,
@@ -79,13 +80,13 @@ pub struct Proxy {
 
 /// Resources that the previous plan leaves behind.
 struct Left {
-    /// The previous access log, if the new plan has a different one.
+    /// The previous access log, if the new plan has a different log.
     log: Option<Writer>,
 }
 
 impl Proxy {
-    /// Starts the workers, which serve nothing until [`Plane`] sends them a plan. `secured` adds TLS to what plans
-    /// name.
+    /// Starts the workers, which serve nothing until [`Plane`] sends them a plan. `secured` adds TLS to the listeners
+    /// of plans.
     ///
     /// # Errors
     /// The journal cannot be opened, or a thread cannot be started.
@@ -376,7 +377,7 @@ fn pools_by_name(plan: &Plan) -> HashMap<&str, usize> {
     plan.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect()
 }
 
-/// Endpoints of a pool as sent to `worker`; those without a reserved slot are left out.
+/// Endpoints of a pool as sent to `worker`. Endpoints without a reserved slot are omitted.
 fn slots(shared: &SharedPool, members: &Members, worker: usize) -> Slots {
     let one = |(endpoint, stats): (&plan::Endpoint, &_)| {
         let (slot, addr) = (shared.slot_of(endpoint)?, address(&endpoint.addr));

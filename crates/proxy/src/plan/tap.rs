@@ -42,7 +42,7 @@ impl Tap {
         self.requests.poll_recv(cx)
     }
 
-    /// Number of requests dropped since the last call, as they came faster than they were read.
+    /// Number of requests dropped since the last call, as they arrived faster than they were read.
     pub fn take_dropped(&self) -> u64 {
         self.dropped.swap(0, Relaxed)
     }

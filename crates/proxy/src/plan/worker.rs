@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 /// Interval between sweeps of idle connections, and between flushes of the log.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of sweeps over which every pool gets a refresh, even one that holds nothing.
+/// Number of sweeps over which every pool gets a refresh, even an empty pool.
 const REFRESH_SWEEPS: usize = 60;
 
 /// Arguments of a worker's thread.
@@ -67,7 +67,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
             }
         }
     }
-    // The server waits until all workers have applied an update, and must not wait for one that ends.
+    // The server waits until all workers have applied an update, and must not wait for a worker that ends.
     drop(updates);
     handed.close();
     while let Ok(one) = handed.try_recv() {
@@ -98,7 +98,7 @@ pub async fn serve(index: usize, base: Base, config: WorkerConfig) -> io::Result
     Ok(())
 }
 
-/// The tick: advances deadlines and sweeps what is idle. Returns the time at which it is due again, if anything is.
+/// The tick: advances deadlines and sweeps idle state. Returns the time at which it is due again, if anything is.
 fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
     let mut sweep_at = SWEEP_EVERY;
     let mut refreshed = 0;
@@ -112,7 +112,7 @@ fn on_tick(worker: Rc<Worker>) -> impl FnMut(Duration) -> Option<Duration> {
             sweep_at = at + SWEEP_EVERY;
             worker.marked.sweep(now);
             compress_body::sweep();
-            // All pools take turns, so that thousands of idle ones cost little.
+            // All pools take turns, so that thousands of idle pools cost little.
             let pools = installed.pools.len();
             let turn = refreshed..pools.min(refreshed + pools.div_ceil(REFRESH_SWEEPS));
             refreshed = if turn.end == pools { 0 } else { turn.end };

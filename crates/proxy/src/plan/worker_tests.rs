@@ -1,4 +1,4 @@
-//! A draining worker that gets one more request on a connection that it keeps.
+//! A draining worker that gets another request on a connection that it keeps.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test waits for what a worker does")]
 
@@ -64,7 +64,7 @@ fn response(client: &mut BufReader<TcpStream>) -> String {
 }
 
 /// The worker is blocked while the request arrives, so that it sees the drain command before it reads the request. The
-/// closure sets the command and wakes all connections; the rest of a drain is left out.
+/// closure sets the command and wakes all connections; the rest of a drain is omitted.
 #[test]
 fn a_request_that_has_come_on_a_kept_connection_is_served_though_the_worker_drains() {
     let (sees, seen) = mpsc::channel();

@@ -1,16 +1,13 @@
-//! Explanations as an observer of a request: notes its picks and the ends of its tries, and is kept by the worker at
-//! the end.
+//! Explanation of a request: its head, its picks and the ends of its tries.
 
 use crate::observe::explanations::Trigger;
-use crate::observe::summary::Summary;
 use crate::observe::tries::How;
-use crate::record::progress::Progress;
 use crate::upstream::pick::InFlight;
 use crate::upstream::pool::WorkerPool;
 use crate::upstream::retries::Tries;
 use evenkeel_balance::{self as balance, Clock, Instant, NoPick, Request as Asked, Slot};
 use evenkeel_net::clock::CachedClock;
-use evenkeel_view::picks::{Explained, ExplainedTry, FilterStep, Pick};
+use evenkeel_view::picks::{Explained, ExplainedTry, Pick};
 use evenkeel_wire::head::Request;
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -59,8 +56,8 @@ impl Explanation {
         placed
     }
 
-    /// Like [`InFlight::start`], with an explanation of the pick. A failed pick is noted here, a successful one when
-    /// its try begins.
+    /// Like [`InFlight::start`], with an explanation of the pick. A failed pick is noted here, a successful
+    /// pick when its try begins.
     ///
     /// # Errors
     /// No endpoint can be picked.
@@ -112,28 +109,9 @@ impl Explanation {
         }
     }
 
-    /// Completes the explanation, and hands it to the worker.
-    #[cold]
-    pub fn ended(self, progress: &Progress<'_>, summary: &Summary) {
-        let (listener, route, pool) = progress.names();
-        let of_listener = progress.rules.filters.steps(progress);
-        let steps = of_listener.chain(progress.rules.filters_of(progress.route).steps(progress));
-        progress.core.explanations.keep(Explained {
-            request_id: progress.request_id().to_string(),
-            trace_id: progress.facts.trace.as_ref().map(|trace| trace.id_text()),
-            worker: progress.core.index as u64,
-            listener,
-            route,
-            pool,
-            filters: steps.map(|(name, did)| FilterStep { name: name.into(), did }).collect(),
-            tries: self.tries.into_inner().into_iter().map(|(_, one)| one).collect(),
-            queue_ns: summary.timing.queue_ns,
-            status: summary.status,
-            end: summary.cause.label().into(),
-            phase: summary.phase.label().into(),
-            total_ns: summary.timing.total_ns,
-            ..self.explained
-        });
+    /// The head, the tries and their picks; the rest is known at the end.
+    pub fn into_explained(self) -> Explained {
+        Explained { tries: self.tries.into_inner().into_iter().map(|(_, one)| one).collect(), ..self.explained }
     }
 }
 

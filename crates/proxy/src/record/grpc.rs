@@ -58,8 +58,8 @@ pub fn push_status(status: Status, text: &str, fields: &mut Table) {
     fields.push(grpc::MESSAGE.as_bytes(), grpc::message(text).as_bytes());
 }
 
-/// A trailers-only head that ends a call instead of a response from an endpoint. It keeps what a client needs to ask
-/// again: the time, and the schemes by which it may prove who it is.
+/// A trailers-only head that ends a call instead of a response from an endpoint. It keeps the fields that a client
+/// needs for another try: the time, and the authentication schemes.
 #[cold]
 pub fn answer(status: Status, text: &str, response: &Response) -> Table {
     let mut fields = Table::default();

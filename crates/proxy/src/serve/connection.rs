@@ -52,7 +52,7 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
             if let Some(Ended::Http2(came)) = ended {
                 let identity = client.peer.identity();
                 drop(client);
-                // A task of its own, as HTTP/2 needs a different amount of memory.
+                // A separate task, as HTTP/2 needs a different amount of memory.
                 h2::start(open, down, identity, came);
             }
         });

@@ -1,6 +1,6 @@
 //! Responses of this proxy to requests of HTTP/1: in one piece, or in chunks if their bodies pass filters meanwhile.
 
-use super::h1::{After, H1};
+use super::h1::{After, H1, Terms};
 use super::patience_for;
 use crate::body::chain::Pulled;
 use crate::body::framing::{Framing, Writer};
@@ -30,31 +30,31 @@ impl H1 {
         &self,
         record: &Record<'_>,
         response: Response,
-        keep_alive: bool,
-        head_only: bool,
+        terms: Terms,
         rest: Option<Buf>,
     ) -> After {
+        let Terms { keep_alive, head_only } = terms;
         let keep_alive = keep_alive && !matches!(response.content, Content::Malformed(_));
         let rest = rest.filter(|_| keep_alive);
         let Own { status, fields, mut body, .. } = own(record, response);
         // `towards` claims HTTP/1.1, so the head has no `keep-alive`, without which an HTTP/1.0 client expects a close.
-        let keep_alive = keep_alive && !record.facts.is_http10;
+        let keep_alive = keep_alive && !record.exchange.facts.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };
-        // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+        // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
         let framing = match body.length() {
             _ if matches!(status, 204 | 304) => Stated::Nothing,
             Some(length) => Stated::Length(length as u64),
             None if head_only => Stated::Nothing,
             None => Stated::Chunked,
         };
-        let mut head = record.core.scratch();
+        let mut head = record.client.core.scratch();
         write_response(status, &fields, framing, towards, &mut head);
         let is_written = match body.whole() {
             _ if head_only || framing == Stated::Nothing => self.write_out(record, &head, &[]).await,
             Some(whole) => self.write_out(record, &head, whole).await,
             None => Box::pin(self.write_parts(record, &head, &mut body)).await,
         };
-        record.core.give_back(head);
+        record.client.core.give_back(head);
         if is_written && keep_alive { After::Next(rest) } else { After::Linger }
     }
 
@@ -97,7 +97,7 @@ impl H1 {
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
     }
 
-    /// A pipe by which the socket refers to a body instead of copying it, if the body is in pages of its own.
+    /// A pipe by which the socket refers to a body instead of copying it, if no other data shares its pages.
     fn pipe_for(&self, body: &[u8]) -> Option<Pipe> {
         let may_refer = body.len() >= PAGES_MIN && self.transport.as_plain().is_some();
         if may_refer && pages::are_own(body) { Pipe::take() } else { None }

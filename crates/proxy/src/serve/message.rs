@@ -90,26 +90,26 @@ pub async fn serve<D: Messages>(
         _ if ended => Stated::Nothing,
         _ => Stated::Chunked,
     };
-    record.facts.framing = match framing {
+    record.exchange.facts.framing = match framing {
         // Content may follow as long as the stream is open, and filters cannot wait for it to be refused.
         Stated::Length(0) if !ended && switch.is_none() => Stated::Chunked,
         stated => stated,
     };
-    record.facts.switches = switch.is_some();
-    let (mut passage, mut resume) = (Passage::default(), None);
+    record.exchange.facts.switches = switch.is_some();
+    let mut passage = Passage::default();
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
-        match route::route(&mut record, &mut head, &mut passage, resume, down.timer()) {
+        match route::route(&mut record, &mut head, &mut passage, down.timer()) {
             Ok(route) => break route,
             Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
             Err(Stop::Wait(mut waiting)) => match Box::pin(until_gone(down, waiting.as_mut())).await {
                 None => return record.blame(Cause::Client),
-                there => resume = there,
+                there => passage.resume = there,
             },
         }
     };
     if switch.is_some_and(|protocol| !is_known(protocol)) {
-        // Other tunnels are refused: one with HTTP inside would carry requests that are neither routed nor counted.
+        // Other tunnels are refused: requests of HTTP inside would be neither routed nor counted.
         return Box::pin(answer(&record, down, Reject::Protocol.into(), head_only)).await;
     }
     if record.call.get() != Call::Not
@@ -233,7 +233,7 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
         down.send_head(status, fields, true);
         return;
     }
-    // 204 has no length (RFC 9110 section 8.6), and that of a 304 is the length of what it stands for.
+    // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
     let is_bare = matches!(status, 204 | 304);
     let ends = head_only || is_bare;
     if let Some(length) = body.length().filter(|_| !is_bare) {

@@ -6,6 +6,7 @@ pub mod connection;
 pub mod h1;
 mod h1_answer;
 mod h1_parts;
+mod h1_request;
 pub mod h2;
 pub mod message;
 mod open;
@@ -29,8 +30,8 @@ async fn until_gone(down: &impl Downstream, mut waiting: Pin<&mut dyn Future<Out
     .await
 }
 
-/// Longest time in which a client may take nothing of a response of this proxy with a body of this length: short for what
-/// any socket buffer holds, as for responses of endpoints otherwise.
+/// Longest time in which a client may take nothing of a response of this proxy with a body of this length. It is short
+/// for a body that fits any socket buffer, and the same as for responses of endpoints otherwise.
 fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
     let is_large = length.is_none_or(|length| length > CAPACITY);
     let planned = record.rules.routes.planned.get(record.route).filter(|_| is_large);

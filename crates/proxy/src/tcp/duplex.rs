@@ -139,8 +139,8 @@ impl<'s> Duplex<'s> {
         self.up.done != self.down.done
     }
 
-    /// The side that has to act next: the one that does not take the bytes held for it, or else the one whose half is
-    /// still open. The client, if both halves are open.
+    /// The side that has to act next: the side that does not take the bytes held for it, or else the side with the
+    /// open half. The client, if both halves are open.
     pub fn awaits(&self) -> Side {
         let waits = |way: &Way| !matches!(way.held, Held::Nothing);
         match (waits(&self.up), waits(&self.down)) {

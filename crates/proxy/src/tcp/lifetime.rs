@@ -16,7 +16,7 @@ pub enum SessionEnd {
     Whole,
     /// This side has reset its connection.
     Reset(Side),
-    /// The session was silent for too long, and this side was the one to act.
+    /// The session was silent for too long while this side had to act.
     Idle(Side),
     /// The endpoint has left its pool, and the drain timeout is over.
     Cut,

@@ -9,7 +9,6 @@ mod record;
 use crate::core::linger::Patience;
 use crate::listener::admit::admit;
 use crate::listener::client::Client;
-use crate::listener::rules::Rules;
 use crate::listener::secure::secure;
 use crate::listener::tls_route::TlsRoutes;
 use crate::observe::end::{Cause, Phase};
@@ -50,7 +49,7 @@ pub async fn serve(client: &mut Client<'_>, transport: &Transport, timer: &Timer
     let Some(routes) = &rules.compiled.tcp else { return };
     let mut record = Record::new(client, transport, &rules);
     // Boxed, so that the memory is free while the session runs.
-    let opened = Box::pin(open(client, down, &rules, routes, &mut record, held)).await;
+    let opened = Box::pin(open(down, routes, &mut record, held)).await;
     let Some((session, early)) = opened.map(|opened| opened.begin(&record)) else { return };
     let ended = session.run(down, early).await;
     session.end(ended);
@@ -87,17 +86,16 @@ struct Session<'r> {
 
 /// Finds the route and connects to an endpoint. `None` if that fails; the cause is in `record`.
 async fn open<'r>(
-    client: &'r Client<'_>,
     down: &Down<'_>,
-    rules: &'r Rules,
     routes: &TlsRoutes,
     record: &mut Record<'r>,
     held: Option<Buf>,
 ) -> Option<Opened<'r>> {
+    let (client, rules) = (record.client, record.rules);
     let (first, hello) = if let Some(info) = client.peer.tls() {
         (first_bytes(down, record, held).await?, Some(asked_for(info)))
     } else if routes.by_hello() {
-        let (first, hello) = read_hello(client, down, record, held).await?;
+        let (first, hello) = read_hello(down, record, held).await?;
         (Some(first), hello)
     } else {
         (first_bytes(down, record, held).await?, None)
@@ -138,8 +136,7 @@ async fn open<'r>(
                     _ if record.tries > 0 => Cause::Endpoint,
                     _ => Cause::Proxy,
                 });
-                // A session has no reply, but the access log has a reason: that of the failed try before, if there was
-                // one.
+                // A session has no reply, but the access log has a reason. The reason of an earlier try comes first.
                 let why = none.count(pool);
                 record.reason = last.or(why);
                 return None;
@@ -218,15 +215,11 @@ async fn first_bytes(down: &Down<'_>, record: &Record<'_>, held: Option<Buf>) ->
     }
 }
 
-/// Reads until the client's TLS request is known. Returns everything that was read, with the ClientHello if it is one.
+/// Reads until the client's TLS request is known. Returns the bytes, with the ClientHello if they are a TLS request.
 /// `None` if too little came in time.
-async fn read_hello(
-    client: &Client<'_>,
-    down: &Down<'_>,
-    record: &mut Record<'_>,
-    held: Option<Buf>,
-) -> Option<(Buf, Option<Hello>)> {
-    down.timer.set(down.timer.tick_after(client.listener.limits().1.client_header));
+async fn read_hello(down: &Down<'_>, record: &mut Record<'_>, held: Option<Buf>) -> Option<(Buf, Option<Hello>)> {
+    let listener = record.client.listener;
+    down.timer.set(down.timer.tick_after(listener.limits().1.client_header));
     let mut buf = held.unwrap_or_else(Buf::take);
     loop {
         match tls_hello::read(buf.filled()) {
@@ -235,7 +228,7 @@ async fn read_hello(
             Err(Unread::Malformed) => return Some((buf, None)),
             Err(Unread::TooLong) => {
                 // It names a server, and the proxy cannot know which.
-                client.listener.stats.rejected[Rejected::HelloTooLong as usize].add(1);
+                listener.stats.rejected[Rejected::HelloTooLong as usize].add(1);
                 record.blame(Cause::Proxy);
                 record.reason = Some(format!("the ClientHello is longer than {} KiB", LEN_MAX >> 10));
                 return None;

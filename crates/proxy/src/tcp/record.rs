@@ -16,9 +16,9 @@ use std::rc::Rc;
 
 /// Facts about a session so far.
 pub struct Record<'c> {
-    client: &'c Client<'c>,
+    pub client: &'c Client<'c>,
     transport: &'c Transport,
-    rules: &'c Rules,
+    pub rules: &'c Rules,
     /// Times so far, counted from the start of the session, after a TLS handshake.
     pub timing: Cell<Timing>,
     /// Index of the route in the plan, once it is known; one past the last route if none matches.

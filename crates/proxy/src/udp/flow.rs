@@ -1,5 +1,5 @@
-//! A flow: the datagrams between one client address and port and one local address. It is at one endpoint at a time,
-//! whose ticket it holds.
+//! A flow: the datagrams between one client address and port and one local address. It has one endpoint at a time,
+//! and holds a ticket for it.
 
 use crate::core::Core;
 use crate::listener::rules::{Listener, Rules};
@@ -21,8 +21,16 @@ use std::rc::Rc;
 pub struct Key {
     /// Source of the client's datagrams.
     pub client: SocketAddr,
-    /// Local address that the client sends to; `None` if the socket is bound to a single one.
+    /// Local address that the client sends to; `None` if the socket is bound to a single address.
     pub ours: Option<IpAddr>,
+}
+
+/// Worker and listener that serve a batch of datagrams, and the time at which it came.
+#[derive(Clone, Copy)]
+pub struct Batch<'b> {
+    pub core: &'b Core,
+    pub listener: &'b Listener,
+    pub now: Instant,
 }
 
 /// State and counters of a flow.
@@ -31,7 +39,7 @@ pub struct Flow {
     pub began: Instant,
     /// Pool that the flow was drawn for; `None` until its first datagram is passed on.
     pub pool: Option<Rc<WorkerPool>>,
-    /// Connection to the endpoint; `None` until the next datagram picks one.
+    /// Connection to the endpoint; `None` until the next datagram picks an endpoint.
     pub link: Option<Link>,
     /// The endpoint that failed last, to be avoided by the next pick if there is another.
     pub failed: Option<Slot>,
@@ -70,8 +78,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Number of datagrams that are lost if the endpoint refuses one: those since its last answer, at least the one
-    /// refused.
+    /// Number of datagrams that are lost if the endpoint refuses a datagram: all since its last answer, at least the
+    /// refused datagram.
     pub fn refused(&self) -> u64 {
         self.asked.saturating_sub(self.asked_before).max(1)
     }
@@ -153,7 +161,8 @@ impl Flow {
     }
 
     /// Writes the flow's line to the access log, if that is on.
-    pub fn log(&self, key: &Key, why: FlowEnd, core: &Core, listener: &Listener, now: Instant) {
+    pub fn log(&self, key: &Key, why: FlowEnd, batch: Batch<'_>) {
+        let Batch { core, listener, now } = batch;
         let mut log = core.log.borrow_mut();
         let Some(log) = log.as_mut() else { return };
         let client = AddressText::of(key.client.ip());

@@ -1,7 +1,7 @@
 //! A worker's UDP socket and its flows. Datagrams of clients are forwarded to the endpoint of their flow, which is
 //! picked for its first datagram; datagrams of endpoints go to the flow's client.
 
-use super::flow::{Flow, Key, Link};
+use super::flow::{Batch, Flow, Key, Link};
 use super::table::{Index, Table};
 use crate::core::Core;
 use crate::listener::rules::{Listener, Rules};
@@ -73,6 +73,7 @@ impl UdpListener {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
         let Ok(taken) = state.received.take(self.socket.as_fd(), 0, SLOTS, true) else { return false };
         let (now, stats) = (core.clock.now(), &listener.stats.udp);
+        let batch = Batch { core, listener: &listener, now };
         let mut last: Option<(Key, Index)> = None;
         for slot in 0..taken {
             let came = *state.received.came(slot);
@@ -84,9 +85,9 @@ impl UdpListener {
                 Some((_, index)) => index,
                 None => {
                     if let Some((_, before)) = last.take() {
-                        self.pass_on(core, state, before, &listener, now);
+                        self.pass_on(batch, state, before);
                     }
-                    let found = state.flows.find(&key).map_or_else(|| self.begin(core, &listener, state, key, now), Ok);
+                    let found = state.flows.find(&key).map_or_else(|| self.begin(batch, state, key), Ok);
                     match found {
                         Ok(index) => index,
                         Err(why) => {
@@ -104,20 +105,20 @@ impl UdpListener {
             state.sending.push(slot, &came, index, None);
         }
         if let Some((_, index)) = last {
-            self.pass_on(core, state, index, &listener, now);
+            self.pass_on(batch, state, index);
         }
         taken == SLOTS
     }
 
     /// Sends the batch to the flow's endpoint, or to another one if that refuses it, up to [`TRIES`] times. What is
     /// left is lost.
-    fn pass_on(&self, core: &Core, state: &mut State, index: Index, listener: &Listener, now: Instant) {
+    fn pass_on(&self, batch: Batch<'_>, state: &mut State, index: Index) {
         let State { flows, received, sending } = state;
-        let stats = &listener.stats.udp;
+        let stats = &batch.listener.stats.udp;
         let mut why = LostDatagram::Unreachable;
         for _ in 0..TRIES {
             let Some((key, flow)) = flows.get_mut(index) else { break };
-            let linked = if flow.link.is_some() { Ok(()) } else { self.link(core, listener, (flow, key, index), now) };
+            let linked = if flow.link.is_some() { Ok(()) } else { self.link(batch, flow, key, index) };
             match (linked, &mut flow.link) {
                 (Ok(()), Some(link)) => {
                     let flushed = sending.flush(&link.socket, received);
@@ -127,12 +128,12 @@ impl UdpListener {
                     if !flushed.is_refused {
                         return;
                     }
-                    fail(flow, stats, now);
+                    fail(flow, stats, batch.now);
                 }
                 (Err(LostDatagram::NoSocket), _) => {
                     why = LostDatagram::NoSocket;
                     let Some((oldest, _)) = flows.oldest().filter(|(oldest, _)| *oldest != index) else { break };
-                    self.end(core, listener, flows, oldest, FlowEnd::Evicted, now);
+                    batch.end(flows, oldest, FlowEnd::Evicted);
                 }
                 (Err(LostDatagram::Unreachable), _) => why = LostDatagram::Unreachable,
                 (Err(lost), _) => {
@@ -149,6 +150,7 @@ impl UdpListener {
     pub fn answer(&self, core: &Core) -> bool {
         let (state, listener) = (&mut *self.state.borrow_mut(), self.listener.borrow().clone());
         let (now, stats, answers) = (core.clock.now(), &listener.stats.udp, listener.plan().udp.answers);
+        let batch = Batch { core, listener: &listener, now };
         let mut events = [const { EVENT }; FLOWS_AT_ONCE];
         let Ok(ready) = epoll::wait(&self.watch, &mut events[..], Some(&NOW)) else { return false };
         let (mut used, mut more) = (0, ready == FLOWS_AT_ONCE);
@@ -173,7 +175,7 @@ impl UdpListener {
                     }
                     used += taken;
                     if answers > 0 && flow.link.as_ref().is_some_and(|link| link.has_all(answers)) {
-                        self.end(core, &listener, &mut state.flows, index, FlowEnd::Answered, now);
+                        batch.end(&mut state.flows, index, FlowEnd::Answered);
                     } else {
                         state.flows.touch(index, now);
                     }
@@ -197,14 +199,8 @@ impl UdpListener {
     }
 
     /// Begins a flow, if the limits of its client's address allow it.
-    fn begin(
-        &self,
-        core: &Core,
-        listener: &Listener,
-        state: &mut State,
-        key: Key,
-        now: Instant,
-    ) -> Result<Index, LostDatagram> {
+    fn begin(&self, batch: Batch<'_>, state: &mut State, key: Key) -> Result<Index, LostDatagram> {
+        let Batch { core, listener, now } = batch;
         if self.is_draining.get() {
             return Err(LostDatagram::Draining);
         }
@@ -214,7 +210,7 @@ impl UdpListener {
         if listener.open.add() >= listener.plan().limits.connections {
             let evicted = state.flows.oldest();
             match evicted {
-                Some((oldest, _)) => self.end(core, listener, &mut state.flows, oldest, FlowEnd::Evicted, now),
+                Some((oldest, _)) => batch.end(&mut state.flows, oldest, FlowEnd::Evicted),
                 None => {
                     listener.open.sub();
                     return Err(LostDatagram::Connections);
@@ -229,13 +225,8 @@ impl UdpListener {
     }
 
     /// Picks and connects an endpoint for a flow.
-    fn link(
-        &self,
-        core: &Core,
-        listener: &Listener,
-        (flow, key, index): (&mut Flow, &Key, Index),
-        now: Instant,
-    ) -> Result<(), LostDatagram> {
+    fn link(&self, batch: Batch<'_>, flow: &mut Flow, key: &Key, index: Index) -> Result<(), LostDatagram> {
+        let Batch { core, listener, now } = batch;
         let (rules, client) = (listener.rules(), key.client.ip().to_canonical());
         let target = target_of(&rules).ok_or(LostDatagram::NoEndpoint)?;
         // By name, as a change of its algorithm makes a pool anew.
@@ -300,28 +291,6 @@ impl UdpListener {
         Ok(socket)
     }
 
-    /// Removes a flow, logs it and counts its end.
-    fn end(
-        &self,
-        core: &Core,
-        listener: &Listener,
-        flows: &mut Table<Key, Flow>,
-        index: Index,
-        why: FlowEnd,
-        now: Instant,
-    ) {
-        let Some((key, mut flow)) = flows.remove(index) else { return };
-        let has_failed = flow.has_failed();
-        flow.leave(now);
-        flow.count(&listener.rules(), has_failed, now);
-        flow.log(&key, why, core, listener, now);
-        let stats = &listener.stats.udp;
-        stats.active.sub(1);
-        stats.ended[why as usize].add(1);
-        listener.open.sub();
-        core.flow_closed();
-    }
-
     /// Ends the flows that were idle for longer than the listener allows.
     pub fn expire(&self, core: &Core, now: Instant) {
         let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
@@ -329,7 +298,7 @@ impl UdpListener {
         while let Some((index, used)) = flows.oldest()
             && now.since(used) >= idle_ns
         {
-            self.end(core, &listener, flows, index, FlowEnd::Idle, now);
+            Batch { core, listener: &listener, now }.end(flows, index, FlowEnd::Idle);
         }
     }
 
@@ -364,8 +333,25 @@ impl UdpListener {
     pub fn close(&self, core: &Core) {
         let (flows, listener) = (&mut self.state.borrow_mut().flows, self.listener.borrow().clone());
         while let Some((index, _)) = flows.oldest() {
-            self.end(core, &listener, flows, index, FlowEnd::Closed, core.clock.now());
+            Batch { core, listener: &listener, now: core.clock.now() }.end(flows, index, FlowEnd::Closed);
         }
+    }
+}
+
+impl Batch<'_> {
+    /// Removes a flow, logs it and counts its end.
+    fn end(self, flows: &mut Table<Key, Flow>, index: Index, why: FlowEnd) {
+        let Batch { core, listener, now } = self;
+        let Some((key, mut flow)) = flows.remove(index) else { return };
+        let has_failed = flow.has_failed();
+        flow.leave(now);
+        flow.count(&listener.rules(), has_failed, now);
+        flow.log(&key, why, self);
+        let stats = &listener.stats.udp;
+        stats.active.sub(1);
+        stats.ended[why as usize].add(1);
+        listener.open.sub();
+        core.flow_closed();
     }
 }
 

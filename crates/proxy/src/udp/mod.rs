@@ -39,7 +39,7 @@ pub fn start(core: &Rc<Core>, addr: SocketAddr, listener: Rc<Listener>, socket: 
     let (clients, endpoints, flows) = match watched() {
         Ok(watched) => watched,
         Err(error) => {
-            tracing::error!(%error, %addr, "cannot poll a UDP socket");
+            tracing::error!(%error, %addr, "cannot poll a UDP socket; this worker receives no datagrams there");
             return None;
         }
     };

@@ -6,12 +6,12 @@ use evenkeel_wire::h2::ErrorCode;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Time after a refused stream before a connection tries more streams than it took. Probing once a second costs one
-/// refusal.
+/// Time after a refused stream before a connection tries more streams than the endpoint took. Probing once a second
+/// costs a single refusal.
 const REFUSED_NS: u64 = 1_000_000_000;
 
-/// First pause after the endpoint refused the only stream of a connection, in nanoseconds. Each further one is twice as
-/// long.
+/// First pause after the endpoint refused the only stream of a connection, in nanoseconds. Each further pause is twice
+/// as long.
 const PAUSE_NS: u64 = 5_000_000;
 
 /// Longest pause, in nanoseconds.
@@ -21,7 +21,7 @@ const PAUSE_MAX_NS: u64 = 1_000_000_000;
 const CALM_MAX: u32 = 6;
 
 /// Maximum number of pings while the endpoint sends nothing of a response. gRPC servers end the connection
-/// (`too_many_pings`) after two that come too soon (gRPC proposals A8 and A9).
+/// (`too_many_pings`) after two early pings (gRPC proposals A8 and A9).
 pub const PINGS_MAX: u32 = 2;
 
 /// Learned limits of an endpoint that hold for all of its connections.
@@ -45,7 +45,7 @@ impl Allowance {
         self.lifetime.get()
     }
 
-    /// Notes that the endpoint ended a connection after `taken` streams, and left later ones unprocessed.
+    /// Notes that the endpoint ended a connection after `taken` streams, and left later streams unprocessed.
     pub fn ended_after(&self, taken: u32) {
         self.lifetime.set(taken.max(1));
     }
@@ -98,13 +98,13 @@ impl Concurrency {
         if self.pause_left_ns(now) > 0 { 0 } else { self.most.get() }
     }
 
-    /// Notes that the endpoint has refused one of `streams` open streams.
+    /// Notes that the endpoint has refused a stream, out of `streams` open streams.
     pub fn refuse(&self, streams: u32, now: Instant) {
         self.refused.set(self.refused.get() + 1);
         let taken = streams.saturating_sub(self.refused.get());
         self.most.set(taken.max(1));
         self.refused_at.set(now);
-        // The end of another stream makes room. Without one, only time can.
+        // The end of another stream makes room. Without other streams, only time can.
         self.pause_ns.set(match (taken, self.pause_ns.get()) {
             (1.., _) => 0,
             (0, 0) => PAUSE_NS,
@@ -117,7 +117,8 @@ impl Concurrency {
         self.refused.set(self.refused.get().saturating_sub(1));
     }
 
-    /// Notes the end of a stream that the endpoint took. A second after the last refusal, each raises the limit by one.
+    /// Notes the end of a stream that the endpoint took. A second after the last refusal, each such end raises the
+    /// limit by 1.
     pub fn took(&self, now: Instant) {
         self.pause_ns.set(0);
         if self.most.get() != u32::MAX && now.since(self.refused_at.get()) >= REFUSED_NS {

@@ -1,5 +1,4 @@
-//! Connections to endpoints: an idle one or a new one. An HTTP/1 request has its connection to itself until it gives it
-//! back.
+//! Connections to endpoints, idle or new. An HTTP/1 request has a connection to itself until it gives it back.
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
@@ -24,7 +23,7 @@ pub struct Wanted<'r> {
     pub core: &'r Core,
     /// The client; `None` for a request of this proxy's own.
     pub peer: Option<&'r Peer<'r>>,
-    /// The client that a trusted proxy names in the request, if one does.
+    /// Client that a trusted proxy names in the request, if any.
     pub origin: Option<IpAddr>,
     pub pool: &'r WorkerPool,
 }
@@ -46,7 +45,7 @@ pub struct Acquired {
 }
 
 impl Wanted<'_> {
-    /// Returns a connection that has taken some of `bytes`: `idle` if there is one, else a new one.
+    /// Returns a connection that has taken some of `bytes`: `idle` if given, else a new connection.
     ///
     /// # Errors
     /// The connection cannot be opened, or fails at the first write.
@@ -82,8 +81,8 @@ impl Wanted<'_> {
             let offers = self.pool.offers();
             let chose_h2 = Box::pin(secure(settings, stream, endpoint.proves(), offers)).await?;
             if chose_h2 {
-                // This request is in HTTP/1 format and needs a connection of its own; later requests use the shared
-                // one.
+                // This request is in HTTP/1 format and needs a separate connection; later requests use the shared
+                // connection.
                 self.pool.chose_h2.set(true);
                 endpoint.sessions.adopt(transport, &rules.plan);
                 return Box::pin(self.connect(endpoint, bytes)).await;
@@ -96,7 +95,7 @@ impl Wanted<'_> {
         Ok((transport, sent))
     }
 
-    /// The PROXY protocol header that names the client to the endpoint, if there is one. Behind a trusted proxy only the
+    /// Returns the PROXY protocol header that names the client to the endpoint. Behind a trusted proxy only the
     /// client's address is known, so its port is 0.
     fn header(&self, version: ProxyVersion) -> Buf {
         let mut header = self.core.scratch();

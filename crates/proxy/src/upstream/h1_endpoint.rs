@@ -22,7 +22,7 @@ pub struct H1Endpoint<'t> {
     asked: RequestContext,
     leniency: Leniency,
     reader: RefCell<Reader>,
-    /// Bytes of an incomplete head that were already parsed; no need to parse again before more have come.
+    /// Bytes of an incomplete head that were already parsed; no need to parse again before more have arrived.
     looked_at: Cell<usize>,
     has_spoken: Cell<bool>,
     writer: RefCell<Writer>,
@@ -41,7 +41,7 @@ pub struct Leniency {
 }
 
 impl Leniency {
-    /// Returns what the plan of a pool accepts. `is_reused`: the connection has carried earlier requests.
+    /// Returns the faults that the plan of a pool tolerates. `is_reused`: the connection has carried earlier requests.
     pub fn of(plan: &plan::Pool, is_reused: bool) -> Leniency {
         let limits = Limits { head: plan.limits.response_headers, fields: RESPONSE_FIELDS_MAX };
         Leniency { tolerated: plan.tolerate, is_reused, limits }
@@ -54,7 +54,7 @@ impl Leniency {
         }
     }
 
-    /// Replaces a refused head in `buf` by one that can be parsed, if the pool tolerates the fault. Returns true if
+    /// Replaces a refused head in `buf` by a head that can be parsed, if the pool tolerates the fault. Returns true if
     /// more of the head has to be read first.
     ///
     /// # Errors

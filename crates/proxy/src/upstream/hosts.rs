@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Hosts {
     /// Host and port, by the name of the endpoint.
     by_name: HashMap<Arc<str>, Box<str>>,
-    /// Entries that stand for several endpoints.
+    /// Entries for several endpoints each.
     of_all: Box<[OfAll]>,
 }
 
@@ -39,8 +39,8 @@ impl Hosts {
         Hosts { by_name, of_all: of_all.into() }
     }
 
-    /// Appends the host of an endpoint, with its port unless that is the scheme's own. For one that was discovered, its
-    /// address.
+    /// Appends the host of an endpoint, with its port unless it is the default of the scheme. A discovered endpoint has
+    /// its address as its host.
     pub fn write(&self, (name, addr): (&str, Option<&Remote>), scheme: &str, out: &mut Vec<u8>) {
         let start = out.len();
         match (self.configured(name, addr), addr) {
@@ -61,7 +61,7 @@ impl Hosts {
         if let Some(host) = self.by_name.get(name) {
             return Some(host);
         }
-        // Endpoints of an entry are named after it, if it has a name of its own, and after their addresses.
+        // Endpoints of an entry are named after the entry, if it has a name, and after their addresses.
         let is_of = |entry: &str| name.strip_prefix(entry).is_some_and(|rest| rest.starts_with('/'));
         let port = addr.and_then(Remote::socket_addr).map(|addr| addr.port());
         let mut named = self.of_all.iter().filter(|entry| is_of(&entry.name));

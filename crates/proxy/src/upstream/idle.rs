@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// Idle connections to one endpoint. Each change is also counted for the endpoint and the worker.
+/// Idle connections to an endpoint. Each change is also counted for the endpoint and the worker.
 pub struct IdleConns {
     core: Rc<Core>,
     mark: Rc<Mark>,
@@ -36,8 +36,8 @@ impl Idle {
 }
 
 /// Time for which a connection is reused if its endpoint closes it after `kept_secs` (`Keep-Alive: timeout`), in
-/// nanoseconds. A margin of a second, or of half the timeout if that is one second, is for a request that is under way
-/// when the time ends. Node.js itself waits a second longer than it states.
+/// nanoseconds. A margin of a second, or half a second for a timeout of 1 s, is for a request that is under way when
+/// the time ends. Node.js itself waits a second longer than it states.
 fn most_ns(kept_secs: Option<u32>) -> u64 {
     match kept_secs {
         None => u64::MAX,

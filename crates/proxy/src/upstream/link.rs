@@ -47,9 +47,9 @@ pub struct Link {
     /// Number of requests that have a stream now.
     streams: Cell<u32>,
     stage: Cell<Stage>,
-    /// True if no stream can be opened until one ends or the endpoint raises its limit.
+    /// True if no stream can be opened until a stream ends or the endpoint raises its limit.
     is_full: Cell<bool>,
-    /// True once the endpoint's SETTINGS have come.
+    /// True once the endpoint's SETTINGS have arrived.
     is_settled: Cell<bool>,
     /// True if the connection failed before the endpoint's SETTINGS: it may not speak HTTP/2.
     spoke_other: Cell<bool>,
@@ -136,8 +136,8 @@ impl Link {
         self.stage.get() == Stage::Open
     }
 
-    /// True if it counts towards the limit of connections. One that has had as many requests as the endpoint takes on a
-    /// connection is about to end and does not.
+    /// True if it counts towards the limit of connections. A connection that has had as many requests as the endpoint
+    /// takes is about to end and does not count.
     pub fn counts(&self) -> bool {
         self.is_open() && (self.streams.get() == 0 || !self.is_spent())
     }
@@ -149,7 +149,7 @@ impl Link {
 
     /// True if another request may try to open a stream, with at most `most` at a time.
     pub fn has_room(&self, most: u32) -> bool {
-        // Only one before the endpoint has stated its limit, and one at a time if it may end the connection any moment.
+        // A single stream before the endpoint has stated its limit, or if it may end the connection any moment.
         let most = if self.is_settled.get() && !self.is_spent() { most } else { 1 };
         let streams = self.streams.get();
         self.is_open()
@@ -225,14 +225,14 @@ impl Link {
         self.session.engine(|_| ());
     }
 
-    /// Counts the connection among the worker's idle ones, if it is idle.
+    /// Adds the connection to the worker's count of idle connections, if it is idle.
     pub(super) fn note_idle(&self) {
         if self.is_open() && self.streams.get() == 0 && !self.is_idle.replace(true) {
             self.core.idle.add(1);
         }
     }
 
-    /// Removes the connection from the count of the worker's idle ones.
+    /// Removes the connection from the worker's count of idle connections.
     fn note_used(&self) {
         if self.is_idle.replace(false) {
             self.core.idle.sub(1);

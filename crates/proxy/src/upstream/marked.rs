@@ -1,5 +1,5 @@
 //! Pools of a worker that need a sweep once a second. A pool marks itself when it gets a connection to keep, so that
-//! the cost of a sweep depends on what there is to sweep and not on the number of pools.
+//! the cost of a sweep depends on the marked pools and not on the number of pools.
 
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 
 /// A pool, as seen by the sweep.
 pub trait Swept {
-    /// Closes and flushes what is due. Returns true if something is left for the next sweep.
+    /// Closes and flushes connections that are due. Returns true if something is left for the next sweep.
     fn sweep(&self, now: Instant) -> bool;
 }
 

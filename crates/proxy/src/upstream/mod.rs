@@ -1,9 +1,9 @@
-//! The endpoint's side of requests. A [`pool`], as one worker sees it, follows the [`rules`] of the plan. [`pick`]
-//! finds an endpoint or waits for one; [`session`] remembers the endpoint of a client, with cookies that [`sticky`]
-//! signs. [`connections`] opens connections or takes [`idle`] ones, over [`tls`] if the pool uses it, and
-//! [`h1_endpoint`] speaks HTTP/1 there. HTTP/2 requests get a [`stream`] on a [`link`], one of the endpoint's
-//! [`sessions`], within the [`allowance`] that the endpoint has shown. [`retries`] decides which requests are tried
-//! again, and [`hosts`] has the hosts that endpoints are configured by. Pools with connections are [`marked`] for the worker's sweep.
+//! The endpoint's side of requests. A [`pool`], as a worker sees it, follows the [`rules`] of the plan. [`pick`] finds
+//! an endpoint or waits for one; [`session`] remembers the endpoint of a client, with cookies that [`sticky`] signs.
+//! [`connections`] opens connections or takes [`idle`] connections, over [`tls`] if the pool uses it, and
+//! [`h1_endpoint`] speaks HTTP/1 there. HTTP/2 requests get a [`stream`] on a [`link`] of the endpoint's [`sessions`],
+//! within the [`allowance`] that the endpoint has shown. [`retries`] decides which requests are tried again, and
+//! [`hosts`] has the configured hosts of endpoints. Pools with connections are [`marked`] for the worker's sweep.
 
 mod allowance;
 pub mod connections;

@@ -77,7 +77,7 @@ impl<'r> InFlight<'r> {
         self.ticket().slot()
     }
 
-    /// Notes that the first byte of the response came.
+    /// Notes that the first byte of the response has arrived.
     pub fn answered(&mut self, now: Instant) {
         if let Some(ticket) = &mut self.ticket {
             ticket.answered(now);
@@ -170,7 +170,7 @@ pub enum NoPlace {
 }
 
 impl NoPlace {
-    /// Status for the client: that of a pool without any endpoint, if the pool has none.
+    /// Status for the client. A pool without any endpoint has a configured status.
     #[cold]
     pub fn status(self, pool: &WorkerPool) -> u16 {
         let balancer = pool.balancer.borrow();
@@ -220,7 +220,7 @@ pub struct Wait<'w> {
     pub phase: &'w Cell<Phase>,
     /// Its `queue_ns` is increased by the wait.
     pub timing: &'w Cell<Timing>,
-    /// Destination for an explanation of the pick, if one is wanted.
+    /// Destination for an explanation of the pick, if wanted.
     pub why: Option<&'w RefCell<Explanation>>,
 }
 
@@ -242,7 +242,8 @@ impl Wait<'_> {
         self.phase.set(Phase::Queue);
         let began = tries.clock.now();
         let got = self.queue(tries, why, gone).await;
-        // `read` and not `now`: the cached time may be that of the start if the worker was woken without having slept.
+        // `read` and not `now`: if the worker was woken without having slept, the cached time may be the start of the
+        // wait.
         let waited = tries.clock.read().since(began);
         self.timing.update(|timing| Timing { queue_ns: timing.queue_ns + waited, ..timing });
         tries.pool.stats.queue_wait.record(waited);

@@ -1,4 +1,4 @@
-//! A pool as one worker sees it: its balancer, and its endpoints by slot.
+//! A pool as a worker sees it: its balancer, and its endpoints by slot.
 
 use super::idle::IdleConns;
 use super::marked::{Mark, Marked, Swept};
@@ -21,7 +21,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pool as one worker sees it. A new algorithm makes a new `WorkerPool` over the same endpoints, so that requests
+/// A pool as a worker sees it. A new algorithm makes a new `WorkerPool` over the same endpoints, so that requests
 /// return their tickets to the balancer that issued them.
 pub struct WorkerPool {
     /// Name, which identifies the pool in the next plan.
@@ -53,7 +53,7 @@ pub struct Endpoints {
     pub mark: Rc<Mark>,
 }
 
-/// An endpoint as one worker sees it.
+/// An endpoint as a worker sees it.
 pub struct Endpoint {
     /// Name as configured or discovered.
     pub name: Arc<str>,
@@ -94,7 +94,7 @@ impl Endpoint {
         }
     }
 
-    /// Names of which it has to prove one by TLS.
+    /// Names of which the endpoint has to prove any by TLS.
     pub fn proves(&self) -> towards::Named<'_> {
         let ip = self.addr.as_ref().and_then(Remote::ip);
         towards::Named { own: self.own.tls_name.as_deref(), name: &self.name, ip }
@@ -105,12 +105,12 @@ impl Endpoint {
         self.gone.get()
     }
 
-    /// True if requests to the other would be sent to the same address, and with the same values of its own.
+    /// True if requests to the other would be sent to the same address, with the same settings of the endpoint.
     fn is_like(&self, other: &Endpoint) -> bool {
         self.addr == other.addr && self.own == other.own
     }
 
-    /// Closes idle connections, and shared ones once their requests have ended.
+    /// Closes idle connections, and shared connections once their requests have ended.
     fn close_idle(&self) {
         self.connections.close();
         self.sessions.close();
@@ -134,7 +134,7 @@ impl Endpoints {
         self.slots.borrow()[slot.index()].clone().expect("a slot is filled before it is given")
     }
 
-    /// Name of the endpoint in a slot; empty if there is none.
+    /// Name of the endpoint in a slot; empty for a free slot.
     pub fn name_of(&self, slot: Slot) -> Arc<str> {
         let slots = self.slots.borrow();
         slots.get(slot.index()).and_then(Option::as_ref).map_or_else(|| "".into(), |endpoint| endpoint.name.clone())
@@ -145,7 +145,8 @@ impl Endpoints {
         self.slots.borrow().get(slot.index()).and_then(Option::as_ref).is_some_and(|here| Rc::ptr_eq(here, endpoint))
     }
 
-    /// Replaces the endpoints. One that stays at its address is kept with its connections. Returns those that left.
+    /// Replaces the endpoints. An endpoint that stays at its address is kept with its connections. Returns the removed
+    /// endpoints.
     pub fn change(&self, new: Vec<(Slot, Endpoint)>) -> Vec<Rc<Endpoint>> {
         let mut slots = self.slots.borrow_mut();
         let before = slots.clone();
@@ -271,7 +272,7 @@ impl WorkerPool {
         if self.peek().compiled.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Appends the host of an endpoint: its own, or that of its address as configured.
+    /// Appends the host of an endpoint: its `host` setting, or the host of its address as configured.
     pub fn write_host(&self, endpoint: &Endpoint, out: &mut Vec<u8>) {
         match &endpoint.own.host {
             Some(own) => out.extend_from_slice(own.as_bytes()),
@@ -306,14 +307,15 @@ impl WorkerPool {
         Duration::from_nanos(self.plan().queue.timeout_ns)
     }
 
-    /// True if each request needs a new connection: none is kept idle, or the PROXY protocol header names one client.
+    /// True if each request needs a new connection: none is kept idle, or the PROXY protocol header names a single
+    /// client.
     #[inline]
     pub fn connects_for_each(&self) -> bool {
         let plan = self.plan();
         plan.limits.idle_per_endpoint == 0 || plan.proxy_protocol.is_some()
     }
 
-    /// Takes an idle connection to the endpoint that can be reused, if there is one.
+    /// Takes a reusable idle connection to the endpoint, if any.
     pub fn take_idle(&self, endpoint: &Endpoint, now: Instant) -> Option<Transport> {
         endpoint.connections.take(self.peek().idle_ns(), now)
     }
@@ -326,7 +328,7 @@ impl WorkerPool {
         }
     }
 
-    /// Adopts the latest endpoint set. A pool without requests would otherwise keep the one before for ever.
+    /// Adopts the latest endpoint set. A pool without requests would otherwise keep the previous set for ever.
     pub fn refresh(&self, now: Instant) {
         self.balancer.borrow_mut().refresh(now);
     }

@@ -1,4 +1,4 @@
-//! Rate limit of a pool's load probes, on one worker.
+//! Rate limit of a pool's load probes, on a worker.
 
 use evenkeel_balance::Instant;
 use evenkeel_balance::time::MILLISECOND_NS;
@@ -9,7 +9,7 @@ use std::cell::Cell;
 /// time.
 const BURST_NS: u64 = 10 * MILLISECOND_NS;
 
-/// Token bucket for the load probes of a pool on one worker.
+/// Token bucket for the load probes of a pool on a worker.
 #[derive(Debug, Default)]
 pub struct ProbeRate(Cell<TokenBucket>);
 

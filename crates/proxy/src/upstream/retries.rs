@@ -1,4 +1,4 @@
-//! Retries and hedges: their settings and budget by route and worker, and the tries of one request.
+//! Retries and hedges: their settings and budget by route and worker, and the tries of a request.
 
 use crate::upstream::pool::WorkerPool;
 use evenkeel_balance::hedge::Hedge;
@@ -30,7 +30,7 @@ pub async fn pause(after_ns: u64, mut gone: impl FnMut(&mut Context<'_>) -> Poll
     poll_fn(|cx| if gone(cx).is_ready() { Poll::Ready(Err(Left)) } else { over.as_mut().poll(cx).map(Ok) }).await
 }
 
-/// Retries and hedges of one route on one worker.
+/// Retries and hedges of a route on a worker.
 pub struct Retries {
     route: Arc<str>,
     plan: plan::Retry,
@@ -40,7 +40,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Creates the state of a route, with a share of its budget for one of `workers` workers.
+    /// Creates the state of a route. Its budget is the share of a worker among `workers`.
     pub fn new(route: &plan::Route, core: usize, workers: usize, now: Instant) -> Retries {
         let settings = &route.retry.settings;
         let budget = Budget::new(settings.budget, settings.budget_floor, workers as u32, now);
@@ -61,7 +61,7 @@ impl Retries {
     }
 }
 
-/// Tries of one request, and the decisions between them.
+/// Tries of a request, and the decisions between them.
 pub struct Tries<'r> {
     retries: &'r Retries,
     pub pool: &'r WorkerPool,
@@ -130,7 +130,7 @@ impl<'r> Tries<'r> {
         self.pool.stats.retries_refused[why as usize].add(1);
     }
 
-    /// True if endpoints beyond the preferred ones could serve the request after a failed try at `here`.
+    /// True if endpoints beyond the preferred endpoints could serve the request after a failed try at `here`.
     #[cold]
     pub fn has_beyond(&self, here: Slot) -> bool {
         let mut tried = self.tried.borrow_mut();
@@ -153,7 +153,7 @@ impl<'r> Tries<'r> {
         self.retries.plan.settings.same_endpoint
     }
 
-    /// True if the settings list this failure as one to retry.
+    /// True if the settings list this failure for retries.
     pub fn minds(&self, failure: Failure) -> bool {
         self.retries.plan.settings.on.admit(failure)
     }
@@ -168,7 +168,7 @@ impl<'r> Tries<'r> {
         self.decided.take()
     }
 
-    /// Timeouts of one try: those of the route, cut to the timeout of a try.
+    /// Timeouts of a try: the timeouts of the route, cut to the timeout of a try.
     pub fn timeouts(&self, whole: RouteTimeouts) -> RouteTimeouts {
         let Some(try_ns) = self.retries.plan.settings.try_timeout_ns else { return whole };
         let of_try = Duration::from_nanos(try_ns);

@@ -6,11 +6,11 @@ use evenkeel_config::plan;
 use evenkeel_net::tls::towards::Towards;
 use std::sync::Arc;
 
-/// Rules of a pool under one plan, shared by all workers.
+/// Rules of a pool under a plan, shared by all workers.
 #[derive(Clone)]
 pub struct PoolRules {
-    /// The pool as planned. The endpoints in use are those of [`Endpoints`](super::pool::Endpoints): discovery may have
-    /// found others.
+    /// The pool as planned. The endpoints in use are in [`Endpoints`](super::pool::Endpoints): discovery may have found
+    /// others.
     pub plan: Arc<plan::Pool>,
     /// Values compiled from the plan.
     pub compiled: Arc<Compiled>,
@@ -27,7 +27,7 @@ pub struct Compiled {
 }
 
 impl PoolRules {
-    /// True if `next` opens connections to endpoints differently, so that idle ones cannot be reused.
+    /// True if `next` opens connections to endpoints differently, so that idle connections cannot be reused.
     pub(super) fn connects_otherwise(&self, next: &PoolRules) -> bool {
         let (plan, new) = (&self.plan, &next.plan);
         plan.protocol != new.protocol || plan.http2 != new.http2 || self.compiled.tls != next.compiled.tls

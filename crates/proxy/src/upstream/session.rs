@@ -1,5 +1,5 @@
-//! Sticky sessions of requests: the endpoint that served the client before, and the cookie that names the one that does
-//! now.
+//! Sticky sessions of requests: the endpoint that served the client before, and the cookie that names the current
+//! endpoint.
 
 use super::pick::InFlight;
 use super::pool::{Endpoint, WorkerPool};
@@ -10,7 +10,7 @@ use evenkeel_net::clock::CachedClock;
 use evenkeel_wire::head::Request;
 use std::rc::Rc;
 
-/// Sticky session of one request.
+/// Sticky session of a request.
 pub struct Session {
     rules: Rc<PoolRules>,
     /// The endpoint named by the client's cookie, if that is valid.
@@ -27,10 +27,11 @@ impl WorkerPool {
 }
 
 impl Session {
-    /// Takes a place at the endpoint of the session. `None` without one, or if it is not eligible or has no room.
+    /// Takes a place at the endpoint of the session. `None` without a session, or if the endpoint is not eligible or
+    /// has no room.
     pub fn at<'r>(&self, clock: &'r CachedClock, pool: &'r WorkerPool) -> Option<InFlight<'r>> {
         let was = self.was?;
-        // An endpoint that has just come back may only be in the latest set, which is not adopted yet.
+        // An endpoint that has just returned may only be in the latest set, which is not adopted yet.
         pool.balancer.borrow_mut().refresh(clock.now());
         let slot = sticky::slot(pool.balancer.borrow().set(), was)?;
         InFlight::start_at(clock, pool, slot).ok()

@@ -1,5 +1,5 @@
-//! Shared connections to an endpoint. A request takes the one with the fewest streams, if one has room; otherwise
-//! another is opened, up to a number, and requests queue for it.
+//! Shared connections to an endpoint. A request takes the connection with the fewest streams, if it has room. Otherwise
+//! another connection is opened, up to a limit, and requests queue for it.
 
 use super::allowance::Allowance;
 use super::link::Link;
@@ -35,7 +35,7 @@ use std::time::Duration;
 const NO_TUNNELS: &str =
     "it does not accept WebSocket over HTTP/2: its settings lack ENABLE_CONNECT_PROTOCOL (RFC 8441)";
 
-/// Shared connections to one endpoint.
+/// Shared connections to an endpoint.
 pub struct Sessions {
     core: Rc<Core>,
     mark: Rc<Mark>,
@@ -70,7 +70,7 @@ impl Sessions {
         self.queue.tell();
     }
 
-    /// Opens a stream on the connection with the fewest, if one has room.
+    /// Opens a stream on the connection with the fewest streams, if it has room.
     fn begin(&self, head: &EndpointHead<'_>, message: &Message, most: u32) -> Option<EndpointStream> {
         let links = self.links.borrow();
         loop {
@@ -95,7 +95,7 @@ impl Sessions {
         all < settings.connections && beginning * streams < self.queue.len()
     }
 
-    /// Opens a connection, in a task of its own as other requests may take it, too.
+    /// Opens a connection in a separate task, as other requests may take it, too.
     fn open(self: &Rc<Sessions>, addr: Remote, way: Way, limit: Duration) {
         self.opening.set(self.opening.get() + 1);
         self.stats.connects.add(1);
@@ -248,7 +248,7 @@ impl Sessions {
     /// connection, which may take `limit` to open.
     ///
     /// # Errors
-    /// No connection can be opened, or the endpoint supports no tunnels and the request asks for one.
+    /// No connection can be opened, or the request asks for a tunnel and the endpoint supports none.
     pub async fn stream(
         self: &Rc<Sessions>,
         way: Way,

@@ -1,4 +1,4 @@
-//! Cookies of sticky sessions: a token that names the endpoint, signed so that a client cannot choose one.
+//! Cookies of sticky sessions: a token that names the endpoint, signed so that a client cannot choose an endpoint.
 
 use crate::peer::hash_key::cookie;
 use evenkeel_balance::{EndpointId, sticky};
@@ -9,10 +9,10 @@ use sha2::Sha256;
 use std::fmt::Write;
 use std::io;
 
-/// Minimum length of a key in bytes; shorter ones could be guessed.
+/// Minimum length of a key in bytes; shorter keys could be guessed.
 const SECRET_MIN: usize = 16;
 
-/// Sticky sessions of one pool.
+/// Sticky sessions of a pool.
 pub struct Sticky {
     cookie: String,
     signer: Signer,
@@ -22,7 +22,7 @@ pub struct Sticky {
     ttl: Option<u32>,
 }
 
-/// Signs tokens of one pool: its name is part of the MAC, so tokens of another pool with the same key are invalid.
+/// Signs tokens of a pool: its name is part of the MAC, so tokens of another pool with the same key are invalid.
 struct Signer {
     mac: Hmac<Sha256>,
 }

@@ -38,7 +38,7 @@ impl EndpointStream {
         self.handle.as_ref().expect("it is taken only by drop")
     }
 
-    /// Waits until the head of a response has come, and leaves it in place; `false` if none will come.
+    /// Waits until the head of a response has arrived, and leaves it in place; `false` if none will arrive.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.handle().poll_answered(cx)
     }
@@ -73,8 +73,8 @@ impl EndpointStream {
         }
     }
 
-    /// Fault of a connection that ended because of what the endpoint sent. Only a limit is in the way of a head or trailers
-    /// that are too large.
+    /// Fault of a connection that ended because of invalid bytes from the endpoint. A head or trailers that are too
+    /// large exceed only a limit.
     fn unreadable(&self) -> Fault {
         match self.handle().broken().and_then(|why| why.over) {
             Some(Over::Bytes) => Fault::Response(Reject::HeadTooLarge),

@@ -1,4 +1,4 @@
-//! Pools that a route's requests, sessions or flows may go to: one, several by weight, or none.
+//! Pools that a route's requests, sessions or flows may go to: a single pool, several by weight, or none.
 
 use super::pool::WorkerPool;
 use crate::core::Core;
@@ -11,20 +11,20 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Pools of a route on one worker.
+/// Pools of a route on a worker.
 pub enum Target {
     Pool(Rc<WorkerPool>),
     Split(Split),
-    /// The route answers by itself.
+    /// The route itself responds.
     Nowhere,
 }
 
-/// Pools of a route on one worker that its filters send requests of their own to.
+/// Pools of a route on a worker to which its filters send separate requests.
 #[derive(Default)]
 pub struct Services {
     /// Pool that `forward_auth` asks.
     pub auth: Option<Rc<WorkerPool>>,
-    /// Pools that get the copies of `mirror`, one for each of its tables.
+    /// Pools that get the copies of `mirror`, a pool for each of its tables.
     pub mirrors: Box<[Rc<WorkerPool>]>,
 }
 
@@ -37,7 +37,7 @@ pub struct Split {
 }
 
 impl Target {
-    /// Pool for a request; `None` if the route answers by itself. `client` is called for a split with a key only.
+    /// Pool for a request; `None` if the route itself responds. `client` is called for a split with a key only.
     #[inline]
     pub fn pool(&self, core: &Core, request: &Request<'_, '_>, client: impl FnOnce() -> IpAddr) -> Option<&WorkerPool> {
         match self {
@@ -47,7 +47,7 @@ impl Target {
         }
     }
 
-    /// Pool for a session or flow of a client; `None` if the route answers by itself. IPv4-mapped addresses must be made
+    /// Pool for a session or flow of a client; `None` if the route itself responds. IPv4-mapped addresses must be made
     /// canonical first.
     pub fn pool_of_client(&self, core: &Core, client: IpAddr) -> Option<&Rc<WorkerPool>> {
         match self {
@@ -71,12 +71,12 @@ impl Target {
 }
 
 impl Split {
-    /// Creates a split of these pools by weights in the same order, of which at least one is above 0.
+    /// Creates a split of these pools by weights in the same order. At least one weight is above 0.
     pub fn new(pools: impl Iterator<Item = Rc<WorkerPool>>, weights: Reader<Weights>, key: Option<HashKey>) -> Split {
         Split { pools: pools.collect(), weights: RefCell::new(weights), key }
     }
 
-    /// Draws a pool, or finds that of a key. `hash` is called for a split with a key only.
+    /// Draws a pool, or finds the pool of a key. `hash` is called only for a split with a key.
     fn pool(&self, core: &Core, hash: impl FnOnce(&HashKey) -> Option<u64>) -> Option<&Rc<WorkerPool>> {
         let mut weights = self.weights.borrow_mut();
         weights.refresh();

@@ -40,7 +40,7 @@ pub async fn secure(towards: &Towards, tls: &TlsStream, endpoint: Named<'_>, off
     let name = towards.name_of(endpoint).map_err(io::Error::other)?;
     let mut config = towards.config();
     if !config.alpn_protocols.iter().map(Vec::as_slice).eq(offers.protocols().iter().copied()) {
-        // Cloned for one handshake, which is rare enough: shared connections are few.
+        // Cloned for a single handshake, which is rare enough: shared connections are few.
         let mut changed = ClientConfig::clone(&config);
         changed.alpn_protocols = offers.protocols().iter().map(|name| name.to_vec()).collect();
         config = Arc::new(changed);

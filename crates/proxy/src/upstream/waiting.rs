@@ -1,4 +1,5 @@
-//! Queue of requests that wait for a shared connection. News wakes all of them; room for one wakes the first.
+//! Queue of requests that wait for a shared connection. News wakes all of them; room for a single stream wakes the
+//! first.
 
 use super::tls;
 use evenkeel_net::event_loop::WakerSlot;

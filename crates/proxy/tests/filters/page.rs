@@ -9,9 +9,9 @@ const INTRODUCTION: &str = "\
 
 <!-- Generated from crates/proxy/src/filters/table.rs. `make bless` writes it anew. -->
 
-What requests pass on their way to an endpoint, in this order; responses pass the same filters in the other direction, whether
-they are an endpoint's or evenkeel's own. Those of a listener come before the route is known. A filter that is not configured
-costs nothing. `evenkeel explain` shows what each of them did to a request.
+Filters that requests pass on their way to an endpoint, in this order. Responses pass the same filters in reverse order, both
+responses of endpoints and evenkeel's own. Filters of a listener run before the route is known. A filter that is not
+configured costs nothing. `evenkeel explain` shows what each filter did to a request.
 
 | Filter | Of | Configured by | What it does |
 |---|---|---|---|

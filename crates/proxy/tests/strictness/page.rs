@@ -10,14 +10,14 @@ const INTRO: &str = "\
 
 <!-- Generated from crates/proxy/tests/strictness. `make bless` writes it anew. -->
 
-What evenkeel makes of HTTP/1 that is odd, ambiguous or wrong. Two servers that read a message differently let a client smuggle \
-requests past the first; so whatever could be read in two ways is refused, and what goes on is framed so that it can be \
-read in one way only. An endpoint never sees a request that was not routed and counted.
+Handling of odd, ambiguous or invalid HTTP. If two servers read a message differently, a client can smuggle requests past the \
+first server. So evenkeel refuses messages that could be read in two ways, and frames forwarded messages so that they can be \
+read in only one way. An endpoint never sees a request that was not routed and counted.
 
-Each row is a test: its bytes go over sockets through a worker, and what the client and the endpoint get is compared \
-byte for byte. `⏎` is a CRLF, `\\r` and `\\n` are bare; `{x*9}` is nine of it; `‖` waits until the endpoint has what stands \
-before. Sections are those of the RFCs. Requests of another connection are never touched; after a refusal the client's \
-connection is closed.
+Each row is a test: its bytes pass through a worker over sockets, and the bytes that the client and the endpoint get are \
+compared. `⏎` is a CRLF, `\\r` and `\\n` are bare; `{x*9}` is nine times `x`; `‖` waits until the endpoint has all bytes before \
+it. The RFC column has the RFC and its section. Requests of other connections are never affected; after a refusal, the \
+client's connection is closed.
 ";
 
 /// Formats bytes as the tables of the page show them.
@@ -37,23 +37,23 @@ pub fn code(text: &str) -> String {
 
 fn all(requests: &[&str], sent: &str) -> String {
     let as_sent = requests.concat() == sent;
-    if as_sent { "as it came".into() } else { requests.iter().map(|r| code(r)).collect::<Vec<_>>().join(" and ") }
+    if as_sent { "unchanged".into() } else { requests.iter().map(|r| code(r)).collect::<Vec<_>>().join(" and ") }
 }
 
 /// The whole page, in Markdown.
 pub fn write() -> String {
     let mut out = INTRO.to_string();
-    out.push_str("\n## Requests\n\nThe `X-Forwarded-*` fields and the `CDN-Loop` that evenkeel adds to each request are left out.\nThe client connects to 192.0.2.1:8080.\n");
+    out.push_str("\n## Requests\n\nThe `X-Forwarded-*` fields and the `CDN-Loop` that evenkeel adds to each request are not shown.\nThe client connects to 192.0.2.1:8080.\n");
     for (title, rows) in requests::SECTIONS {
         let _ =
             write!(out, "\n### {title}\n\n| Sent | Client gets | Endpoint gets | RFC | Why |\n|---|---|---|---|---|\n");
         for row in *rows {
             let (client, endpoint) = match &row.does {
-                Does::Passes(passed) => ("the answer".to_string(), all(passed, row.sent)),
+                Does::Passes(passed) => ("the response".to_string(), all(passed, row.sent)),
                 Does::Answers(answer) => (code(answer), "nothing".into()),
                 Does::Refuses(reject) => (format!("{}: {reject}", reject.status()), "nothing".into()),
                 Does::PassesThenRefuses(passed, reject) => {
-                    (format!("the answer; {}: {reject}", reject.status()), all(passed, row.sent))
+                    (format!("the response; {}: {reject}", reject.status()), all(passed, row.sent))
                 }
                 Does::Cuts(begun, reject) => {
                     (format!("{}: {reject}", reject.status()), format!("{}, and a close", code(begun)))
@@ -63,7 +63,7 @@ pub fn write() -> String {
         }
     }
     write_h2(&mut out);
-    out.push_str("\n## Responses\n\n`tolerate` of a pool lets some of those through that are refused here. A response that is refused is a 502 for the client.\n");
+    out.push_str("\n## Responses\n\n`tolerate` of a pool accepts some of the responses that are refused here. If a response is refused, the client gets a 502.\n");
     for (title, rows) in responses::SECTIONS {
         let head = "| To | Endpoint sends | Client gets | Endpoint's connection | RFC | Why |";
         let _ = write!(out, "\n### {title}\n\n{head}\n|---|---|---|---|---|---|\n");
@@ -71,7 +71,7 @@ pub fn write() -> String {
             let asked = match row.asked {
                 Asked::Get => "GET",
                 Asked::Head => "HEAD",
-                Asked::Post => "POST whose body has not come",
+                Asked::Post => "POST before its body has arrived",
                 Asked::Switch => "GET with `Upgrade: websocket`",
             };
             let sent = code(row.sent) + if row.ends == Ends::Closes { ", and closes" } else { "" };
@@ -95,9 +95,9 @@ pub fn h2_code(text: &str) -> String {
 const H2_INTRO: &str = "
 ## Requests of HTTP/2
 
-A line is a field, as it stands in the compressed head. A request is sent in three ways: in a frame for each part, with a head \
-that is cut in two, and with its end in a frame of its own. A reset is a `RST_STREAM` with `PROTOCOL_ERROR`; the connection, and \
-what else runs on it, goes on.
+Each line is a field of the compressed head. Each request is sent in three ways: with one frame per part, with a head cut in \
+two, and with its end in a separate frame. A reset is a `RST_STREAM` with `PROTOCOL_ERROR`; the connection and its other \
+streams continue.
 ";
 
 fn write_h2(out: &mut String) {
@@ -108,7 +108,7 @@ fn write_h2(out: &mut String) {
             write!(out, "\n### {title}\n\n| Sent | Client gets | Endpoint gets | RFC | Why |\n|---|---|---|---|---|\n");
         for row in *rows {
             let (client, endpoint) = match row.does {
-                Does::Passes(passed) => ("the answer".to_string(), code(passed)),
+                Does::Passes(passed) => ("the response".to_string(), code(passed)),
                 Does::Answers(status) => (status.to_string(), "nothing".into()),
                 Does::Resets => ("a reset".into(), "nothing".into()),
                 Does::Cuts(begun) => ("a reset".into(), format!("{}, at most, and a close", code(begun))),

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send};
 use tokio::io::AsyncReadExt;
 
-/// Sends the first bytes, reads until the expected ones have arrived, and sends the last.
+/// Sends the first bytes, reads until the expected bytes have arrived, and sends the last.
 pub(super) async fn ask(
     stream: &mut Box<dyn Carries>,
     first: Option<&[u8]>,

@@ -13,11 +13,11 @@ pub enum Failure {
     Tls(io::Error),
     /// The answer was not complete in time.
     Timeout,
-    /// The connection broke, or was closed before enough of the response came to decide.
+    /// The connection broke, or was closed before enough of the response arrived to decide.
     Closed,
     /// The answer is not an HTTP/1 response.
     Malformed(Reject),
-    /// The response has a status other than the expected ones.
+    /// The response has an unexpected status.
     Status(u16),
     /// The body of the response lacks the expected text.
     Body,

@@ -1,5 +1,5 @@
-//! Health check of a gRPC server: one call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of
-//! gRPC). The messages have one field each, so they are encoded and decoded here.
+//! Health check of a gRPC server: a call of `grpc.health.v1.Health/Check` over HTTP/2 (doc/health-checking.md of gRPC).
+//! Both messages have a single field, so they are encoded and decoded here.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries};

@@ -1,12 +1,12 @@
-//! Checks of servers with line-based protocols: Redis and mail servers. Each check sends only what any client may send,
-//! and `QUIT` at the end.
+//! Checks of servers with line-based protocols: Redis and mail servers. Each check sends only commands that any client
+//! may send, and `QUIT` at the end.
 
 use super::failure::Failure;
 use super::stream::{BODY_MAX, Carries, send, text};
 use tokio::io::AsyncReadExt;
 
-/// Sends `PING` to Redis. A server that asks for a password passes; one that is loading data or has lost its master
-/// fails.
+/// Sends `PING` to Redis. A server that asks for a password passes. A server that is loading data or has lost its
+/// master fails.
 pub(super) async fn redis(stream: &mut Box<dyn Carries>) -> Result<(), Failure> {
     send(stream, b"PING\r\n").await?;
     let line = Lines::of(stream).next().await?;
@@ -32,7 +32,7 @@ pub(super) async fn smtp(stream: &mut Box<dyn Carries>) -> Result<(), Failure> {
     greeted
 }
 
-/// Reads a reply of one or more lines, which must have this code (RFC 5321, section 4.2).
+/// Reads a reply of any number of lines, which must have this code (RFC 5321, section 4.2).
 async fn reply(stream: &mut Box<dyn Carries>, code: &[u8]) -> Result<(), Failure> {
     let mut lines = Lines::of(stream);
     loop {
@@ -47,8 +47,8 @@ async fn reply(stream: &mut Box<dyn Carries>, code: &[u8]) -> Result<(), Failure
     }
 }
 
-/// Reader of the lines of one reply. A server sends nothing after the last line until asked, so dropping the buffer
-/// loses nothing.
+/// Reader of the lines of a single reply. A server sends nothing after the last line until asked, so dropping the
+/// buffer loses nothing.
 struct Lines<'s> {
     stream: &'s mut Box<dyn Carries>,
     bytes: Vec<u8>,

@@ -18,7 +18,7 @@ const USER: &str = "evenkeel";
 /// Error code: the client does not support the authentication method of this user. The server itself works.
 const NOT_SUPPORTED_AUTH_MODE: u16 = 1251;
 
-/// Maximum messages of the server during one login: method switches and method data.
+/// Maximum messages of the server during a login: method switches and method data.
 const STEPS_MAX: usize = 8;
 
 struct Packet {
@@ -26,7 +26,7 @@ struct Packet {
     payload: Vec<u8>,
 }
 
-/// Logs in and quits. A configured `user` must be accepted; without one, a denied login passes.
+/// Logs in and quits. A configured `user` must be accepted. Without a user, a denied login passes.
 pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Result<(), Failure> {
     let greeting = receive(stream).await?;
     match greeting.payload.first() {
@@ -51,7 +51,7 @@ pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>) -> Re
             }
             // Switch to another authentication method: all of them send nothing for an empty password.
             Some(0xfe) => transmit(stream, answer.number.wrapping_add(1), &[]).await?,
-            // `caching_sha2_password` asks for the full password: send the empty one.
+            // `caching_sha2_password` asks for the full password: send an empty password.
             Some(1) if answer.payload.get(1) == Some(&4) => {
                 transmit(stream, answer.number.wrapping_add(1), &[0]).await?;
             }

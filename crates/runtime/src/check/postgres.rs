@@ -1,5 +1,5 @@
 //! Check of PostgreSQL: starts a session and ends it. A server that is starting up, shutting down or out of connections
-//! refuses; one that asks for a password passes. Source: "Message Flow" and "Message Formats" of PostgreSQL's
+//! refuses. A server that asks for a password passes. Source: "Message Flow" and "Message Formats" of PostgreSQL's
 //! documentation (protocol 3.0).
 
 use super::failure::Failure;
@@ -13,7 +13,7 @@ const USER: &str = "evenkeel";
 /// Maximum messages before a server is ready: notices, parameters and the like.
 const MESSAGES_MAX: usize = 200;
 
-/// Starts a session and ends it. A configured `user` must not be rejected; without one, a denied session passes.
+/// Starts a session and ends it. A configured `user` must not be rejected. Without a user, a denied session passes.
 pub(super) async fn ask(stream: &mut Box<dyn Carries>, user: Option<&str>, database: &str) -> Result<(), Failure> {
     send(stream, &startup(user.unwrap_or(USER), database)).await?;
     for _ in 0..MESSAGES_MAX {

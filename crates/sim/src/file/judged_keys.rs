@@ -6,23 +6,23 @@ use evenkeel_config::tables::{Form, Kind, Table};
 
 pub(super) static PUBLISHED: Table = Table {
     path: "[[published]]",
-    help: "A row of a table that was published. Each figure is the mean over the seeds.",
+    help: "A row of a published table. Each figure is the mean over the seeds.",
     inherits: false,
     keys: &[
-        key("at", Kind::Text(Form::Content), "the only point", "The point, by its name."),
-        required("algorithm", Kind::Text(Form::Content), "\"peak_ewma\"", "Policy, by the name that the results show."),
+        key("at", Kind::Text(Form::Content), "the only point", "Name of the point."),
+        required("algorithm", Kind::Text(Form::Content), "\"peak_ewma\"", "Name of the policy in the results."),
         key("title", Kind::Text(Form::Content), "none", "Name of the policy in the source."),
         with_default(
             "relative",
             Kind::Number { min: 0.0, max: 10.0 },
             "0.02",
-            "How far off a figure may be, as a share of it.",
+            "Tolerance of a figure, as a share of it.",
         ),
         with_default(
             "absolute",
             Kind::Duration { min: 0, max: DAY, off: false },
             "\"0s\"",
-            "How far off a time may be anyway.",
+            "Absolute tolerance of a time, whatever `relative` is.",
         ),
         required("cells", Kind::Table(&CELLS), "{ p50 = \"5ms\" }", "Published figures."),
     ],
@@ -42,7 +42,7 @@ pub(super) static CELLS: Table = Table {
     help: "A figure, or a table with its tolerance or range.",
     inherits: false,
     keys: &[
-        time("wall", "Time from the start to the last answer."),
+        time("wall", "Time from the start to the last response."),
         time("mean", "Mean latency."),
         time("p50", "Median latency."),
         time("p90", "90th percentile of the latency."),
@@ -50,7 +50,7 @@ pub(super) static CELLS: Table = Table {
         time("p99", "99th percentile."),
         time("p999", "99.9th percentile."),
         time("p9999", "99.99th percentile."),
-        number("throughput", "Answers per second."),
+        number("throughput", "Responses per second."),
         number("peak", "Maximum requests in flight at any server."),
         number("peak_mean", "Maximum requests in flight at a server, averaged over the servers."),
         number("jain", "Jain's index of fairness, by capacity: 1 is fair."),
@@ -58,11 +58,12 @@ pub(super) static CELLS: Table = Table {
     ],
 };
 
-const NOTE_HELP: &str = "Why the figure cannot be reproduced; shown beside it, and the figure is not judged.";
+const NOTE_HELP: &str = "Reason why the figure cannot be reproduced. It is shown next to the figure, and the figure is \
+    not judged.";
 
 static TIME_CELL: Table = Table {
     path: "a time of cells of [[published]]",
-    help: "A time. `relative` and `absolute` are those of the row if they are left out.",
+    help: "A time. `relative` and `absolute` default to the values of the row.",
     inherits: false,
     keys: &[
         required("value", Kind::Duration { min: 0, max: DAY, off: false }, "\"5ms\"", "Published value."),
@@ -76,7 +77,7 @@ static TIME_CELL: Table = Table {
 
 static NUMBER_CELL: Table = Table {
     path: "a number of cells of [[published]]",
-    help: "A number. `relative` is that of the row if it is left out.",
+    help: "A number. `relative` defaults to the value of the row.",
     inherits: false,
     keys: &[
         required("value", Kind::Number { min: 0.0, max: 1e12 }, "1000", "Published value."),
@@ -89,18 +90,13 @@ static NUMBER_CELL: Table = Table {
 
 pub(super) static CLAIM: Table = Table {
     path: "[[claim]]",
-    help: "A sentence about `of` divided by `to`, seed by seed, and one bound for it. It holds, or does not, if the whole \
-           interval over the seeds says so; otherwise it is not distinguishable.",
+    help: "A claim about `of` divided by `to`, seed by seed, with one bound. It holds if the whole interval over the \
+           seeds is within the bound, and fails if the whole interval is outside. Otherwise it is not distinguishable.",
     inherits: false,
     keys: &[
         required("says", Kind::Text(Form::Content), "\"A is faster than B\"", "Claim as a sentence."),
         required("metric", Kind::Choice(metric::NAMES_AND_SHARE), "\"p99\"", "Figure to compare."),
-        key(
-            "server",
-            Kind::Text(Form::Name),
-            "none",
-            "With the metric `share`: the group of servers whose share it is.",
-        ),
+        key("server", Kind::Text(Form::Name), "none", "With the metric `share`: the group of servers."),
         required(
             "of",
             Kind::TableOr { table: &SIDE, key: "algorithm" },
@@ -132,7 +128,7 @@ pub(super) static CLAIM: Table = Table {
             "within",
             Kind::Number { min: 0.0, max: 1.0 },
             "none",
-            "They are equivalent: the 90 % interval of the ratio lies within 1 plus or minus this.",
+            "Equivalence: the 90 % interval of the ratio lies within 1 plus or minus this.",
         ),
     ],
 };
@@ -142,8 +138,8 @@ static SIDE: Table = Table {
     help: "A measured value, or a `constant`.",
     inherits: false,
     keys: &[
-        key("algorithm", Kind::Text(Form::Content), "none", "Policy, by the name that the results show."),
-        key("at", Kind::Text(Form::Content), "the only point", "The point, by its name."),
+        key("algorithm", Kind::Text(Form::Content), "none", "Name of the policy in the results."),
+        key("at", Kind::Text(Form::Content), "the only point", "Name of the point."),
         key("constant", Kind::Number { min: -1e12, max: 1e12 }, "none", "A number instead; times are in seconds."),
     ],
 };

@@ -20,20 +20,20 @@ pub(super) static ROOT: Table = Table {
             "algorithms",
             Kind::List(&Kind::Balance),
             "every algorithm that needs no hash key, and that planes keep",
-            "Policies to compare, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }` as `balance` of a pool.",
+            "Policies to compare, each `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`, like `balance` of a pool.",
         ),
         key(
             "references",
             Kind::List(&Kind::TableOr { table: &REFERENCE, key: "name" }),
             "none",
-            "Yardsticks to try along.",
+            "Reference policies to run as well.",
         ),
         Key {
             name: "seeds",
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("5"),
-            help: "Runs of each algorithm. Algorithms meet the same arrivals and work with the same seed.",
-            why: "The fewest from which an interval says something; one run is an anecdote.",
+            help: "Runs of each algorithm. With the same seed, all algorithms get the same arrivals and work.",
+            why: "The fewest runs that give a meaningful interval; one run is an anecdote.",
         },
         key(
             "requests",
@@ -45,25 +45,25 @@ pub(super) static ROOT: Table = Table {
             "warm_up",
             Kind::Number { min: 0.0, max: 0.9 },
             "0.1",
-            "The share of `requests`, from the start, that is not measured.",
+            "Share of `requests`, from the start, that is not measured.",
         ),
         key(
             "until",
             Kind::Duration { min: MS, max: DAY, off: false },
             "when all `requests` are answered",
-            "When a run ends, in virtual time.",
+            "End of a run, in virtual time.",
         ),
         with_default(
             "link",
             Kind::Duration { min: 0, max: H, off: false },
             "\"0s\"",
-            "One way between any two machines.",
+            "One-way delay between any two machines.",
         ),
         with_default(
             "rank",
             Kind::Choice(metric::NAMES),
             "\"p99\"",
-            "The figure by which the verdict says which algorithm is best.",
+            "Figure by which the verdict ranks the algorithms.",
         ),
         required("load", Kind::Table(&LOAD), "{ users = 50 }", "Arrivals of requests."),
         required(
@@ -77,46 +77,46 @@ pub(super) static ROOT: Table = Table {
             "vary",
             Kind::Open,
             "one point",
-            "Keys of this file, each with an array of values: `load.share = [0.5, 0.9]`, `service.web.server.0.count = [6, 10]` \
-             (arrays are indexed from 0). Every combination is a point, named after its values. A value that says nothing \
-             by itself may be `{ label = \"high\", value = ... }`.",
+            "Keys of this file, each with an array of values: `load.share = [0.5, 0.9]`, `service.web.server.0.count = \
+             [6, 10]` (arrays are indexed from 0). Every combination is a point, named after its values. A value \
+             without a meaningful name may be `{ label = \"high\", value = ... }`.",
         ),
         key(
             "case",
             Kind::Tables(&CASE),
             "one",
-            "Points that differ in more than one key; each is combined with what `vary` says.",
+            "Points that differ in more than one key. Each is combined with the points of `vary`.",
         ),
         key("published", Kind::Tables(&PUBLISHED), "none", "Published figures to reproduce."),
-        key("claim", Kind::Tables(&CLAIM), "none", "Claims that are judged by the results."),
+        key("claim", Kind::Tables(&CLAIM), "none", "Claims to judge by the results."),
     ],
 };
 
 static MACHINE: Table = Table {
     path: "[machine.NAME]",
-    help: "When its servers need more than its cores, each gets proportionally less.",
+    help: "Cores that several servers share. If they need more, each server gets proportionally less.",
     inherits: false,
-    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "Number of cores, also fractional.")],
+    keys: &[required("cores", Kind::Number { min: 0.01, max: 10_000.0 }, "2", "Number of cores. May be fractional.")],
 };
 
 static REFERENCE: Table = Table {
     path: "references",
-    help: "A yardstick that sees the truth about all servers without delay (or the `board`), or a fault found elsewhere. One \
-           key each.",
+    help: "A reference policy that sees the true state of all servers without delay (or the `board`), or reproduces a \
+           known fault. One key each.",
     inherits: false,
     keys: &[
         key(
             "name",
             Kind::Choice(&["jsq", "central-queue"]),
             "none",
-            "`jsq`: joins the shortest queue, that of the server with the fewest requests in flight. `central-queue`: all servers are one, with all \
-             their cores; no balancing is better on average.",
+            "`jsq`: joins the shortest queue, at the server with the fewest requests in flight. `central-queue`: all \
+             servers act as one, with all their cores; no balancing is better on average.",
         ),
         key(
             "jsq",
             Kind::Int { min: 1, max: 100_000 },
             "none",
-            "Of so many distinct servers the one with the fewest in flight.",
+            "Number of distinct servers to draw; the server with the fewest requests in flight gets the request.",
         ),
         key(
             "draws_with_replacement",
@@ -129,14 +129,14 @@ static REFERENCE: Table = Table {
 
 static LOAD: Table = Table {
     path: "[load]",
-    help: "When requests come: exactly one of `share`, `rate`, `users`, `phases` and `moments`.",
+    help: "Arrivals of requests: exactly one of `share`, `rate`, `users`, `phases` and `moments`.",
     inherits: false,
     keys: &[
         key(
             "share",
             Kind::Number { min: 0.001, max: 10.0 },
             "none",
-            "At random, at this share of what the servers can do, those of the busiest service. At 1 or more there is no steady \
+            "Random arrivals, at this share of the capacity of the busiest service. At 1 or more there is no steady \
              state.",
         ),
         key("rate", Kind::Number { min: 0.001, max: 1e9 }, "none", "Poisson arrivals, per second."),
@@ -144,20 +144,20 @@ static LOAD: Table = Table {
             "users",
             Kind::Int { min: 1, max: 10_000_000 },
             "none",
-            "From so many users, each with one request at a time.",
+            "Number of users, each with one request at a time.",
         ),
         with_default(
             "think",
             Kind::TableOr { table: &WORK, key: "constant" },
             "\"0s\"",
-            "With `users`: from an answer to the next request.",
+            "With `users`: time from a response to the next request.",
         ),
         key("phases", Kind::Tables(&PHASE), "none", "Poisson arrivals at a changing rate: alternating phases."),
         key(
             "moments",
             Kind::List(&Kind::Duration { min: 0, max: DAY, off: false }),
             "none",
-            "At these moments from the start, ascending.",
+            "Times of arrivals from the start, ascending.",
         ),
     ],
 };

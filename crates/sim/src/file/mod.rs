@@ -108,12 +108,14 @@ pub fn schema() -> serde_json::Value {
 /// The reference page of scenario files, Markdown.
 pub fn reference() -> String {
     format!(
-        "# Scenario files\n\n<!-- Generated from the tables in crates/sim. `make bless` writes it anew. -->\n\nWhat `evenkeel sim FILE.toml` reads; [the guide](../guide/simulator.md) explains by examples, and \
-         `evenkeel sim NAME --print` prints a built-in file to start from.\n\nDurations and sizes are strings with a unit: \
-         `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}\n## Costs of planes\n\nProcessor time of a request that has a connection of its own, \
-         which [was measured](../measurements/2026-11-27-kernel-planes.md) on a core of an AMD EPYC with responses of 4 kB. \
-         What a kernel forwards counts for other processes, so its planes cost the difference between medians of all of them, whose 90 % \
-         intervals are 14 to 23 us wide. `balancer_work` overrides each.\n\n{}",
+        "# Scenario files\n\n<!-- Generated from the tables in crates/sim. `make bless` writes it anew. -->\n\nKeys of \
+         the files that `evenkeel sim FILE.toml` reads. [The guide](../guide/simulator.md) explains them with \
+         examples, and `evenkeel sim NAME --print` prints a built-in file to start from.\n\nDurations and sizes are \
+         strings with a unit: `\"250ms\"`, `\"1m30s\"`, `\"16KiB\"`.\n{}\n## Costs of planes\n\nProcessor time of a \
+         request on a separate connection, [measured](../measurements/2026-11-27-kernel-planes.md) on a core of an AMD \
+         EPYC with responses of 4 kB. Forwarding in the kernel counts for other processes, so the cost of kernel \
+         planes is the difference between the medians of all processes. The 90 % intervals of these medians are 14 to \
+         23 us wide. `balancer_work` overrides each cost.\n\n{}",
         evenkeel_config::tables::reference_of(&ROOT),
         crate::planes::table()
     )

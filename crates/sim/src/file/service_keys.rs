@@ -15,7 +15,7 @@ pub(super) static SERVICE: Table = Table {
             "work",
             Kind::TableOr { table: &WORK, key: "constant" },
             "{ exponential = \"10ms\" }",
-            "Work of a request on a core of its own, unless the server overrides it.",
+            "Work of a request on an otherwise idle core, unless the server overrides it.",
         ),
         with_default(
             "steps",
@@ -27,86 +27,89 @@ pub(super) static SERVICE: Table = Table {
             "response",
             Kind::Size { min: 0, max: 1 << 40, off: false },
             "\"0B\"",
-            "The size of an answer, for servers whose bandwidth is limited.",
+            "Size of a response, for servers with limited bandwidth.",
         ),
         key(
             "balance",
             Kind::Balance,
-            "what is tried",
+            "the policy under test",
             "Algorithm of this service, instead of the policies under test.",
         ),
         with_default(
             "balancers",
             Kind::IntOr { min: 1, max: 10_000, word: "callers" },
             "1",
-            "Balancers that know nothing of each other; each request comes to one of them at random. `\"callers\"`: one beside \
-             each server that calls (a sidecar; of a `plane` of the kernel, one for each machine), or one for all clients.",
+            "Independent balancers; each request reaches one of them at random. `\"callers\"`: one balancer next to \
+             each calling server (a sidecar; with a `plane` of the kernel, one per machine), or one for all clients.",
         ),
         key(
             "plane",
             Kind::Choice(planes::NAMES),
-            "balancers that cost nothing, and are not on the way",
-            "Plane that balances, with its [cost](#costs-of-planes): the kernel by eBPF or nftables, or evenkeel as a proxy of HTTP or TCP. \
-             Balancers that are not beside callers are machines then: requests and answers pass one, over a `link` on each of its \
-             sides, and wait for its processors. An algorithm or a key that the plane [cannot keep](planes.md) is an error; what it keeps \
-             approximately is simulated as if it were exact.",
+            "balancers without cost and without a link",
+            "Plane that balances, with its [cost](#costs-of-planes): the kernel by eBPF or nftables, or evenkeel as a \
+             proxy of HTTP or TCP. Balancers that are not next to callers are then machines: requests and responses \
+             pass through a machine, over a `link` on each side, and wait for its processors. An algorithm or a key \
+             that the plane [does not support](planes.md) is an error. Approximations are simulated as if they were \
+             exact.",
         ),
         key(
             "balancer_cores",
             Kind::Int { min: 1, max: 1024 },
             "as many as `workers`",
-            "Processors of each balancer that has a `plane` and is not beside a caller.",
+            "Processors of each balancer that has a `plane` and is not next to a caller.",
         ),
         with_default(
             "workers",
             Kind::Int { min: 1, max: 1024 },
             "1",
-            "Workers of each balancer; each request comes to one of them at random.",
+            "Workers of each balancer; each request reaches one of them at random.",
         ),
         with_default(
             "probes",
             Kind::Bool,
             "false",
-            "Whether servers answer probes, of algorithms that send some: `load_reports.probe` of a pool, which is off by default.",
+            "True if servers answer probes, for algorithms that send probes. Corresponds to `load_reports.probe` of a \
+            pool, which is off by default.",
         ),
         with_default("probe_loss", Kind::Number { min: 0.0, max: 1.0 }, "0", "Share of probes that get lost, 0 to 1."),
         with_default(
             "probe_work",
             Kind::Duration { min: 0, max: S, off: false },
             "\"0s\"",
-            "What a probe costs a server, as work.",
+            "Cost of a probe for a server, as work.",
         ),
         key(
             "balancer_work",
             Kind::Duration { min: 0, max: S, off: false },
             "the cost of the `plane`, `\"0s\"` without one",
-            "What a try costs a balancer: beside a caller (`balancers = \"callers\"`) as work of that caller's server, else as work of its \
-             own processors, which it only has with a `plane`.",
+            "Cost of a try for a balancer. Next to a caller (`balancers = \"callers\"`), it is work of that caller's \
+             server; otherwise work of the balancer's own processors, which exist only with a `plane`.",
         ),
         with_default(
             "balancer_probe_work",
             Kind::Duration { min: 0, max: S, off: false },
             "\"0s\"",
-            "What a probe, sent and answered, costs a balancer beside a caller.",
+            "Cost of a probe and its answer for a balancer next to a caller.",
         ),
-        with_default("reports", Kind::Bool, "false", "True: each answer carries the load of its server."),
+        with_default("reports", Kind::Bool, "false", "True if each response carries the load of its server."),
         with_default(
             "board",
             Kind::Duration { min: 0, max: DAY, off: true },
             "\"off\"",
-            "Every so often each balancer is told the load of each server.",
+            "Interval at which each balancer learns the load of each server.",
         ),
         with_default(
             "lag",
             Kind::Duration { min: 0, max: H, off: false },
             "\"0s\"",
-            "From a server that joins or leaves to when a balancer knows it: each draws its own, from 0 to this.",
+            "Maximum time until a balancer learns that a server joins or leaves. Each balancer draws a time from 0 to \
+            this.",
         ),
         with_default(
             "timeout",
             Kind::Duration { min: US, max: DAY, off: true },
             "\"off\"",
-            "After which a try is given up.",
+            "Time after which a try is aborted.",
         ),
         key("queue", Kind::Table(&QUEUE), "its defaults", "Queue of requests when every server is at its limit."),
         key("retry", Kind::Table(&RETRY), "nothing", "Retries of failed requests."),
@@ -116,7 +119,7 @@ pub(super) static SERVICE: Table = Table {
             "slow_start",
             Kind::TableOr { table: &SLOW_START, key: "window" },
             "off",
-            "Gives servers that join their share bit by bit.",
+            "Raises the share of joining servers gradually.",
         ),
         key("panic", Kind::Table(&PANIC), "its defaults", "Behaviour when few servers are healthy."),
         key(
@@ -137,26 +140,26 @@ static QUEUE: Table = as_in_a_pool("queue of [service.NAME]", &tables::QUEUE);
 
 static HEALTH: Table = Table {
     path: "health of [service.NAME]",
-    help: "Periodic checks of each server by each balancer. A black hole fails them.",
+    help: "Periodic checks of each server by each balancer. A black hole fails its checks.",
     inherits: false,
     keys: &[
         required(
             "interval",
             Kind::Duration { min: 10 * MS, max: DAY, off: false },
             "\"2s\"",
-            "From one check of a server to the next.",
+            "Time from one check of a server to the next.",
         ),
         with_default(
             "fall",
             Kind::Int { min: 1, max: 1000 },
             "3",
-            "Consecutive failed checks that take a server down.",
+            "Consecutive failed checks that mark a server as down.",
         ),
         with_default(
             "rise",
             Kind::Int { min: 1, max: 1000 },
             "2",
-            "Consecutive passed checks that bring a server back.",
+            "Consecutive passed checks that mark a server as up again.",
         ),
     ],
 };
@@ -183,26 +186,26 @@ static SERVER: Table = Table {
             "name",
             Kind::Text(Form::Name),
             "`s` and the number of the group",
-            "What figures call them; with a number behind if there is more than one.",
+            "Name in figures, followed by a number if there is more than one server.",
         ),
         with_default("weight", Kind::Int { min: 0, max: 65_535 }, "1", "Weight at the balancers."),
         with_default(
             "in_flight_max",
             Kind::Int { min: 0, max: 1_000_000 },
             "0",
-            "The limit that balancers hold; 0 = none.",
+            "Limit that balancers apply; 0 = no limit.",
         ),
         key(
             "fifo",
             Kind::Int { min: 1, max: 10_000 },
             "see above",
-            "So many requests at once; the others wait in order.",
+            "Requests served at a time; the others wait in order.",
         ),
         key(
             "sharing",
             Kind::Number { min: 0.01, max: 10_000.0 },
             "see above",
-            "So many cores, which all requests share alike; none gets more than one.",
+            "Number of cores that all requests share equally; no request gets more than one core.",
         ),
         key(
             "work",
@@ -210,12 +213,12 @@ static SERVER: Table = Table {
             "the service's",
             "Work of a request at this server.",
         ),
-        key("machine", Kind::Text(Form::Name), "one of its own", "Machine that it runs on, by name."),
+        key("machine", Kind::Text(Form::Name), "a separate machine", "Name of the machine of the server."),
         with_default(
             "threads",
             Kind::Int { min: 0, max: 1_000_000 },
             "0",
-            "Requests that it takes in at once, working or waiting for others; 0 = any number.",
+            "Requests accepted at a time, working or waiting for other services; 0 = any number.",
         ),
         with_default(
             "backlog",
@@ -229,7 +232,7 @@ static SERVER: Table = Table {
             "bandwidth",
             Kind::Size { min: 0, max: 1 << 40, off: false },
             "\"0B\"",
-            "A second, at which answers leave one after another; 0 = at once.",
+            "Bytes per second at which responses leave one after another; 0 = unlimited.",
         ),
         key("faults", Kind::Tables(&FAULT), "none", "Faults, each with its time."),
         with_default("joins", Kind::Duration { min: 0, max: DAY, off: false }, "\"0s\"", "Time at which it joins."),
@@ -237,9 +240,9 @@ static SERVER: Table = Table {
             "leaves",
             Kind::Duration { min: 0, max: DAY, off: false },
             "never",
-            "From when on it gets no new requests.",
+            "Time from which the server gets no new requests.",
         ),
-        key("cold", Kind::Table(&COLD), "warm at once", "Warm-up after it joins."),
+        key("cold", Kind::Table(&COLD), "warm at once", "Warm-up after the server joins."),
     ],
 };
 
@@ -258,14 +261,14 @@ static ANTAGONIST: Table = Table {
             "mean",
             Kind::Duration { min: US, max: DAY, off: false },
             "\"2s\"",
-            "From one draw to the next, on average.",
+            "Mean time from one draw to the next.",
         ),
     ],
 };
 
 static STATE: Table = Table {
     path: "states of antagonists of server of [service.NAME]",
-    help: "A speed and how likely it is.",
+    help: "A speed and its probability.",
     inherits: false,
     keys: &[
         required("speed", Kind::Number { min: 0.0, max: 100.0 }, "0.4", "Factor of the cores."),
@@ -305,27 +308,27 @@ static FAULT: Table = Table {
             "mode",
             Kind::Choice(&["black-hole", "fail-fast"]),
             "\"black-hole\"",
-            "`black-hole`: accepts requests and never answers. `fail-fast`: answers with errors.",
+            "`black-hole`: accepts requests and never responds. `fail-fast`: returns errors.",
         ),
         with_default(
             "after",
             Kind::Duration { min: 0, max: H, off: false },
             "\"1ms\"",
-            "With `fail-fast`: how long an error takes.",
+            "With `fail-fast`: time until an error is returned.",
         ),
     ],
 };
 
 static COLD: Table = Table {
     path: "cold of server of [service.NAME]",
-    help: "Its speed rises in a straight line.",
+    help: "Warm-up with linearly rising speed.",
     inherits: false,
     keys: &[
         with_default(
             "speed",
             Kind::Number { min: 0.001, max: 1.0 },
             "0.1",
-            "At the start, as a share of its full speed.",
+            "Speed at the start, as a share of the full speed.",
         ),
         required("window", Kind::Duration { min: 1, max: DAY, off: false }, "\"30s\"", "Duration of the warm-up."),
     ],

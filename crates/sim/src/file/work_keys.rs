@@ -6,7 +6,7 @@ use evenkeel_config::tables::{Kind, Table};
 /// Table of the distributions that durations are drawn from.
 pub(super) static WORK: Table = Table {
     path: "work",
-    help: "A length of time, or what it is drawn from: exactly one key. A plain duration is `constant`.",
+    help: "A duration, or a distribution to draw it from: exactly one key. A plain duration is `constant`.",
     inherits: false,
     keys: &[
         key("constant", Kind::Duration { min: 0, max: DAY, off: false }, "none", "Constant."),
@@ -30,14 +30,14 @@ static UNIFORM: Table = Table {
             "late",
             Kind::Duration { min: 0, max: S, off: false },
             "\"0s\"",
-            "How late a timer wakes at most; uniform from 0 to this is added.",
+            "Maximum delay of a timer. A uniform time from 0 to this is added.",
         ),
     ],
 };
 
 static NORMAL: Table = Table {
     path: "work.normal",
-    help: "Normal, drawn again until it is not below 0: its mean is above `mean` if `deviation` is large.",
+    help: "Normal, redrawn while negative. The mean is above `mean` if `deviation` is large.",
     inherits: false,
     keys: &[
         required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "Mean before redrawing."),
@@ -52,7 +52,7 @@ static NORMAL: Table = Table {
 
 static LOGNORMAL: Table = Table {
     path: "work.lognormal",
-    help: "Most are short, some are very long.",
+    help: "Most values are short, some are very long.",
     inherits: false,
     keys: &[
         required("mean", Kind::Duration { min: 1, max: DAY, off: false }, "\"10ms\"", "Mean of the distribution."),
@@ -62,14 +62,14 @@ static LOGNORMAL: Table = Table {
 
 static PARETO: Table = Table {
     path: "work.pareto",
-    help: "Most are short, few are very long.",
+    help: "Most values are short, few are very long.",
     inherits: false,
     keys: &[
         required(
             "alpha",
             Kind::Number { min: 0.01, max: 100.0 },
             "1.5",
-            "The exponent; the smaller, the heavier the tail.",
+            "Exponent. The smaller it is, the heavier the tail.",
         ),
         required("min", Kind::Duration { min: 1, max: DAY, off: false }, "\"1ms\"", "Minimum."),
         required("max", Kind::Duration { min: 2, max: DAY, off: false }, "\"1s\"", "Maximum."),

@@ -46,7 +46,7 @@ impl Staple {
                 let mut earlier =
                     before.iter().filter(|one| one.file == file && !is_denial).flat_map(|one| &one.response);
                 let kept = earlier.find(|earlier| ocsp::verify(&earlier.der, chain, now).is_ok());
-                let instead = if kept.is_some() { "; keeping the previous one" } else { "" };
+                let instead = if kept.is_some() { "; keeping the previous response" } else { "" };
                 tracing::warn!(name, "tls: not stapling the OCSP response in {}: {why}{instead}", file.display());
                 kept.cloned()
             }

@@ -1,4 +1,4 @@
-//! A map that does the same as a store, beside it.
+//! A map that behaves as the store, for comparison.
 
 use super::*;
 use proptest::prelude::*;

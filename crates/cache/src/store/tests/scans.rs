@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Looks, and stores what is not there. True if it was there.
+/// Looks up an object, and stores it if it is missing. True for a hit.
 fn ask(store: &Store<Page>, text: &str, body: usize) -> bool {
     let is_hit = content(store, text, 0).is_some();
     if !is_hit {

@@ -31,7 +31,7 @@ fn what_was_purged_is_never_returned_and_bytes_are_bounded() {
                     let index = at as usize;
                     let text = format!("/{}/{at}|{}", at % 4, at % 2);
                     match chosen >> 32 & 63 {
-                        // An update: a new version, then a purge, then no lookup may find an older one.
+                        // An update: a new version, then a purge, then no lookup may find an older version.
                         0..4 => {
                             let version = versions[index].fetch_add(1, Ordering::SeqCst) + 1;
                             let (key, fate) = (key(&text), Fate::Removed);

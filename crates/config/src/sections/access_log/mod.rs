@@ -19,7 +19,7 @@ const FIELDS_MAX: usize = 16;
 
 table! {
     pub(super) static ACCESS_LOG = "access_log of [telemetry]",
-        "One line per request, written when the request has ended.";
+        "One line per request, written when the request ends.";
 
     /// `telemetry.access_log`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,24 +29,23 @@ table! {
             name: "path",
             kind: Kind::Text(Form::File),
             absent: Absent::Required(r#""/var/log/evenkeel/access.jsonl""#),
-            help: "The file to append to, or one of these destinations. `\"-\"` or `\"stdout\"`: standard output. \
+            help: "File to append to, or one of these destinations. `\"-\"` or `\"stdout\"`: standard output. \
                 `\"stderr\"`: standard error. `\"syslog\"`: the local syslog at `/dev/log` (RFC 5424); \
-                `\"syslog:/run/x.sock\"` and `\"syslog:udp:192.0.2.1:514\"` name another. `\"journald\"`: the \
-                systemd journal over its native protocol; `\"journald:/run/systemd/journal.x/socket\"` is the \
-                journal of a namespace. Lines that cannot be written in time are dropped and counted; requests never \
-                wait for the log.",
+                `\"syslog:/run/x.sock\"` and `\"syslog:udp:192.0.2.1:514\"` select another syslog. `\"journald\"`: the \
+                systemd journal over its native protocol; `\"journald:/run/systemd/journal.x/socket\"` is the journal \
+                of a namespace. Lines that cannot be written in time are dropped and counted. Requests never wait for \
+                the log.",
             why: "",
         };
         format: LineFormat = Key {
             name: "format",
             kind: Kind::Text(Form::Content),
             absent: Absent::Default("\"json\""),
-            help: "Format of a line: `\"json\"`; `\"common\"` or `\"combined\"`, as Apache and NGINX write them; \
-                `\"httplog\"`, as HAProxy writes it; or a template in which `%{NAME}` stands for a value, as in \
-                `\"%{client} %{status} %{path}\"`. `%{request.X-Tenant}` is a header field of the request, \
-                `%{response.X-Cache}` one of the response, and `%%` a percent sign. The guide to operating lists the \
-                names.",
-            why: "JSON can gain a field without breaking its readers.",
+            help: "Format of a line: `\"json\"`; `\"common\"` or `\"combined\"`, as in Apache and NGINX; \
+                `\"httplog\"`, as in HAProxy; or a template with `%{NAME}` for values, such as `\"%{client} %{status} \
+                %{path}\"`. `%{request.X-Tenant}` is a header field of the request, `%{response.X-Cache}` a header \
+                field of the response, and `%%` a percent sign. The guide to operating lists the names.",
+            why: "New fields in JSON do not break programs that read it.",
         };
         /// Header fields to log in addition.
         fields: LineFields = Key {
@@ -62,14 +61,14 @@ table! {
             kind: Kind::Choice(Facility::WORDS),
             absent: Absent::Default("\"local0\""),
             help: "Syslog facility of the lines.",
-            why: "HAProxy's examples and most guides for it use `local0`.",
+            why: "The examples of HAProxy and most guides for it use `local0`.",
         };
     }
 }
 
 table! {
     static FIELDS = "fields of access_log of [telemetry]",
-        "Header fields to add to each line: up to 16 of requests and 16 of responses. The first 256 bytes of a \
+        "Header fields to add to each line: up to 16 of requests and 16 of responses. At most the first 256 bytes of a \
         value are logged. Do not log fields that identify a person or grant access, such as `Cookie` and \
         `Authorization`.";
 
@@ -80,14 +79,14 @@ table! {
             name: "request",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Fields of the request, such as `[\"X-Tenant\"]`. JSON lines have them under `request_fields`.",
+            help: "Fields of the request, such as `[\"X-Tenant\"]`. In JSON lines they are in `request_fields`.",
             why: "",
         };
         response: Vec<String> = Key {
             name: "response",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Fields of the endpoint's response, such as `[\"X-Cache\"]`. JSON lines have them under \
+            help: "Fields of the endpoint's response, such as `[\"X-Cache\"]`. In JSON lines they are in \
                 `response_fields`.",
             why: "",
         };

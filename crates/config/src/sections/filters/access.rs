@@ -1,4 +1,4 @@
-//! `access` of a route: networks whose clients it answers or refuses. See [`Access`].
+//! `access` of a route: networks whose clients it serves or refuses. See [`Access`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -16,16 +16,16 @@ pub(in crate::sections) const ACCESS_KEY: Key = Key {
     name: "access",
     kind: Kind::Table(&ACCESS),
     absent: Absent::Means("all clients"),
-    help: "Networks whose clients are answered or refused.",
+    help: "Networks whose clients are served or refused.",
     why: "",
 };
 
 table! {
     static ACCESS = "access of [[route]]",
-        "Answers clients of some networks only. The longest network that contains the client's address decides; of a \
-        network that is both allowed and denied in files, the denial counts. With `allow` or `allow_files`, clients of \
-        no listed network are refused; with denials alone, they are answered. The client is the one that trusted \
-        proxies report.";
+        "Serves only clients of certain networks. The longest network that contains the client's address decides. If \
+        files both allow and deny a network, it is denied. With `allow` or `allow_files`, clients outside the listed \
+        networks are refused; with denials alone, they are served. Behind trusted proxies, the client is the address \
+        that they report.";
 
     /// `access` of a route. At least one of its lists has an entry.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ table! {
             name: "allow",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
-            help: "Networks whose clients are answered.",
+            help: "Networks whose clients are served.",
             why: "",
         };
         /// Networks whose clients are refused.
@@ -51,8 +51,8 @@ table! {
             name: "allow_files",
             kind: Kind::List(&Kind::Text(Form::File)),
             absent: Absent::Means("none"),
-            help: "Files with more networks to allow: one network or address a line, comments after `#`, at most \
-                64 MiB. Read at startup, at each reload and, with `runtime.watch`, when they change.",
+            help: "Files with more networks to allow: one network or address per line, comments after `#`, at most 64 \
+                MiB. Read at startup, at each reload and, with `runtime.watch`, when they change.",
             why: "",
         };
         /// Files with more networks to deny.
@@ -63,13 +63,13 @@ table! {
             help: "Files with more networks to deny, as for `allow_files`.",
             why: "",
         };
-        /// Status of the answer to refused requests, 400 to 599.
+        /// Status of the response to refused requests, 400 to 599.
         status: u16 = Key {
             name: "status",
             kind: Kind::Int { min: 400, max: 599 },
             absent: Absent::Default("403"),
-            help: "Status of the answer to refused requests.",
-            why: "Forbidden. 404 does not confirm that there is something.",
+            help: "Status of the response to refused requests.",
+            why: "403 means Forbidden. A 404 would not confirm that the resource exists.",
         };
     }
 }

@@ -1,4 +1,4 @@
-//! `bandwidth` of a route: the most bytes of bodies a second. See [`Bandwidth`].
+//! `bandwidth` of a route: the maximum bytes of bodies per second. See [`Bandwidth`].
 
 use crate::diagnostic::Findings;
 use crate::table::{Absent, Declared, Key, Kind, Section, table};
@@ -7,10 +7,11 @@ const RATE: Kind = Kind::Size { min: 1 << 10, max: 1 << 40, off: true };
 
 table! {
     static BANDWIDTH_TABLE = "bandwidth of [[route]]",
-        "Most bytes of bodies in a second. What comes faster waits, and so does its sender; a tenth of a second may be \
-        caught up after a pause. Heads are not counted, nor is a request body that comes with its head.";
+        "Maximum bytes of bodies per second. Faster bodies wait, and so do their senders. After a pause, up to a tenth \
+        of a second may be caught up. Heads are not counted, nor is a request body that arrives together with its \
+        head.";
 
-    /// Most bytes of bodies in a second, by direction; `None` = no limit.
+    /// Maximum bytes of bodies per second, by direction; `None` = no limit.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Bandwidth {
         /// Responses of the route, over all workers and connections.
@@ -18,7 +19,7 @@ table! {
             name: "download",
             kind: RATE,
             absent: Absent::Default("\"off\""),
-            help: "Bytes of responses in a second, of the whole route over all workers and connections.",
+            help: "Bytes of responses per second, of the whole route, over all workers and connections.",
             why: "",
         };
         /// Responses of the route on one connection of a client.
@@ -26,8 +27,8 @@ table! {
             name: "download_per_connection",
             kind: RATE,
             absent: Absent::Default("\"off\""),
-            help: "Bytes of responses in a second on each connection of a client; the streams of HTTP/2 share them. \
-                `bandwidth = \"1MB\"` is short for this key alone.",
+            help: "Bytes of responses per second on each client connection; streams of an HTTP/2 connection share \
+                them. `bandwidth = \"1MB\"` sets only this key.",
             why: "",
         };
         /// Request bodies of the route, over all workers and connections.
@@ -35,7 +36,7 @@ table! {
             name: "upload",
             kind: RATE,
             absent: Absent::Default("\"off\""),
-            help: "Bytes of request bodies in a second, of the whole route over all workers and connections.",
+            help: "Bytes of request bodies per second, of the whole route, over all workers and connections.",
             why: "",
         };
         /// Request bodies of the route on one connection of a client.
@@ -43,7 +44,7 @@ table! {
             name: "upload_per_connection",
             kind: RATE,
             absent: Absent::Default("\"off\""),
-            help: "Bytes of request bodies in a second on each connection of a client.",
+            help: "Bytes of request bodies per second on each client connection.",
             why: "",
         };
     }
@@ -54,7 +55,7 @@ pub(in crate::sections) const BANDWIDTH: Key = Key {
     name: "bandwidth",
     kind: Kind::TableOr { table: &BANDWIDTH_TABLE, key: "download_per_connection" },
     absent: Absent::Means("no limits"),
-    help: "Most bytes of bodies in a second, of the route and of each connection.",
+    help: "Maximum bytes of bodies per second, of the route and of each connection.",
     why: "",
 };
 

@@ -1,4 +1,4 @@
-//! `basic_auth` of a route: users, of which requests must name one with its password. See [`BasicAuth`].
+//! `basic_auth` of a route: users and passwords that requests must carry. See [`BasicAuth`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -13,13 +13,13 @@ pub(in crate::sections) const BASIC_AUTH_KEY: Key = Key {
     name: "basic_auth",
     kind: Kind::Table(&BASIC_AUTH),
     absent: Absent::Means("no password"),
-    help: "Users, one of which a request must name with its password.",
+    help: "Requires the name and password of a user.",
     why: "",
 };
 
 table! {
     static BASIC_AUTH = "basic_auth of [[route]]",
-        "Answers 401 to requests without the name and the password of a user (HTTP Basic, RFC 7617).";
+        "Returns 401 to requests without the name and password of a user (HTTP Basic, RFC 7617).";
 
     /// `basic_auth` of a route.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,16 +30,16 @@ table! {
                 name: "file",
                 kind: Kind::Text(Form::File),
                 absent: Absent::Means("from `users`"),
-                help: "File of users as `htpasswd -B` writes it: a line `NAME:HASH` for each, where the hash is of bcrypt, \
-                    Argon2id or SHA-crypt. At most 1 MiB. Read at startup, at each reload and, with `runtime.watch`, when it \
-                    changes.",
+                help: "File of users as written by `htpasswd -B`: one line `NAME:HASH` per user, with a hash of \
+                    bcrypt, Argon2id or SHA-crypt. At most 1 MiB. Read at startup, at each reload and, with \
+                    `runtime.watch`, when it changes.",
                 why: "",
             },
             Key {
                 name: "users",
                 kind: Kind::Text(Form::Users),
                 absent: Absent::Means("from `file`"),
-                help: "Users in the configuration itself, in the lines of such a file. They are never shown.",
+                help: "Users in the configuration itself, in the same format as `file`. They are never shown.",
                 why: "",
             },
         ], read users, write write_users;
@@ -57,8 +57,8 @@ table! {
             name: "keep",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Sends `Authorization` to the endpoint.",
-            why: "An endpoint that needs no password cannot leak one.",
+            help: "Forwards `Authorization` to the endpoint.",
+            why: "An endpoint that does not get the password cannot leak it.",
         };
     }
 }

@@ -7,7 +7,7 @@ pub(in crate::sections) const BODY_MAX: Key = Key {
     name: "body_max",
     kind: Kind::Size { min: 0, max: 1 << 40, off: true },
     absent: Absent::Default("\"off\""),
-    help: "Most bytes of the body of a request. One that states more is answered 413 before its body is read; \
-        one without a length is ended when it exceeds them.",
-    why: "Applications know what they accept; evenkeel buffers little of a body, whatever its length.",
+    help: "Maximum bytes of a request body. A request that states a larger length gets a 413 before its body is read. \
+        A request without a length is ended when its body exceeds the limit.",
+    why: "Applications know what they accept, and evenkeel buffers little of a body, whatever its length.",
 };

@@ -1,4 +1,4 @@
-//! `cache` of a route: stored responses, and the requests that they answer. See [`Cache`].
+//! `cache` of a route: stored responses, and the requests that they serve. See [`Cache`].
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -12,29 +12,32 @@ const YEAR: u64 = 365 * DAY;
 
 table! {
     static CACHE_TABLE = "cache of [[route]]",
-        "Stores responses to GET as RFC 9111 allows a shared cache, and answers GET and HEAD with them. What the \
-        response states decides: `CDN-Cache-Control`, `Cache-Control`, `Expires`. Without such a statement nothing is \
-        stored. Access filters come before the cache. `[cache]` bounds the memory of all routes.";
+        "Stores responses to GET as RFC 9111 allows for a shared cache, and serves them to GET and HEAD. \
+        `CDN-Cache-Control`, `Cache-Control` or `Expires` of the response set its lifetime. A response without any of \
+        them is not stored, unless `ttl` or `heuristics` sets a lifetime. Access filters come before the cache. \
+        `[cache]` limits the memory of all routes together.";
 
     /// `cache` of a route.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Cache {
-        /// Lifetime of responses that state none, by status.
+        /// Lifetime of responses that do not state a lifetime, by status.
         ttl: StatusTimes = Key {
             name: "ttl",
             kind: Kind::Map { keys: Form::Status, of: &Kind::Duration { min: 0, max: YEAR, off: false } },
             absent: Absent::Means("responses that state no lifetime are not stored"),
-            help: "Lifetime of responses that state none, by status or range of statuses: `{ \"200\" = \"10m\", \"404\" = \
-                \"30s\" }`. Errors other than 404, 405, 410, 414, 451 and 501 are stored only if they are named here, \
-                whatever lifetime they state.",
-            why: "Another error may be due to a field of one request, such as a long cookie, and all would get it.",
+            help: "Lifetime of responses that do not state a lifetime, by status or range of statuses: `{ \"200\" = \
+                \"10m\", \"404\" = \"30s\" }`. Errors other than 404, 405, 410, 414, 451 and 501 are stored only if \
+                they are listed here, whatever lifetime they state.",
+            why: "Other errors may be due to a field of one request, such as a long cookie, and every client would get \
+                them.",
         };
         /// Shortest lifetime, also of responses that state less; zero = as they state.
         min_ttl: Duration = Key {
             name: "min_ttl",
             kind: Kind::Duration { min: 0, max: YEAR, off: false },
             absent: Absent::Default("\"0s\""),
-            help: "Shortest lifetime of a response that may be stored. More than 0 serves it for longer than it states.",
+            help: "Shortest lifetime of a response that may be stored. A value above 0 serves responses for longer \
+                than they state.",
             why: "",
         };
         /// Longest lifetime, also of responses that state more.
@@ -42,138 +45,143 @@ table! {
             name: "max_ttl",
             kind: Kind::Duration { min: 0, max: YEAR, off: false },
             absent: Absent::Default("\"7d\""),
-            help: "Longest lifetime of a response, also of one that states more.",
-            why: "A mistaken year must not outlast the week in which it is noticed.",
+            help: "Longest lifetime of a response, even if the response states more.",
+            why: "A lifetime of a year, stated by mistake, ends within a week.",
         };
         /// True if a lifetime is guessed from `Last-Modified` where none is stated (RFC 9111 section 4.2.2).
         heuristics: bool = Key {
             name: "heuristics",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Guesses a lifetime where the response states none: a tenth of the time since `Last-Modified`, at most \
-                a day.",
-            why: "A guess can be wrong, and the response does not say why.",
+            help: "Guesses a lifetime if the response does not state a lifetime: a tenth of the time since \
+                `Last-Modified`, at most a day.",
+            why: "A guess can be wrong, and nothing in the response would explain it.",
         };
-        /// Time after its lifetime in which a response is served while a new one is fetched, unless it states its own.
+        /// Time after its lifetime in which a response is served during a fetch, unless it states a time.
         stale_while_revalidate: Duration = Key {
             name: "stale_while_revalidate",
             kind: Kind::Duration { min: 0, max: YEAR, off: false },
             absent: Absent::Default("\"0s\""),
-            help: "Time after its lifetime in which a response is served while a new one is fetched, unless the response \
-                states its own (RFC 5861).",
+            help: "Time after the end of its lifetime in which a response is still served while a new response is \
+                fetched. A time that the response states itself is preferred (RFC 5861).",
             why: "",
         };
-        /// Time after its lifetime in which a response is served if the endpoints fail, unless it states its own.
+        /// Time after its lifetime in which a response is served if the endpoints fail, unless it states a time.
         stale_if_error: Duration = Key {
             name: "stale_if_error",
             kind: Kind::Duration { min: 0, max: YEAR, off: false },
             absent: Absent::Default("\"0s\""),
-            help: "Time after its lifetime in which a response is served if no endpoint answers, or one answers 500, 502, \
-                503 or 504, unless the response states its own (RFC 5861).",
+            help: "Time after the end of its lifetime in which a response is still served if no endpoint responds, or \
+                an endpoint returns 500, 502, 503 or 504. A time that the response states itself is preferred (RFC \
+                5861).",
             why: "",
         };
-        /// Longest wait for the response that another request fetches; `None` = none waits.
+        /// Longest wait for the response that another request fetches; `None` = no request waits.
         collapse: Option<Duration> = Key {
             name: "collapse",
             kind: Kind::Duration { min: 1_000_000, max: DAY, off: true },
             absent: Absent::Default("\"5s\""),
-            help: "Longest wait of a request for the same response that another one already fetches. It then fetches its \
-                own, as it does once the response turns out not to be for all.",
-            why: "A thousand requests for an expired page are one for the endpoint.",
+            help: "Longest wait of a request for a response that another request already fetches. After that, or once \
+                the response turns out not to be for every client, the request fetches its own response.",
+            why: "A thousand requests for an expired page become one request to the endpoint.",
         };
-        /// Most whole responses that are fetched at a time behind requests for a part.
+        /// Maximum whole responses to fetch at a time in the background of requests for a part.
         whole_fetches_max: usize = Key {
             name: "whole_fetches_max",
             kind: Kind::Int { min: 0, max: 1000 },
             absent: Absent::Default("8"),
-            help: "Most responses that are fetched whole at a time, over all routes, behind requests for a part of them \
-                (`Range`), so that the next one is answered from the cache. Such a fetch begins only if the part shows \
-                that the whole may be stored and is not too large. `0` = none.",
-            why: "A client can make the endpoints send eight times the largest response at a time, and no more.",
+            help: "Maximum whole responses to fetch at a time, over all routes, in the background of requests for a \
+                part (`Range`). The next request is then served from the cache. Such a fetch begins only if the \
+                partial response shows that the whole response may be stored and is not too large. `0` = none.",
+            why: "A client can make the endpoints send at most eight times the largest response at a time.",
         };
         /// Part of the query in the key.
         query: CacheQuery = Key {
             name: "query",
             kind: Kind::Choice(CacheQuery::WORDS),
             absent: Absent::Default("\"all\""),
-            help: "Part of the query that is in the key: `all` of it, byte for byte, `sorted` (parameters in any \
-                order are the same), or `none`. The endpoint gets just that part.",
-            why: "Two queries that differ may have different responses.",
+            help: "Part of the query in the cache key: `all`, byte for byte; `sorted`, where the order of parameters \
+                does not matter; or `none`. The endpoint gets only that part.",
+            why: "Requests with different queries may have different responses.",
         };
-        /// Parameters that do not tell responses apart, which the endpoint does not get.
+        /// Parameters that do not change the response. The endpoint does not get them.
         query_ignore: Vec<Arc<str>> = Key {
             name: "query_ignore",
             kind: Kind::List(&Kind::Text(Form::Token)),
             absent: Absent::Means("none"),
-            help: "Parameters that do not tell responses apart, such as `utm_source`. The endpoint does not get them.",
-            why: "What the endpoint gets and the key lacks, one client could choose for all.",
+            help: "Query parameters that do not change the response, such as `utm_source`. They are not in the key, \
+                and the endpoint does not get them.",
+            why: "If endpoints got a parameter that is not in the key, one client could choose the response for all \
+                others.",
         };
-        /// Fields of requests that tell responses apart.
+        /// Request fields that the cache key includes.
         headers: Vec<Arc<str>> = Key {
             name: "headers",
             kind: Kind::List(&Kind::Text(Form::Token)),
-            absent: Absent::Means("none but those that responses name in Vary"),
-            help: "Fields of requests that tell responses apart, in addition to those that responses name in `Vary`. Fields \
-                by which clients name another scheme, host, path or method do not reach endpoints from GET and HEAD, \
-                unless they are named here: `Forwarded`, `Front-End-Https`, `X-Forwarded-Path`, \
+            absent: Absent::Means("only fields that responses list in Vary"),
+            help: "Request fields that the cache key includes, in addition to the fields that responses list in \
+                `Vary`. On GET and HEAD, fields that can override the scheme, host, path or method do not reach \
+                endpoints unless they are listed here: `Forwarded`, `Front-End-Https`, `X-Forwarded-Path`, \
                 `X-Forwarded-Port`, `X-Forwarded-Prefix`, `X-Forwarded-Protocol`, `X-Forwarded-Scheme`, \
-                `X-Forwarded-Server`, `X-Forwarded-Ssl`, `X-Forwarded-Uri`, `X-Host`, `X-HTTP-Host-Override`, `X-HTTP-Method`, `X-HTTP-Method-Override`, \
-                `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, `X-Original-URL`, `X-Rewrite-URL`, \
-                `X-Url-Scheme`. Any other field that endpoints write into pages without `Vary` belongs here \
-                too, or into `remove` of `request_headers`.",
-            why: "An endpoint that reads a field that the key lacks lets one client choose what all get. Removing such \
-                fields is safe where a warning would come with every cached route.",
+                `X-Forwarded-Server`, `X-Forwarded-Ssl`, `X-Forwarded-Uri`, `X-Host`, `X-HTTP-Host-Override`, \
+                `X-HTTP-Method`, `X-HTTP-Method-Override`, `X-Method-Override`, `X-Original-Host`, `X-Original-URI`, \
+                `X-Original-URL`, `X-Rewrite-URL`, `X-Url-Scheme`. Any other field that changes a page without `Vary` \
+                belongs here too, or in `remove` of `request_headers`.",
+            why: "If an endpoint reads a field that is not in the key, one client can choose the response for all \
+                others. Removing such fields is safe, and a warning would appear for every cached route.",
         };
-        /// True if each user of `basic_auth` or `jwt` has responses of their own.
+        /// True if each user of `basic_auth` or `jwt` has separate responses.
         by_user: bool = Key {
             name: "by_user",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Keeps responses apart for each user of `basic_auth`, or of the claims `iss` and `sub` of `jwt`, and for what \
-                endpoints get of the token. Requests without such a user pass the cache by. Without it, a route \
-                with `basic_auth`, `jwt`, `forward_auth` or `client_auth` stores only responses that say `public`, \
-                `s-maxage` or `must-revalidate`.",
-            why: "Most files are the same for all users, and the response says so.",
+            help: "Stores separate responses for each user of `basic_auth`, or each pair of the claims `iss` and `sub` \
+                of `jwt`, and for each value that endpoints get from the token. Requests without such a user bypass \
+                the cache. Without this key, a route with `basic_auth`, `jwt`, `forward_auth` or `client_auth` stores \
+                only responses with `public`, `s-maxage` or `must-revalidate`.",
+            why: "Most files are the same for all users, and their responses state that.",
         };
         /// Handling of responses that set cookies.
         set_cookie: CookieRule = Key {
             name: "set_cookie",
             kind: Kind::Choice(CookieRule::WORDS),
             absent: Absent::Default("\"refuse\""),
-            help: "Responses that set cookies: `refuse` to store them, `strip` their cookies from what is stored, or `store` \
-                the cookies too, so that every client gets them.",
-            why: "A page that sets a cookie is often for one visitor.",
+            help: "Handling of responses that set cookies. `refuse`: does not store them. `strip`: stores them without \
+                the cookies. `store`: stores the cookies too, so that every client gets them.",
+            why: "A page that sets a cookie is often meant for a single visitor.",
         };
         /// True if all errors that state a lifetime are stored.
         store_errors: bool = Key {
             name: "store_errors",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Stores every error that states a lifetime. Otherwise only 404, 405, 410, 414, 451, 501 and those of `ttl`.",
-            why: "Other errors may be due to a field that one client has sent, and would be served to all.",
+            help: "Stores every error that states a lifetime. Without this key, only 404, 405, 410, 414, 451, 501 and \
+                the statuses in `ttl` are stored.",
+            why: "Other errors may be due to a field that one client sent, and would be served to every client.",
         };
-        /// True if `no-cache`, `max-age` and the like of requests are obeyed.
+        /// True if `no-cache`, `max-age` and similar directives of requests are followed.
         client_directives: bool = Key {
             name: "client_directives",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Obeys `Cache-Control` of requests: `no-cache`, `max-age`, `min-fresh`, `max-stale`, `only-if-cached`.",
-            why: "Every reload of a browser would reach the endpoints, and so could any client.",
+            help: "Follows `Cache-Control` of requests: `no-cache`, `max-age`, `min-fresh`, `max-stale`, \
+                `only-if-cached`.",
+            why: "With it, every browser reload reaches the endpoints, and any client can bypass the cache.",
         };
-        /// True if tags and targeted fields go on to the client.
+        /// True if tags and targeted fields are forwarded to the client.
         pass_tags: bool = Key {
             name: "pass_tags",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Sends `Surrogate-Key` and `Cache-Tag` on to the client. They name tags to purge by.",
-            why: "They tell how the site is built.",
+            help: "Forwards `Surrogate-Key` and `Cache-Tag` to the client. They list the tags for purges.",
+            why: "The tags show how the site is built.",
         };
-        /// True if responses say in `Cache-Status` what the cache did (RFC 9211).
+        /// True if responses carry `Cache-Status` (RFC 9211).
         status_field: bool = Key {
             name: "status_field",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Adds `Cache-Status` (RFC 9211) to responses: hit or miss, and why.",
+            help: "Adds `Cache-Status` (RFC 9211) to responses: a hit or a miss, and the reason.",
             why: "",
         };
     }
@@ -184,7 +192,7 @@ pub(in crate::sections) const CACHE_KEY: Key = Key {
     name: "cache",
     kind: Kind::TableOrBool(&CACHE_TABLE),
     absent: Absent::Default("false"),
-    help: "Stores responses, and answers later requests with them.",
+    help: "Stores responses, and serves them to later requests.",
     why: "",
 };
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 table! {
     static COMPRESS_TABLE = "compress of [[route]]",
-        "Compresses responses for clients that accept it, also those that are stored in the cache and those of evenkeel \
-        itself. Responses that are compressed already, parts of others, gRPC, and those that state `no-transform` pass as \
-        they are.";
+        "Compresses responses for clients that accept it, including responses from the cache and evenkeel's own. \
+        Responses that are already compressed, partial responses, gRPC, and responses with `no-transform` are not \
+        changed.";
 
     /// `compress` of a route.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,25 +20,27 @@ table! {
             name: "algorithms",
             kind: Kind::List(&Kind::Choice(Algorithm::WORDS)),
             absent: Absent::Default(r#"["zstd", "gzip", "br"]"#),
-            help: "Codings, the preferred one first. A client gets the one that it weighs highest, of equal ones the first.",
-            why: "By measured time and size: zstd takes a third of the time of gzip for about as few bytes; Brotli takes two to \
-                three times that of gzip for some percent less.",
+            help: "Codings in order of preference. A client gets the coding with its highest weight; among equal \
+                weights, the first in this list.",
+            why: "By measured time and size: zstd takes a third of the time of gzip for about the same size. Brotli \
+                takes two to three times the time of gzip for a size that is some percent smaller.",
         };
         /// Media types of responses that are compressed; `text/*` is every subtype.
         types: Vec<Arc<str>> = Key {
             name: "types",
             kind: Kind::List(&Kind::Text(Form::MediaType)),
             absent: Absent::Default(TYPES),
-            help: "Media types of responses that are compressed, without parameters. `text/*` is every subtype.",
-            why: "Types that are text, or as easily compressed. Images, videos and archives are compressed already.",
+            help: "Media types of responses to compress, without parameters. `text/*` matches every subtype.",
+            why: "Text, and types that compress as well as text. Most images, videos and archives are already \
+                compressed.",
         };
         /// Length of the shortest body that is compressed, in bytes, if it is known.
         min_length: u64 = Key {
             name: "min_length",
             kind: Kind::Size { min: 0, max: 1 << 30, off: false },
             absent: Absent::Default("\"1KiB\""),
-            help: "Shortest body that is compressed, of those whose length is stated.",
-            why: "A shorter one mostly fits into one packet with its head, whether it is compressed or not.",
+            help: "Shortest body to compress, if its length is stated.",
+            why: "A shorter body usually fits into one packet with its head anyway, compressed or not.",
         };
         /// Effort of all codings, or levels by coding.
         level: CompressLevel = Key {
@@ -55,7 +57,7 @@ const TYPES: &str = r#"["text/*", "application/json", "application/javascript", 
 
 table! {
     static LEVEL_TABLE = "compress.level of [[route]]",
-        "Effort of compression. A plain string is that of all codings.";
+        "Effort of compression. A plain string applies to all codings.";
 
     /// Effort of compression, of all codings and by coding.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,23 +67,24 @@ table! {
             name: "all",
             kind: Kind::Choice(Effort::WORDS),
             absent: Absent::Default("\"default\""),
-            help: "Effort of codings without a level of their own. `fast` is zstd 1, gzip 2, br 2; `default` is zstd 3, \
-                gzip 5, br 4; `best` is zstd 6, gzip 7, br 5.",
-            why: "gzip 5 takes about as much time here as level 1 of zlib, and makes responses nearly as small as its level 6.",
+            help: "Effort of codings that have no level set. `fast` is zstd 1, gzip 2, br 2; `default` is zstd 3, gzip \
+                5, br 4; `best` is zstd 6, gzip 7, br 5.",
+            why: "gzip 5 takes about as much time here as level 1 of zlib, and responses become nearly as small as \
+                with its level 6.",
         };
         /// Level of Zstandard, 1 to 7; `None` = by `all`.
         zstd: Option<u8> = Key {
             name: "zstd",
             kind: Kind::Int { min: 1, max: 7 },
-            absent: Absent::Means("that of `all`"),
-            help: "Level of zstd. Higher ones would keep a worker busy for milliseconds at a time.",
+            absent: Absent::Means("set by `all`"),
+            help: "Level of zstd. Higher levels would block a worker for milliseconds at a time.",
             why: "",
         };
         /// Level of gzip, 1 to 9; `None` = by `all`.
         gzip: Option<u8> = Key {
             name: "gzip",
             kind: Kind::Int { min: 1, max: 9 },
-            absent: Absent::Means("that of `all`"),
+            absent: Absent::Means("set by `all`"),
             help: "Level of gzip.",
             why: "",
         };
@@ -89,8 +92,8 @@ table! {
         br: Option<u8> = Key {
             name: "br",
             kind: Kind::Int { min: 0, max: 5 },
-            absent: Absent::Means("that of `all`"),
-            help: "Level of Brotli. Higher ones would keep a worker busy for milliseconds at a time.",
+            absent: Absent::Means("set by `all`"),
+            help: "Level of Brotli. Higher levels would block a worker for milliseconds at a time.",
             why: "",
         };
     }

@@ -6,8 +6,8 @@ use crate::table::{Absent, Key, Kind, Section, Words, table};
 
 table! {
     static COOKIES_TABLE = "cookies of [[route]]",
-        "Attributes for every `Set-Cookie` of an endpoint. Other attributes, and cookies of evenkeel itself, stay as they \
-        are.";
+        "Attributes for every `Set-Cookie` of an endpoint. Other attributes and evenkeel's own cookies are not \
+        changed.";
 
     /// Attributes that the cookies of endpoints get.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ table! {
             name: "secure",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Adds `Secure`, so that clients send the cookie over TLS only.",
+            help: "Adds `Secure`, so that clients send the cookie only over TLS.",
             why: "A client that uses plain HTTP would never send such a cookie back.",
         };
         /// True if `HttpOnly` is added where it is missing.
@@ -26,15 +26,15 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Adds `HttpOnly`, so that scripts in pages cannot read the cookie.",
-            why: "Some cookies are for scripts.",
+            why: "Some cookies are meant for scripts.",
         };
         /// `SameSite` of all cookies; `None` leaves it as it is.
         same_site: Option<SameSite> = Key {
             name: "same_site",
             kind: Kind::Choice(SameSite::WORDS),
             absent: Absent::Means("as the endpoint sent it"),
-            help: "`SameSite` of the cookie, in place of the endpoint's: which requests from other sites carry it. `none` \
-                needs `secure`.",
+            help: "`SameSite` of the cookie, instead of the endpoint's value. It decides which requests from other \
+                sites carry the cookie. `none` needs `secure`.",
             why: "",
         };
     }
@@ -44,7 +44,7 @@ table! {
 pub(in crate::sections) const COOKIES: Key = Key {
     name: "cookies",
     kind: Kind::Table(&COOKIES_TABLE),
-    absent: Absent::Means("cookies are returned as they came"),
+    absent: Absent::Means("cookies are returned unchanged"),
     help: "Attributes for the cookies of endpoints.",
     why: "",
 };

@@ -11,9 +11,9 @@ const SECOND: u64 = 1_000_000_000;
 
 table! {
     static CORS_TABLE = "cors of [[route]]",
-        "Lets pages of other origins read responses (CORS, as in the Fetch standard). Preflights are answered without \
-        the endpoint, with 204. `Access-Control-*` of endpoints are replaced, and `Vary: Origin` is added where the \
-        answer depends on the origin.";
+        "Lets pages of other origins read responses (CORS, as in the Fetch standard). Preflights get a 204 without \
+        reaching the endpoint. `Access-Control-*` fields of endpoints are replaced, and `Vary: Origin` is added if the \
+        response depends on the origin.";
 
     /// `cors` of a route. At least one origin is allowed.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,34 +23,35 @@ table! {
             name: "origins",
             kind: Kind::List(&Kind::Text(Form::Origin)),
             absent: Absent::Required(r#"["https://a.example"]"#),
-            help: "Origins of pages that may read responses. `https://*.b.example` is every subdomain of any depth, `*` \
-                every origin; with `credentials`, responses name the origin that asks. `null`, which sandboxed pages and files share, only if it is listed.",
+            help: "Origins of pages that may read responses. `https://*.b.example` matches every subdomain at any \
+                depth, and `*` every origin. With `credentials`, responses name the requesting origin. `null`, the \
+                shared origin of sandboxed pages and files, must be listed explicitly.",
             why: "",
         };
-        /// Methods that pages may use, beside those that need no permission.
+        /// Methods that pages may use, in addition to methods that need no permission.
         methods: Vec<Arc<str>> = Key {
             name: "methods",
             kind: Kind::List(&Kind::Text(Form::Method)),
             absent: Absent::Means("GET, HEAD and POST, which need no permission"),
-            help: "Methods that pages may use, beside GET, HEAD and POST. `*` is every method: the answer names the one \
-                that the browser asks for.",
+            help: "Methods that pages may use, in addition to GET, HEAD and POST. `*` allows every method: the \
+                response names the method that the browser requests.",
             why: "",
         };
-        /// Fields that pages may send, beside those that need no permission.
+        /// Fields that pages may send, in addition to fields that need no permission.
         headers: Vec<Arc<str>> = Key {
             name: "headers",
             kind: Kind::List(&Kind::Text(Form::Token)),
-            absent: Absent::Means("none but those that need no permission"),
-            help: "Fields that pages may send. `*` is every field, Authorization too: the answer names those that the \
-                browser asks for.",
+            absent: Absent::Means("only fields that need no permission"),
+            help: "Fields that pages may send. `*` allows every field, including Authorization: the response names the \
+                fields that the browser requests.",
             why: "",
         };
         /// Fields of responses that scripts may read.
         expose: Vec<Arc<str>> = Key {
             name: "expose",
             kind: Kind::List(&Kind::Text(Form::Token)),
-            absent: Absent::Means("none but those that every script may read"),
-            help: "Fields of responses that scripts of pages may read. `*` is every field.",
+            absent: Absent::Means("only fields that every script may read"),
+            help: "Response fields that scripts of pages may read. `*` allows every field.",
             why: "",
         };
         /// True if pages may send cookies and other credentials.
@@ -58,16 +59,17 @@ table! {
             name: "credentials",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Lets pages send cookies, client certificates and HTTP authentication, and read what comes back.",
-            why: "Such a page acts as its visitor.",
+            help: "Lets pages send cookies, client certificates and HTTP authentication, and read the responses.",
+            why: "Such a page can act as its visitor.",
         };
-        /// Time for which browsers keep the answer to a preflight.
+        /// Time for which browsers keep the response to a preflight.
         max_age: Duration = Key {
             name: "max_age",
             kind: Kind::Duration { min: 0, max: 86_400 * SECOND, off: false },
             absent: Absent::Default("\"5s\""),
-            help: "Time for which browsers keep the answer to a preflight, in whole seconds. Most cap it at 2 hours.",
-            why: "The default of browsers and of the Gateway API: a change is soon seen.",
+            help: "Time for which browsers keep the response to a preflight, in whole seconds. Most browsers cap it at \
+                2 hours.",
+            why: "The default of browsers and of the Gateway API: changes take effect soon.",
         };
     }
 }
@@ -76,7 +78,7 @@ table! {
 pub(in crate::sections) const CORS: Key = Key {
     name: "cors",
     kind: Kind::Table(&CORS_TABLE),
-    absent: Absent::Means("fields of the endpoint stay, and it answers preflights"),
+    absent: Absent::Means("the endpoint's fields are kept, and it responds to preflights"),
     help: "Pages of other origins that may read responses (CORS).",
     why: "",
 };

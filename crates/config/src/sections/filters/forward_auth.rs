@@ -19,15 +19,16 @@ pub(in crate::sections) const FORWARD_AUTH: Key = Key {
     name: "forward_auth",
     kind: Kind::Table(&FORWARD_AUTH_TABLE),
     absent: Absent::Means("no service is asked"),
-    help: "Asks another service about each request, which passes if the answer is 2xx.",
+    help: "Asks another service about each request. The request passes if the service returns a 2xx.",
     why: "",
 };
 
 table! {
     static FORWARD_AUTH_TABLE = "forward_auth of [[route]]",
-        "Asks a service about each request before an endpoint gets it: a GET without a body, with `X-Forwarded-Method`, \
-        `-Proto`, `-Host`, `-Uri` and `-For`. If the answer is 2xx, the request passes; any other answer goes to the \
-        client. If there is no answer in time, the client gets 503: no request passes without an answer.";
+        "Asks a service about each request before forwarding it to an endpoint. The service gets a GET without a body, \
+        with `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`. If it returns a 2xx, the request passes. Any \
+        other response is sent to the client. If the service does not respond in time, the client gets a 503: no \
+        request passes without a response.";
 
     /// `forward_auth` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -53,44 +54,45 @@ table! {
             name: "request_headers",
             kind: Kind::List(&Kind::Text(Form::FieldName)),
             absent: Absent::Default("[\"Cookie\", \"Authorization\"]"),
-            help: "Fields of the client's request that the service gets.",
-            why: "They have the credentials; the rest of a request is often large and no concern of the service.",
+            help: "Fields of the client's request to send to the service.",
+            why: "These fields carry the credentials. The other fields are often large, and the service does not need \
+                them.",
         };
-        /// Fields of a 2xx answer that are set on the request.
+        /// Fields of a 2xx response that are set on the request.
         copy_headers: Vec<Arc<str>> = Key {
             name: "copy_headers",
             kind: Kind::List(&Kind::Text(Form::FieldName)),
             absent: Absent::Means("none"),
-            help: "Fields of a 2xx answer that the endpoint gets. Those of the client are removed, also where the answer \
-                has none, and also if they are spelled with `_` for `-`.",
+            help: "Fields of a 2xx response to send to the endpoint. The client's fields of these names are always \
+                removed, even if the response has none, and also if they are spelled with `_` for `-`.",
             why: "",
         };
-        /// Fields of a 2xx answer that are set on the response.
+        /// Fields of a 2xx response that are set on the client's response.
         client_headers: Vec<Arc<str>> = Key {
             name: "client_headers",
             kind: Kind::List(&Kind::Text(Form::FieldName)),
             absent: Absent::Means("none"),
-            help: "Fields of a 2xx answer that the client gets with its response, stored responses included: \
-                `[\"Set-Cookie\"]`, for a service that renews sessions. They replace those of the endpoint, except \
+            help: "Fields of a 2xx response to add to the client's response, including stored responses: \
+                `[\"Set-Cookie\"]` for a service that renews sessions. They replace the endpoint's fields, except \
                 `Set-Cookie`, which is added.",
             why: "",
         };
-        /// Longest wait for the whole answer.
+        /// Longest wait for the whole response.
         timeout: Duration = Key {
             name: "timeout",
             kind: Kind::Duration { min: 10 * MS, max: 300 * S, off: false },
             absent: Absent::Default("\"5s\""),
-            help: "Longest wait for the whole answer; then the client gets 503.",
-            why: "A decision is needed before each request, so a service that takes longer is as good as down.",
+            help: "Longest wait for the whole response of the service. After that, the client gets a 503.",
+            why: "Every request waits for the decision, so a slower service is as good as down.",
         };
-        /// Most bytes of the body of an answer that goes to the client.
+        /// Maximum bytes of the body of a response that is sent to the client.
         answer_max: u64 = Key {
             name: "answer_max",
             kind: Kind::Size { min: 0, max: 1 << 20, off: false },
             absent: Absent::Default("\"64KB\""),
-            help: "Most bytes of the body of an answer that goes to the client. Instead of a larger one, the client gets \
-                502.",
-            why: "Enough for a login page; it is held in memory until all of it is there.",
+            help: "Maximum body size of a response that is sent to the client. Instead of a larger response, the \
+                client gets a 502.",
+            why: "Enough for a login page. The body is held in memory until it is complete.",
         };
     }
 }

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 table! {
     static REQUEST_HEADERS_TABLE = "request_headers of [[route]]",
-        "Changes to the fields of requests, in this order: remove, rename, set, add. They see the fields as the endpoint \
-        would get them, those that evenkeel writes included. Names are compared without regard to case. Fields that \
-        steer the message, such as Content-Length and Connection, cannot be named; for Host there is `send_host`.";
+        "Changes to the header fields of requests, in this order: remove, rename, set, add. The changes apply to the \
+        fields that the endpoint would get, including the fields that evenkeel writes. Names are case-insensitive. \
+        Fields that control the framing and the connection, such as Content-Length and Connection, cannot be changed; \
+        for Host there is `send_host`.";
 
     /// Changes to the fields of requests, in the order of the keys.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct RequestHeaders {
-        /// Names of fields to remove. A star at the end stands for any rest.
+        /// Names of fields to remove. A star at the end matches any suffix.
         remove: Vec<Arc<str>> = REMOVE;
         /// New names, by the old name. Fields that have the new name already are removed if one gets it.
         rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
@@ -27,9 +28,9 @@ table! {
             name: "set",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
             absent: Absent::Means("none"),
-            help: "Fields with their values, which replace all of the same name: `{ X-Real-IP = \"{client.ip}\" }`. \
-                Values may have variables (the guide to fields lists them). A field whose value is empty is not sent, \
-                nor is one whose variables have control characters.",
+            help: "Fields with their values, which replace all fields of the same name: `{ X-Real-IP = \"{client.ip}\" \
+                }`. Values may contain variables (the guide to fields lists them). A field is not sent if its value is \
+                empty or a variable has control characters.",
             why: "",
         };
         /// Fields that are added to others of the same name.
@@ -37,7 +38,7 @@ table! {
             name: "add",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::RequestValue) },
             absent: Absent::Means("none"),
-            help: "Fields that are added to those of the same name, as lines of their own. Values as for `set`.",
+            help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`.",
             why: "",
         };
     }
@@ -45,8 +46,9 @@ table! {
 
 table! {
     static RESPONSE_HEADERS_TABLE = "response_headers of [[route]]",
-        "Changes to the fields of responses, in this order: security, remove, rename, set, add. They apply to responses \
-        of endpoints and to evenkeel's own answers alike, whatever the status. Names as for `request_headers`.";
+        "Changes to the header fields of responses, in this order: security, remove, rename, set, add. The changes \
+        apply to responses of endpoints and to evenkeel's own responses, whatever the status. Names as for \
+        `request_headers`.";
 
     /// Changes to the fields of responses, in the order of the keys.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,12 +58,12 @@ table! {
             name: "security",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Sets `X-Content-Type-Options: nosniff`; and where the endpoint sends none of its own, `X-Frame-Options: \
-                SAMEORIGIN` and `Referrer-Policy: strict-origin-when-cross-origin`. For Strict-Transport-Security there is \
-                `tls.hsts` of the listener.",
-            why: "A page that relies on being framed by others, or on the type that browsers guess, would break.",
+            help: "Sets `X-Content-Type-Options: nosniff`. Adds `X-Frame-Options: SAMEORIGIN` and `Referrer-Policy: \
+                strict-origin-when-cross-origin` unless the endpoint sends its own. For Strict-Transport-Security \
+                there is `tls.hsts` of the listener.",
+            why: "Pages that other sites frame, or that rely on browsers guessing their type, would break.",
         };
-        /// Names of fields to remove. A star at the end stands for any rest.
+        /// Names of fields to remove. A star at the end matches any suffix.
         remove: Vec<Arc<str>> = REMOVE;
         /// New names, by the old name. Fields that have the new name already are removed if one gets it.
         rename: Vec<(Arc<str>, Arc<str>)> = RENAME;
@@ -70,9 +72,9 @@ table! {
             name: "set",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
             absent: Absent::Means("none"),
-            help: "Fields with their values, which replace all of the same name: `{ X-Frame-Options = \"DENY\" }`. Values \
-                may have variables, also `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field whose value is empty \
-                is not sent, nor is one whose variables have control characters.",
+            help: "Fields with their values, which replace all fields of the same name: `{ X-Frame-Options = \"DENY\" \
+                }`. Values may contain variables, including `{status}`, `{pool}`, `{endpoint}` and `{route}`. A field \
+                is not sent if its value is empty or a variable has control characters.",
             why: "",
         };
         /// Fields that are added to others of the same name.
@@ -80,7 +82,7 @@ table! {
             name: "add",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::ResponseValue) },
             absent: Absent::Means("none"),
-            help: "Fields that are added to those of the same name, as lines of their own. Values as for `set`.",
+            help: "Fields to add as separate lines; fields of the same name are kept. Values as for `set`.",
             why: "",
         };
     }
@@ -90,7 +92,7 @@ const REMOVE: Key = Key {
     name: "remove",
     kind: Kind::List(&Kind::Text(Form::FieldPattern)),
     absent: Absent::Means("none"),
-    help: "Names of fields to remove. `X-Internal-*` is every field whose name begins so.",
+    help: "Names of fields to remove. `X-Internal-*` matches every field with that prefix.",
     why: "",
 };
 
@@ -98,8 +100,8 @@ const RENAME: Key = Key {
     name: "rename",
     kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::FieldName) },
     absent: Absent::Means("none"),
-    help: "New names by old ones: `{ X-Old = \"X-New\" }`. Where a field gets a name that others have already, those are \
-        removed.",
+    help: "New name for each old name: `{ X-Old = \"X-New\" }`. If a field is renamed, other fields with the new name \
+        are removed.",
     why: "",
 };
 
@@ -107,8 +109,8 @@ const RENAME: Key = Key {
 pub(in crate::sections) const REQUEST_HEADERS: Key = Key {
     name: "request_headers",
     kind: Kind::Table(&REQUEST_HEADERS_TABLE),
-    absent: Absent::Means("fields are forwarded as they came"),
-    help: "Changes to the fields of requests.",
+    absent: Absent::Means("fields are forwarded unchanged"),
+    help: "Changes to the header fields of requests.",
     why: "",
 };
 
@@ -117,31 +119,31 @@ pub(in crate::sections) const REQUEST_TRAILERS: Key = Key {
     name: "request_trailers",
     kind: Kind::List(&Kind::Text(Form::FieldName)),
     absent: Absent::Means("none"),
-    help: "Trailers of requests that endpoints get: `[\"X-Checksum\"]`. Others are dropped, those of gRPC calls \
-        too.",
-    why: "No filter looks at trailers, and some servers merge them into the fields of the head.",
+    help: "Request trailers to forward to endpoints: `[\"X-Checksum\"]`. Other trailers are dropped, including \
+        trailers of gRPC calls.",
+    why: "No filter checks trailers, and some servers merge them into the header fields.",
 };
 
 /// The key `response_headers` of routes.
 pub(in crate::sections) const RESPONSE_HEADERS: Key = Key {
     name: "response_headers",
     kind: Kind::Table(&RESPONSE_HEADERS_TABLE),
-    absent: Absent::Means("fields are returned as they came"),
-    help: "Changes to the fields of responses, of endpoints and of evenkeel itself.",
+    absent: Absent::Means("fields are returned unchanged"),
+    help: "Changes to the header fields of responses, from endpoints and from evenkeel itself.",
     why: "",
 };
 
 /// The key `request_headers` of pools.
 pub(in crate::sections) const POOL_REQUEST_HEADERS: Key = Key {
-    help: "Changes to the fields of clients' requests that go to this pool, after those of the route. Its values have no \
-        `{path.NAME}`. Health checks, copies of `mirror` and requests of `forward_auth` are not changed.",
+    help: "Changes to the header fields of clients' requests to this pool, after the changes of the route. Values \
+        cannot use `{path.NAME}`. Health checks, copies of `mirror` and requests of `forward_auth` are not changed.",
     ..REQUEST_HEADERS
 };
 
 /// The key `response_headers` of pools.
 pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
-    help: "Changes to the fields of responses of this pool's endpoints, before those of the route. evenkeel's own answers \
-        are not changed.",
+    help: "Changes to the header fields of responses from this pool's endpoints, before the changes of the route. \
+        evenkeel's own responses are not changed.",
     ..RESPONSE_HEADERS
 };
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Audience that stands for every one.
+/// Audience that matches every audience.
 const ANY: &str = "*";
 
 words! {
@@ -59,10 +59,11 @@ pub(in crate::sections) const JWT: Key = Key {
 
 table! {
     static JWT_TABLE = "jwt of [[route]]",
-        "Answers requests with a valid token only: a JSON Web Token (RFC 7519) in `Authorization: Bearer`, of at most 8 \
-        KiB. Its signature is verified with a key of a JWK set (RFC 7517), then its times, issuer, audience and claims. \
-        Requests without a valid token get 401, those whose token lacks a required claim 403, both with \
-        `WWW-Authenticate` (RFC 6750). Tokens with the algorithm `none`, or with a `crit` that evenkeel does not know, are never valid.";
+        "Accepts only requests with a valid token: a JSON Web Token (RFC 7519) of at most 8 KiB in `Authorization: \
+        Bearer`. Its signature is verified with a key of a JWK set (RFC 7517), then its times, issuer, audience and \
+        claims. Requests without a valid token get a 401. Requests with a token that lacks a required claim get a 403. \
+        Both responses have `WWW-Authenticate` (RFC 6750). Tokens with the algorithm `none`, or with a `crit` that \
+        evenkeel does not know, are never valid.";
 
     /// `jwt` of a route.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,17 +73,17 @@ table! {
             name: "keys",
             kind: Kind::Text(Form::KeySource),
             absent: Absent::Required("\"https://idp.example/jwks.json\""),
-            help: "JWK set with the keys that sign tokens: a file, read at startup, at each reload and, with \
-                `runtime.watch`, when it changes; or an `https://` URL (`http://` only of this machine), which is \
-                fetched at startup and again before it becomes stale. At most 256 KiB.",
+            help: "JWK set with the keys that sign tokens, at most 256 KiB. A file is read at startup, at each reload \
+                and, with `runtime.watch`, when it changes. An `https://` URL (`http://` only for this machine) is \
+                fetched at startup, and again before the response becomes stale.",
             why: "",
         };
         /// Certificates of the authorities that are trusted for the URL; `None` = those of the system.
         ca: Option<PathBuf> = Key {
             name: "ca",
             kind: Kind::Text(Form::File),
-            absent: Absent::Means("the authorities of the system"),
-            help: "Certificates of the authorities that are trusted for the URL in `keys`, in PEM.",
+            absent: Absent::Means("the system's trust store"),
+            help: "PEM file of the authorities trusted for the URL in `keys`.",
             why: "",
         };
         /// Time between two fetches of a set whose response states no lifetime.
@@ -91,8 +92,8 @@ table! {
             kind: Kind::Duration { min: 30 * S, max: 24 * H, off: false },
             absent: Absent::Default("\"10m\""),
             help: "Time between two fetches of the URL in `keys` if its responses have no `Cache-Control: max-age`. A \
-                `max-age` counts from 30 s to 24 h. A token with an unknown `kid` causes a fetch, too, at most every \
-                10 s. While fetches fail, the keys of the last one stay.",
+                `max-age` counts from 30 s to 24 h. A token with an unknown `kid` also causes a fetch, at most every \
+                10 s. While fetches fail, the keys of the last successful fetch stay in use.",
             why: "Issuers publish a key long before they sign with it.",
         };
         /// Algorithms that tokens may be signed with.
@@ -102,35 +103,35 @@ table! {
             absent: Absent::Default(
                 "[\"RS256\", \"RS384\", \"RS512\", \"PS256\", \"PS384\", \"PS512\", \"ES256\", \"ES384\", \"EdDSA\"]",
             ),
-            help: "Algorithms that tokens may be signed with. `HS256` and its like need a secret key (`oct`) in a file, \
-                and cannot be listed together with others.",
-            why: "Those whose keys are public, as a set of keys usually is.",
+            help: "Algorithms that tokens may be signed with. `HS256`, `HS384` and `HS512` need a secret key (`oct`) \
+                in a file, and cannot be combined with other algorithms.",
+            why: "All algorithms with public keys, since a JWK set is usually public.",
         };
         /// Issuer of tokens; `None` = any.
         issuer: Option<Arc<str>> = Key {
             name: "issuer",
             kind: Kind::Text(Form::Content),
-            absent: Absent::Means("any issuer whose key is in the set"),
+            absent: Absent::Means("any issuer with a key in the set"),
             help: "Issuer that tokens must name (`iss`).",
             why: "",
         };
-        /// Audiences, of which a token must name one; empty = tokens must name none.
+        /// Audiences, one of which a token must name; empty = tokens must name none.
         audience: Vec<Arc<str>> = Key {
             name: "audience",
             kind: Kind::List(&Kind::Text(Form::Content)),
             absent: Absent::Means("tokens that name no audience"),
-            help: "Names of which the token's audience (`aud`) must have one. `[\"*\"]` accepts every audience and none. \
-                Without this key, a token that names an audience is refused, as RFC 7519 section 4.1.3 has it.",
-            why: "A token for another service must not be of use here.",
+            help: "Names, one of which must be in the token's audience (`aud`). `[\"*\"]` accepts any audience, or \
+                none. Without this key, a token that names an audience is refused (RFC 7519 section 4.1.3).",
+            why: "A token for another service must not be valid here.",
         };
-        /// Values of claims, of which a token must have one for each claim.
+        /// Required claims with their allowed values.
         require: Vec<(Arc<str>, Vec<Arc<str>>)> = Key {
             name: "require",
             kind: Kind::Map { keys: Form::Content, of: &Kind::List(&Kind::Text(Form::Content)) },
             absent: Absent::Means("no claims"),
-            help: "Claims that tokens must have, each with the values of which one is required: `{ role = [\"admin\", \
-                \"owner\"] }`. Of a claim that is an array, one element must be equal; `scope` is split at spaces. \
-                `/realm_access/roles` is a claim within another.",
+            help: "Claims that tokens must have, each with its allowed values: `{ role = [\"admin\", \"owner\"] }`. If \
+                a claim is an array, one element must be an allowed value; `scope` is split at spaces. \
+                `/realm_access/roles` is a claim within another claim.",
             why: "",
         };
         /// Fields for the endpoint, each with the claim that it gets.
@@ -138,10 +139,10 @@ table! {
             name: "claims_to",
             kind: Kind::Map { keys: Form::FieldName, of: &Kind::Text(Form::Content) },
             absent: Absent::Means("none"),
-            help: "Fields that the endpoint gets, each with the name of a claim: `{ X-User = \"sub\" }`. Those of the \
-                client with such a name are removed. The elements of an array are joined by commas. A token is refused if a \
-                claim has a control character, begins or ends with a space, is an object, or is an array in which an \
-                element has a comma.",
+            help: "Fields to send to the endpoint, each with the name of a claim: `{ X-User = \"sub\" }`. The client's \
+                fields of these names are removed. The elements of an array are joined by commas. A token is refused \
+                if such a claim has a control character, begins or ends with a space, is an object, or is an array \
+                with a comma in an element.",
             why: "",
         };
         /// Field or cookie of the request that holds the token.
@@ -149,9 +150,10 @@ table! {
             name: "from",
             kind: Kind::Text(Form::TokenField),
             absent: Absent::Default("\"bearer\""),
-            help: "Place of the token: `bearer` for `Authorization: Bearer`, `cookie:NAME`, or `header:NAME` for a field \
-                with nothing but the token.",
-            why: "Cookies are sent by browsers to every page's request: they need protection from forged requests (CSRF).",
+            help: "Place of the token: `bearer` for `Authorization: Bearer`, `cookie:NAME`, or `header:NAME` for a \
+                field that holds only the token.",
+            why: "Browsers also send cookies with requests that other pages cause, so cookies need protection from \
+                forged requests (CSRF).",
         };
         /// True if the endpoint gets the token.
         keep: bool = Key {
@@ -159,14 +161,14 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Forwards the token to the endpoint. `false` removes the field or the cookie that holds it.",
-            why: "Applications that verify tokens themselves continue to.",
+            why: "Applications that verify tokens themselves still can.",
         };
-        /// Difference of clocks that is tolerated.
+        /// Tolerated difference of clocks.
         leeway: Duration = Key {
             name: "leeway",
             kind: Kind::Duration { min: 0, max: 600 * S, off: false },
             absent: Absent::Default("\"60s\""),
-            help: "Difference between the clocks of the issuer and this machine that is tolerated for `exp` and `nbf`.",
+            help: "Tolerated difference between the clocks of the issuer and this machine, for `exp` and `nbf`.",
             why: "The default of Envoy and of most libraries.",
         };
         /// True if tokens without an expiry are refused.
@@ -175,7 +177,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Refuses tokens without an expiry (`exp`).",
-            why: "A token without one is of use for ever to a thief.",
+            why: "A stolen token without an expiry is valid forever.",
         };
         /// Realm in `WWW-Authenticate`.
         realm: Arc<str> = Key {
@@ -190,9 +192,9 @@ table! {
             name: "cache",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("1_000"),
-            help: "Verified tokens that each worker remembers for the route, for at most 5 minutes, so that their \
-                signatures are not verified again. They are forgotten when keys change.",
-            why: "About half a KiB each, and a client sends the same token many times.",
+            help: "Maximum verified tokens that each worker remembers for the route, for at most 5 minutes, so that \
+                their signatures are not verified again. They are forgotten when the keys change.",
+            why: "Each token takes about half a KiB, and a client sends the same token many times.",
         };
     }
 }

@@ -5,7 +5,7 @@ use crate::diagnostic::Findings;
 use crate::form::{Form, Formed, LimitKey, RequestRate};
 use crate::table::{Absent, Field, Key, Kind, Lines, Section, Value, table};
 
-/// Most limits of a route. A request in flight keeps a place in a table for each.
+/// Maximum limits of a route. A request in flight keeps a place in a table for each.
 pub const LIMITS_MAX: usize = 8;
 
 /// The key `limits` of routes.
@@ -13,15 +13,15 @@ pub(in crate::sections) const LIMITS_KEY: Key = Key {
     name: "limits",
     kind: Kind::Tables(&LIMIT),
     absent: Absent::Means("no limits"),
-    help: "Limits of rates and of requests in flight, by client or another key. At most 8.",
+    help: "Limits on request rates and requests in flight, by client or another key. At most 8.",
     why: "",
 };
 
 table! {
     static LIMIT = "limits of [[route]]",
         "Limits requests of a route that have the same key, over all workers and listeners. Each entry has either \
-        `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in their order, those by \
-        claim behind all others; a request that one refuses has counted for those before it.";
+        `requests` or `in_flight`. Requests over a limit get a 429. Limits apply in the order of the file, but limits \
+        by claim come last. A request that a limit refuses has already counted for the limits before it.";
 
     /// A limit on requests of a route that have the same key.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ table! {
                     name: "in_flight",
                     kind: Kind::Int { min: 1, max: 1_000_000 },
                     absent: Absent::Means("any number"),
-                    help: "Most requests in flight, from their head to the last byte of the response.",
+                    help: "Maximum requests in flight, each from its head to the last byte of the response.",
                     why: "",
                 },
             ],
@@ -59,20 +59,20 @@ table! {
             name: "key",
             kind: Kind::Text(Form::LimitKey),
             absent: Absent::Default("\"client\""),
-            help: "Requests that share the limit: those of the same `client` (of IPv6 the same /64), client network \
-                (`client/24` of IPv4, or `client/56` of IPv6), header field (`header:NAME`), cookie \
-                (`cookie:NAME`) or claim of the token that `jwt` verified (`claim:NAME`), or all of the route \
-                (`route`). Requests without the field, cookie or claim are not limited.",
-            why: "A client that sends too much must not take the share of others.",
+            help: "Key of the requests that share the limit: the same `client` (IPv6: the same /64), client network \
+                (`client/24` for IPv4, or `client/56` for IPv6), header field (`header:NAME`), cookie (`cookie:NAME`) \
+                or claim of the token that `jwt` verified (`claim:NAME`), or all requests of the route (`route`). \
+                Requests without the field, cookie or claim are not limited.",
+            why: "A client that sends too much must not use up the share of others.",
         };
-        /// Most keys that are remembered.
+        /// Maximum keys to remember.
         keys: usize = Key {
             name: "keys",
             kind: Kind::Int { min: 1_000, max: 10_000_000 },
             absent: Absent::Default("100_000"),
-            help: "Most keys that are remembered, at 16 bytes each. Of more, those that have used least of their \
-                limit are forgotten first.",
-            why: "1.6 MB bound what an attacker with many keys can take.",
+            help: "Maximum keys to remember, at 16 bytes each. Beyond that, keys that have used least of their limit \
+                are forgotten first.",
+            why: "An attacker with many keys can use at most 1.6 MB.",
         };
     }
 }

@@ -15,16 +15,16 @@ pub(in crate::sections) const MIRROR: Key = Key {
     name: "mirror",
     kind: Kind::TableOrTables(&MIRROR_TABLE),
     absent: Absent::Means("no copies are sent"),
-    help: "Sends copies of requests to another pool, whose answers are dropped; an array of at most 8 tables, to several \
-        pools.",
+    help: "Sends copies of requests to another pool, and drops the responses. An array of at most 8 tables copies to \
+        several pools.",
     why: "",
 };
 
 table! {
     static MIRROR_TABLE = "mirror of [[route]]",
-        "Sends copies of requests to another pool, as the endpoint gets them, with `X-Evenkeel-Mirror: 1`. Its answers are \
-        read and dropped, and no client waits for them. Copies have the side effects of their requests. Requests that \
-        switch protocols, such as WebSocket, and copies that come back are not copied.";
+        "Sends copies of requests to another pool, as the endpoint gets them, with `X-Evenkeel-Mirror: 1`. The \
+        responses are read and dropped, and no client waits for them. Copies have the same side effects as the \
+        requests. Requests that switch protocols, such as WebSocket, and copies that come back are not copied.";
 
     /// `mirror` of a route.
     #[derive(Clone, Debug, PartialEq)]
@@ -37,37 +37,37 @@ table! {
             help: "Pool that gets the copies.",
             why: "",
         };
-        /// Share of the requests that are copied, 0 to 1; drawn for each mirror on its own.
+        /// Share of the requests that are copied, 0 to 1; drawn for each mirror separately.
         share: f64 = Key {
             name: "share",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("1.0"),
-            help: "Share of the requests that are copied, drawn for each; 0 = none.",
+            help: "Share of requests to copy, drawn at random for each request; 0 = none.",
             why: "",
         };
-        /// Most bytes of the body of a request that is copied.
+        /// Maximum bytes of the body of a request to copy.
         body_max: u64 = Key {
             name: "body_max",
             kind: Kind::Size { min: 0, max: 1 << 20, off: false },
             absent: Absent::Default("\"64KB\""),
-            help: "Most bytes of the body of a request that is copied. Requests with longer bodies are not.",
-            why: "A copy is held in memory until its pool has answered.",
+            help: "Maximum body size of a request to copy. Requests with longer bodies are not copied.",
+            why: "A copy is held in memory until its pool has responded.",
         };
-        /// Most copies at once, on each worker.
+        /// Maximum copies in progress on each worker.
         in_flight_max: u64 = Key {
             name: "in_flight_max",
             kind: Kind::Int { min: 1, max: 10_000 },
             absent: Absent::Default("100"),
-            help: "Most copies at once on each worker: those whose bodies are still coming, and those whose answers are. \
-                Other requests are not copied meanwhile.",
-            why: "With `body_max`, it bounds the memory for a pool that answers slowly or not at all.",
+            help: "Maximum copies in progress on each worker, from the start of the body to the end of the response. \
+                At the limit, other requests are not copied.",
+            why: "Together with `body_max`, it limits the memory for a pool that responds slowly or not at all.",
         };
-        /// Longest time until the answer to a copy has come.
+        /// Longest time until the response to a copy has arrived.
         timeout: Duration = Key {
             name: "timeout",
             kind: Kind::Duration { min: 10 * MS, max: 300 * S, off: false },
             absent: Absent::Default("\"10s\""),
-            help: "Longest time until the whole answer to a copy has come.",
+            help: "Longest time until the whole response to a copy has arrived.",
             why: "",
         };
     }

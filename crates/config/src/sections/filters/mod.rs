@@ -101,7 +101,7 @@ macro_rules! filters {
 filters! {
     /// Maintenance, during which requests get 503; `None` = off.
     maintenance: Option<Maintenance> = MAINTENANCE;
-    /// Pages for evenkeel's own answers, preferred to the pages of the listener.
+    /// Pages for evenkeel's own responses, preferred to the pages of the listener.
     error_pages: Vec<ErrorPage> = ERROR_PAGES, check error_pages::check;
     /// Changes to fields on their way to the endpoint.
     request_headers: RequestHeaders = REQUEST_HEADERS, check headers::check_request;
@@ -121,23 +121,23 @@ filters! {
     send_host: SendHost = SEND_HOST;
     /// Attributes for the cookies of endpoints.
     cookies: CookieAttributes = COOKIES, check cookies::check;
-    /// Networks whose clients are answered or refused; `None` = all are answered.
+    /// Networks whose clients are served or refused; `None` = all are served.
     access: Option<Access> = ACCESS_KEY, check access::check;
-    /// Limits of rates and of requests in flight, at most 8.
+    /// Limits on request rates and requests in flight, at most 8.
     limits: Vec<Limit> = LIMITS_KEY, check limits::check;
     /// Tokens that requests must carry; `None` = none.
     jwt: Option<Jwt> = JWT, check jwt::check;
-    /// Most bytes of the body of a request; `None` = no limit.
+    /// Maximum bytes of a request body; `None` = no limit.
     body_max: Option<u64> = BODY_MAX;
-    /// Most bytes of bodies in a second.
+    /// Maximum bytes of bodies per second.
     bandwidth: Bandwidth = BANDWIDTH, check bandwidth::check;
     /// Stored responses; `None` = none are stored.
     cache: Option<Cache> = CACHE_KEY, check cache::check;
-    /// Compression of responses; `None` = they pass as they are.
+    /// Compression of responses; `None` = no compression.
     compress: Option<Compress> = COMPRESS, check compress::check;
     /// Pages of other origins that may read responses; `None` leaves CORS to the endpoint.
     cors: Option<Cors> = CORS, check cors::check;
-    /// Users, one of which a request must name with its password; `None` = all requests pass.
+    /// Users and passwords, one of which a request must carry; `None` = all requests pass.
     basic_auth: Option<BasicAuth> = BASIC_AUTH_KEY, check basic_auth::check;
     /// Service that decides about each request; `None` = none is asked.
     forward_auth: Option<ForwardAuth> = FORWARD_AUTH, check forward_auth::check;

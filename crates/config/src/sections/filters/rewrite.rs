@@ -11,8 +11,9 @@ use crate::table::{Absent, Key, Kind, Located, Section, Value, table};
 
 table! {
     static REWRITE_TABLE = "rewrite of [[route]]",
-        "Another path for endpoints. What is not replaced stays byte for byte, and the query is kept. A path that cannot \
-        be sent, or in which the replacement makes a segment `..`, encoded or not, is answered 400.";
+        "Replaces the path that endpoints get. The rest of the path stays the same byte for byte, and the query is \
+        kept. If the new path cannot be sent, or the replacement creates a segment `..`, encoded or not, the client \
+        gets a 400.";
 
     /// Replacement of the path of a request.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,17 +22,17 @@ table! {
         prefix: Option<Template> = Key {
             name: "prefix",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the prefix stays"),
+            absent: Absent::Means("the prefix is kept"),
             help: "Replaces the prefix that the route matches: with `match = { prefix = \"/api\" }` and `\"/v2\"`, \
-                `/api/x` becomes `/v2/x`. On a route without a path it is put in front.",
+                `/api/x` becomes `/v2/x`. On a route without a path, it is put before the path.",
             why: "",
         };
         /// Replacement of the whole path.
         path: Option<Template> = Key {
             name: "path",
             kind: Kind::Text(Form::PathTemplate),
-            absent: Absent::Means("the path stays"),
-            help: "Replaces the whole path. May have variables and the parameters of the route's path: \
+            absent: Absent::Means("the path is kept"),
+            help: "Replaces the whole path. May contain variables and the parameters of the route's path: \
                 `\"/items/{id}\"`.",
             why: "",
         };
@@ -43,9 +44,9 @@ pub(in crate::sections) const STRIP_PREFIX: Key = Key {
     name: "strip_prefix",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Removes the prefix that the route matches from the path: with `match = { prefix = \"/api\" }`, `/api/x` \
-        becomes `/x`. The endpoint gets the prefix in `X-Forwarded-Prefix`.",
-    why: "Most applications serve the paths that clients ask for.",
+    help: "Removes the matched prefix from the path: with `match = { prefix = \"/api\" }`, `/api/x` becomes `/x`. The \
+        endpoint gets the prefix in `X-Forwarded-Prefix`.",
+    why: "Most applications serve the paths that clients request.",
 };
 
 /// The key `strip_slashes` of routes.
@@ -53,9 +54,10 @@ pub(in crate::sections) const STRIP_SLASHES: Key = Key {
     name: "strip_slashes",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Where `strip_prefix` or `rewrite` makes a path that begins with several slashes, removes all of them but one: \
-        with `match = { prefix = \"/api\" }`, `/api//x` becomes `/x`. Otherwise such a request is answered 400.",
-    why: "Some readers take what follows two slashes for a host, and a path of one slash less may be another resource.",
+    help: "If `strip_prefix` or `rewrite` produces a path that begins with several slashes, keeps only one slash: with \
+        `match = { prefix = \"/api\" }`, `/api//x` becomes `/x`. Without this key, such requests get a 400.",
+    why: "Some parsers read the text after two slashes as a host, and a path with one slash less may be another \
+        resource.",
 };
 
 /// The key `restore_prefix` of routes.
@@ -63,19 +65,19 @@ pub(in crate::sections) const RESTORE_PREFIX: Key = Key {
     name: "restore_prefix",
     kind: Kind::Bool,
     absent: Absent::Default("false"),
-    help: "Puts the prefix that `strip_prefix` or `rewrite.prefix` removed back into `Location`, `Content-Location`, \
-        `Refresh`, `Link` and the path of cookies that endpoints send: `Location: /x` becomes `/api/x`. Removes it from \
-        `Destination`, which clients of WebDAV send. What begins with the client's prefix already, \
-        or names another host, stays.",
-    why: "An application that knows of its prefix, from `X-Forwarded-Prefix`, makes the right links itself.",
+    help: "Restores the prefix that `strip_prefix` or `rewrite.prefix` removed, in `Location`, `Content-Location`, \
+        `Refresh`, `Link` and the path of cookies from endpoints: `Location: /x` becomes `/api/x`. Also removes the \
+        prefix from `Destination`, which WebDAV clients send. Links that already begin with the client's prefix, or \
+        name another host, are not changed.",
+    why: "An application that reads its prefix from `X-Forwarded-Prefix` creates the right links itself.",
 };
 
 /// The key `rewrite` of routes.
 pub(in crate::sections) const REWRITE: Key = Key {
     name: "rewrite",
     kind: Kind::Table(&REWRITE_TABLE),
-    absent: Absent::Means("the path as it came"),
-    help: "Another path for endpoints.",
+    absent: Absent::Means("the path is not changed"),
+    help: "Replaces the path that endpoints get.",
     why: "",
 };
 
@@ -84,10 +86,10 @@ pub(in crate::sections) const SEND_HOST: Key = Key {
     name: "send_host",
     kind: Kind::Text(Form::SendHost),
     absent: Absent::Default("\"client\""),
-    help: "Host that endpoints get. `client`: the one that the client sent. `endpoint`: that of the endpoint's address as \
-        configured, with its port unless that is the scheme's own; anew for each try. Otherwise a fixed host. \
-        `X-Forwarded-Host` has the client's in any case.",
-    why: "An application that makes links to itself needs the host that its clients know.",
+    help: "Host that endpoints get. `client`: the host that the client sent. `endpoint`: the host of the endpoint's \
+        configured address, with its port unless that is the default port of the scheme; set again for each try. Any \
+        other value is a fixed host. `X-Forwarded-Host` always has the client's host.",
+    why: "An application that creates links to itself needs the host that its clients use.",
 };
 
 /// Reports rewrites that exclude each other or do not fit the match, and parameters that the path does not have.

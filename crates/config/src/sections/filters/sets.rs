@@ -11,8 +11,8 @@ use std::collections::HashMap;
 /// A set of filters, by a name that routes use.
 pub(crate) static FILTER_SET: Table = Table {
     path: "[filters.NAME]",
-    help: "Filters that several routes share: each route that names the set in `use` has them. Their keys mean the same as \
-        in `[[route]]`. A key of the route itself is preferred; two sets of one route cannot both have a key.",
+    help: "Filters that several routes share, by naming the set in `use`. The keys mean the same as in `[[route]]`. A \
+        key of the route itself is preferred. Two sets of one route cannot set the same key.",
     inherits: false,
     keys: SHARED,
 };
@@ -20,8 +20,8 @@ pub(crate) static FILTER_SET: Table = Table {
 /// Filters of all routes that do not set them.
 pub(crate) static DEFAULT_ROUTE: Table = Table {
     path: "[defaults.route]",
-    help: "Filters of every route for HTTP, also of those that `pool` of a listener stands for. Their keys mean the same as in \
-        `[[route]]`. A key that the route sets itself, or has by `use`, is preferred as a whole.",
+    help: "Filters of every HTTP route, including the routes of a listener's `pool`. The keys mean the same as in \
+        `[[route]]`. A key that the route sets itself, or gets from `use`, replaces the whole key.",
     inherits: false,
     keys: SHARED,
 };
@@ -55,7 +55,7 @@ pub(in crate::sections) const USE: Key = Key {
     name: "use",
     kind: Kind::List(&Kind::Text(Form::Name)),
     absent: Absent::Means("no sets"),
-    help: "Names of `[filters.NAME]` tables whose keys the route has, too.",
+    help: "Names of `[filters.NAME]` tables. The route gets their keys too.",
     why: "",
 };
 

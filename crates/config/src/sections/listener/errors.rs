@@ -1,9 +1,9 @@
-//! `errors` of a listener: the detail in answers that evenkeel makes itself. See [`Errors`].
+//! `errors` of a listener: the detail in responses that evenkeel generates itself. See [`Errors`].
 
 use crate::table::words;
 
 words! {
-    /// Body of an answer that does not come from an endpoint.
+    /// Body of a response that does not come from an endpoint.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Errors {
         /// Status, reason phrase, and the request's id.

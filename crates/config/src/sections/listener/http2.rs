@@ -11,8 +11,7 @@ pub(super) const H2C: Key = Key {
     absent: Absent::Default("false"),
     help: "Also accepts HTTP/2 without TLS from clients that start with it (prior knowledge), such as internal \
         services and plaintext gRPC. HTTP/1 is served on the same port.",
-    why: "Browsers use HTTP/2 only over TLS. Where clients are unknown, leaving it off is one protocol less to \
-        attack.",
+    why: "Browsers use HTTP/2 only over TLS. If clients are unknown, each protocol that is off is one less to attack.",
 };
 
 table! {
@@ -27,8 +26,8 @@ table! {
             name: "streams",
             kind: Kind::Int { min: 1, max: 10_000 },
             absent: Absent::Default("100"),
-            help: "Concurrent requests of one connection. Requests beyond that are refused, and the client may send \
-                them again.",
+            help: "Maximum concurrent requests of one connection. Requests over the limit are refused, and the client \
+                may send them again.",
             why: "The minimum that RFC 9113 recommends, and the value that HAProxy and Envoy advise at the edge.",
         };
         /// Flow-control window of a request body, bytes.
@@ -46,8 +45,8 @@ table! {
             name: "connection_window",
             kind: Kind::Size { min: 64 << 10, max: 64 << 20, off: false },
             absent: Absent::Default("\"1MiB\""),
-            help: "Flow-control window of all requests of one connection together: the most that one connection makes \
-                evenkeel buffer.",
+            help: "Flow-control window of all requests of one connection together: the maximum that one connection \
+                makes evenkeel buffer.",
             why: "16 times `stream_window`: stalled uploads of a client do not block its other requests.",
         };
         /// Size of the HPACK dynamic table that clients may use, bytes.
@@ -66,7 +65,7 @@ table! {
             help: "Sends a PING to a client that has requests in flight and has been silent for this long.",
             why: "Streams can be idle for hours, and a client that has vanished would hold them.",
         };
-        /// Longest wait for the answer to a PING.
+        /// Longest wait for the reply to a PING.
         ping_timeout: Duration = Key {
             name: "ping_timeout",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: false },

@@ -15,17 +15,18 @@ table! {
             name: "affinity",
             kind: Kind::Duration { min: S, max: DAY, off: true },
             absent: Absent::Default("\"off\""),
-            help: "Keeps a client address at its endpoint until it has opened nothing new for this long.",
-            why: "Shares are uneven if many clients have one address.",
+            help: "Keeps a client address at its endpoint until the client has opened no new connection or flow for \
+                this long.",
+            why: "Shares are uneven if many clients share an address.",
         };
         /// Time without a packet after which a TCP connection counts as ended, with [`Plane::Ebpf`](super::Plane::Ebpf).
         idle: Duration = Key {
             name: "idle",
             kind: Kind::Duration { min: S, max: 7 * DAY, off: false },
             absent: Absent::Default("\"1h\""),
-            help: "With `ebpf`: forgets a forwarded TCP connection after this long without a packet. Flows of datagrams \
-                have `udp.idle`; connections of `nftables` and `ipvs` have the timeouts of the kernel.",
-            why: "An idle connection that is forgotten fails at its next packet; keep-alive probes come earlier.",
+            help: "With `ebpf`: forgets a forwarded TCP connection after this long without a packet. For flows of \
+                datagrams there is `udp.idle`; connections of `nftables` and `ipvs` have the timeouts of the kernel.",
+            why: "A forgotten connection fails at its next packet. Keep-alive probes come earlier.",
         };
     }
 }

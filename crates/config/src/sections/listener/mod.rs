@@ -78,10 +78,11 @@ table! {
             name: "plane",
             kind: Kind::Choice(Plane::WORDS),
             absent: Absent::Default("\"proxy\""),
-            help: "What forwards, with `mode = \"tcp\"` or `\"udp\"`. `proxy`: this process. `nftables`, `ebpf` and \
-                `ipvs`: the kernel, which follows the pool's health, weights, drain and slow start; `evenkeel check \
-                --planes` lists what each can keep. The addresses of `bind` need not be addresses of this machine then.",
-            why: "The proxy works everywhere, keeps every setting, and sees what happens.",
+            help: "Mechanism that forwards, with `mode = \"tcp\"` or `\"udp\"`. `proxy`: this process. `nftables`, \
+                `ebpf` and `ipvs`: the kernel. It follows the pool's health, weights, drain and slow start, and the \
+                addresses of `bind` need not be addresses of this machine. `evenkeel check --planes` lists the \
+                settings that each plane supports.",
+            why: "The proxy works everywhere, supports every setting, and sees the outcome of each request.",
         };
         /// Flows that the kernel forwards; only with a plane of the kernel.
         kernel: KernelFlows = Key {
@@ -98,7 +99,7 @@ table! {
             kind: Kind::Text(Form::Name),
             absent: Absent::Means("none; routes decide"),
             help: "Pool for everything that no other route of this listener matches. With `mode = \"http\"` it works \
-                like a route that names the listener and matches everything.",
+                like a route that matches every request to this listener.",
             why: "",
         };
         /// TLS with clients; `None` = plaintext.
@@ -114,7 +115,7 @@ table! {
             name: "zone",
             kind: Kind::Table(&ZONE),
             absent: Absent::Means("none"),
-            help: "Names to answer for, with `mode = \"dns\"`.",
+            help: "Names that the listener resolves, with `mode = \"dns\"`.",
             why: "",
         };
         /// Peers that must start each connection with a PROXY protocol header; all others must not. Empty =
@@ -124,7 +125,8 @@ table! {
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
             help: "Networks of load balancers in front that start each connection with a PROXY protocol header, \
-                version 1 or 2. The header is required from these networks and an error from all others.",
+                version 1 or 2. Connections from these networks must start with the header; from all other networks, a \
+                header is an error.",
             why: "",
         };
         /// Peers whose `X-Forwarded-For` and related fields are trusted. Empty = no peer.
@@ -132,9 +134,9 @@ table! {
             name: "trusted_proxies",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("none"),
-            help: "Networks of proxies in front whose `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded` fields are \
-                trusted: the client is the last address outside these networks. Fields from anyone else are \
-                replaced.",
+            help: "Networks of trusted proxies in front of this listener. Their `X-Forwarded-For`, `-Proto`, `-Host` \
+                and `Forwarded` fields are trusted, and the client is the last address outside these networks. Fields \
+                from all other peers are replaced.",
             why: "",
         };
         /// Limits of resources for clients.
@@ -142,7 +144,7 @@ table! {
             name: "limits",
             kind: Kind::Table(&LISTENER_LIMITS),
             absent: Absent::Means("its defaults"),
-            help: "Limits on what clients may use.",
+            help: "Limits for clients: connections, rates and the size of requests.",
             why: "",
         };
         /// Time limits for the client's side.
@@ -158,9 +160,9 @@ table! {
             name: "redirect_https",
             kind: Kind::TableOrBool(&REDIRECT_HTTPS),
             absent: Absent::Means("off"),
-            help: "Answers every request with a 308 redirect to the same URL over HTTPS. For the listener on port 80. `true`: \
-                to port 443. A request that came over HTTPS to one of `trusted_proxies`, as that reports, is not \
-                redirected: routes take it.",
+            help: "Redirects every request to the same URL over HTTPS, with status 308. For the listener on port 80. \
+                `true`: to port 443. A request that a trusted proxy received over HTTPS, as that proxy reports, is \
+                routed instead.",
             why: "",
         };
         /// True if clients may use HTTP/2 without TLS.
@@ -187,9 +189,9 @@ table! {
             kind: Kind::TableOrBool(&REQUEST_ID),
             absent: Absent::Means("off"),
             help: "Adds a field with the request's id, `X-Request-Id`, to forwarded requests and to their responses. \
-                It is the id that the access log and evenkeel's own answers show. A value set by one of \
-                `trusted_proxies` is kept (1 to 128 visible ASCII characters); any other is replaced. `true`: with \
-                the defaults of the table. Off: the client's field is forwarded unchanged.",
+                The access log and evenkeel's own responses show the same id. A value set by one of `trusted_proxies` \
+                is kept (1 to 128 visible ASCII characters); any other value is replaced. `true`: with the defaults of \
+                the table. Off: the client's field is forwarded unchanged.",
             why: "As in HAProxy and Caddy: applications that generate ids keep theirs.",
         };
         /// True if forwarded requests carry a loop mark (RFC 8586) and returning requests are refused.
@@ -197,29 +199,29 @@ table! {
             name: "detect_loops",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Answers 508 to a request that comes back to a route it has already taken, because an endpoint \
-                leads back here. Forwarded requests are marked with a `CDN-Loop` field (RFC 8586) for this.",
-            why: "A looping request circulates until connections run out. Set `false` if endpoints deliberately send \
-                a client's request through this listener again, for another page.",
+            help: "Returns 508 if an endpoint sends a request back to a route that it has already passed. To detect \
+                this, forwarded requests are marked with a `CDN-Loop` field (RFC 8586).",
+            why: "A looping request circulates until connections run out. Set `false` if endpoints deliberately send a \
+                client's request through this listener again, for example for another page.",
         };
-        /// Detail in answers that evenkeel makes itself.
+        /// Detail in responses that evenkeel generates itself.
         errors: Errors = Key {
             name: "errors",
             kind: Kind::Choice(Errors::WORDS),
             absent: Absent::Default("\"terse\""),
-            help: "Body of answers that evenkeel makes itself, such as a 503. `terse`: the status, its phrase, and \
-                the request's id if there is an access log. `detailed`: also the reason, with names of pools and \
-                addresses of endpoints; for development. The access log has the reason (`reason`) either way.",
-            why: "Internal addresses and names help attackers and are of no use to clients.",
+            help: "Body of responses that evenkeel generates itself, such as a 503. `terse`: the status, its phrase, \
+                and the request's id if there is an access log. `detailed`: also the reason, with names of pools and \
+                addresses of endpoints; for development. The access log always has the reason (`reason`).",
+            why: "Internal addresses and names help attackers, and clients have no use for them.",
         };
-        /// Pages for evenkeel's own answers, for statuses without a page of the route.
+        /// Pages for evenkeel's own responses, for statuses without a page of the route.
         error_pages: Vec<ErrorPage> = ERROR_PAGES;
         /// Reports of the load to balancers in front; `None` = off.
         report_load: Option<ReportLoad> = Key {
             name: "report_load",
             kind: Kind::TableOrBool(&REPORT_LOAD),
             absent: Absent::Means("off"),
-            help: "Reports the load to balancers in front, for an evenkeel that runs beside the application. `true`: \
+            help: "Reports the load to balancers in front. For an evenkeel that runs next to the application. `true`: \
                 with the defaults of the table.",
             why: "",
         };
@@ -245,7 +247,7 @@ pub(crate) const LIMITS_OF_REQUESTS: &[&str] =
 
 table! {
     static LISTENER_LIMITS = "limits of [listener.NAME]",
-        "Limits on what clients may use.";
+        "Limits for clients: connections, rates and the size of requests.";
 
     /// `limits` of a listener.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,16 +257,17 @@ table! {
             name: "connections",
             kind: Kind::Int { min: 1, max: 10_000_000 },
             absent: Absent::Default("50_000"),
-            help: "Most open client connections, over all workers. With `mode = \"udp\"`: most flows; at the limit \
-                the one idle longest ends.",
-            why: "Each may need a second descriptor upstream: 100,000 of the 1,048,576 that the service unit allows.",
+            help: "Maximum open client connections, over all workers. With `mode = \"udp\"`: maximum flows; at the \
+                limit, the flow that has been idle longest ends.",
+            why: "Each connection may need a second descriptor upstream: together 100,000 of the 1,048,576 that the \
+                service unit allows.",
         };
         /// Most open connections of a client address (IPv6: a /64), over all workers; 0 = no limit.
         connections_per_address: usize = Key {
             name: "connections_per_address",
             kind: Kind::Int { min: 0, max: 10_000_000 },
             absent: Absent::Default("0"),
-            help: "Most open connections, or flows, of one client address (IPv6: one /64), over all workers; 0 = no \
+            help: "Maximum open connections, or flows, of one client address (IPv6: one /64), over all workers; 0 = no \
                 limit. Does not apply to proxies in front.",
             why: "A whole company or a proxy may share one address: the right number depends on your clients.",
         };
@@ -273,10 +276,10 @@ table! {
             name: "requests_per_address",
             kind: Kind::Number { min: 0.0, max: 1e6 },
             absent: Absent::Default("0"),
-            help: "Requests per second of one client address (IPv6: one /64), over all workers; the rest get a 429. \
-                With `mode = \"udp\"`: new flows per second; the rest are dropped. 0 = no limit. Does not apply to \
-                proxies in front.",
-            why: "As for `connections_per_address`.",
+            help: "Maximum requests per second of one client address (IPv6: one /64), over all workers. Requests over \
+                the limit get a 429. With `mode = \"udp\"`: new flows per second; flows over the limit are dropped. 0 \
+                = no limit. Does not apply to proxies in front.",
+            why: "Same as for `connections_per_address`.",
         };
         /// Bucket size of the rate limit: requests of an address that may arrive at once. At least 1 if
         /// there is a rate.
@@ -293,14 +296,15 @@ table! {
             kind: Kind::Size { min: 1 << 10, max: 128 << 10, off: false },
             absent: Absent::Default("\"32KiB\""),
             help: "Largest head of a request: the request line and all header fields.",
-            why: "As in NGINX, and a read buffer here. Many applications accept less, Node.js 16 KiB.",
+            why: "Same as in NGINX, and the size of a read buffer here. Many applications accept less; Node.js accepts \
+                16 KiB.",
         };
         /// Most header fields of a request.
         header_count: usize = Key {
             name: "header_count",
             kind: Kind::Int { min: 1, max: 256 },
             absent: Absent::Default("100"),
-            help: "Most header fields of a request.",
+            help: "Maximum header fields of a request.",
             why: "Browsers send 15 to 20, and a chain of proxies adds some.",
         };
         /// Requests on a client connection before it is closed; 0 = no limit.
@@ -308,7 +312,7 @@ table! {
             name: "requests_per_connection",
             kind: Kind::Int { min: 0, max: 1_000_000_000 },
             absent: Absent::Default("0"),
-            help: "Requests on one connection before it is closed; 0 = no limit.",
+            help: "Maximum requests on one connection before it is closed; 0 = no limit.",
             why: "Closing costs the client a new handshake, and `client_idle` ends unused connections anyway.",
         };
     }

@@ -1,5 +1,5 @@
-//! `report_load` of a listener, the endpoint's side of shared load: how balancers in front get this
-//! listener's load. See [`ReportLoad`].
+//! `report_load` of a listener, the endpoint's side of shared load: reports of this listener's load to balancers
+//! in front. See [`ReportLoad`].
 
 use crate::form::Form;
 use crate::sections::pool::LOAD_PATH;
@@ -7,8 +7,7 @@ use crate::table::{Absent, Key, Kind, table};
 
 table! {
     pub(crate) static REPORT_LOAD = "report_load of [listener.NAME]",
-        "Reports to balancers in front the number of requests in flight through this listener, and the latency at \
-        that load.";
+        "Reports the requests in flight through this listener, and the latency at that load, to balancers in front.";
 
     /// `report_load` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,15 +18,15 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("true"),
             help: "Adds `endpoint-load-metrics` to each response, replacing the application's own.",
-            why: "Cheaper than a probe.",
+            why: "A field in a response costs less than a probe.",
         };
         /// True if UDP load probes are answered, at the listener's addresses and ports.
         udp: bool = Key {
             name: "udp",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Answers UDP load probes, at the addresses and ports of `bind`.",
-            why: "An answer is as long as its query, so it cannot amplify a flood.",
+            help: "Answers UDP load probes at the addresses and ports of `bind`.",
+            why: "An answer is as long as its probe, so it cannot amplify a flood.",
         };
         /// Path that serves the load instead of being routed.
         path: String = Key {

@@ -25,8 +25,8 @@ table! {
             name: "respond",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Adds the field to responses too, replacing one that the endpoint set.",
-            why: "A user who reports an error can name the request.",
+            help: "Adds the field to responses too, and replaces the endpoint's.",
+            why: "Users can give the id when they report an error.",
         };
     }
 }

@@ -18,15 +18,15 @@ table! {
     /// `tls` of a listener.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ListenerTls {
-        /// Not empty, unless [`self_signed`](Self::self_signed). The first serves clients for whose name
-        /// there is none.
+        /// Not empty, unless [`self_signed`](Self::self_signed). The first serves clients whose server name
+        /// none matches.
         certificates: Vec<Certificate> = Key {
             name: "certificates",
             kind: Kind::Tables(&CERTIFICATE),
-            absent: Absent::Means("none; then `self_signed` must be set"),
-            help: "Certificates and their keys. The client's server name (SNI) selects one by the names in it: \
-                those whose key type the client supports go first, and among them an exact name goes before a wildcard. \
-                The first of the list is used where none matches.",
+            absent: Absent::Means("none, but then `self_signed` must be set"),
+            help: "Certificates and their keys. The client's server name (SNI) selects a certificate by the names in \
+                it. Certificates with a key type that the client supports are preferred, then an exact name over a \
+                wildcard. If none matches, the first certificate of the list is used.",
             why: "",
         };
         /// True if a self-signed certificate is generated at startup.
@@ -35,7 +35,7 @@ table! {
             kind: Kind::Bool,
             absent: Absent::Default("false"),
             help: "Generates a self-signed certificate at each start, for experiments.",
-            why: "Clients have to skip verification (`curl -k`).",
+            why: "Clients must skip verification (`curl -k`).",
         };
         /// ALPN protocols in order of preference.
         protocols: Vec<Protocol> = Key {
@@ -43,7 +43,7 @@ table! {
             kind: Kind::List(&Kind::Choice(Protocol::WORDS)),
             absent: Absent::Default("[\"h2\", \"http/1.1\"]"),
             help: "Protocols over TLS in order of preference (ALPN). Ignored with `mode = \"tcp\"`.",
-            why: "Browsers want HTTP/2, and everything else still gets HTTP/1.1.",
+            why: "Browsers prefer HTTP/2, and all other clients can use HTTP/1.1.",
         };
         /// Oldest TLS version accepted.
         min_version: TlsVersion = Key {
@@ -51,14 +51,14 @@ table! {
             kind: Kind::Choice(TlsVersion::WORDS),
             absent: Absent::Default("\"1.2\""),
             help: "Oldest TLS version accepted.",
-            why: "Older versions are broken (RFC 8996); 1.3 alone excludes clients from before 2018.",
+            why: "Older versions are insecure (RFC 8996), and TLS 1.3 alone excludes clients from before 2018.",
         };
         /// Handling of a server name that no certificate has.
         unknown_name: UnknownName = Key {
             name: "unknown_name",
             kind: Kind::Choice(UnknownName::WORDS),
             absent: Absent::Default("\"default\""),
-            help: "Handling of a server name that no certificate has. `default`: the first certificate is used. \
+            help: "Handling of a server name that no certificate matches. `default`: uses the first certificate. \
                 `reject`: the handshake fails.",
             why: "A name mismatch in the client's own error message is easier to diagnose than a failed handshake.",
         };
@@ -67,10 +67,10 @@ table! {
             name: "host_groups",
             kind: Kind::List(&Kind::Text(Form::Host)),
             absent: Absent::Means("any host over any connection"),
-            help: "Hosts that must not share a connection, such as `[\"a.example.com\", \"*.b.example.com\"]`: the host of \
-                a request and the server name (SNI) of its connection must fall to the same pattern, an exact one before \
-                the longest wildcard, or both to none. Other requests get 421, upon which clients open a connection of \
-                their own for the host.",
+            help: "Hosts that must not share a connection, such as `[\"a.example.com\", \"*.b.example.com\"]`. The \
+                host of a request and the server name (SNI) of its connection must match the same pattern, or neither \
+                may match any. An exact pattern is preferred to the longest wildcard. Other requests get a 421, and \
+                clients then open a separate connection for the host.",
             why: "",
         };
         /// Client certificates; `None` = not requested.
@@ -86,8 +86,9 @@ table! {
             name: "ticket_keys",
             kind: Kind::List(&Kind::Text(Form::File)),
             absent: Absent::Means("random keys, rotated every six hours"),
-            help: "Files of 80 bytes each (`openssl rand 80`), equal on all instances, so that sessions resume at any \
-                of them. The first encrypts new tickets, all decrypt; put a new one first every day.",
+            help: "Files of 80 bytes each (`openssl rand 80`), equal on all instances, so that sessions can be resumed \
+                at any instance. The first key encrypts new tickets, and all keys decrypt. Put a new key first every \
+                day.",
             why: "Keys that exist only in memory cannot be stolen from a disk.",
         };
         /// `max-age` of `Strict-Transport-Security`; `None` = the header is not sent.
@@ -95,9 +96,9 @@ table! {
             name: "hsts",
             kind: Kind::Duration { min: S, max: 1_000 * DAY, off: true },
             absent: Absent::Default("\"off\""),
-            help: "Sends `Strict-Transport-Security` with this `max-age`, such as `\"365d\"`: browsers then use only \
+            help: "Sends `Strict-Transport-Security` with this `max-age`, such as `\"365d\"`. Browsers then use only \
                 HTTPS for that long. `\"off\"`: the header is not sent.",
-            why: "It cannot be withdrawn before that time is over.",
+            why: "The header cannot be withdrawn before that time has passed.",
         };
         /// Longest duration of a handshake.
         handshake_timeout: Duration = Key {
@@ -112,19 +113,19 @@ table! {
             name: "handshakes",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("2000"),
-            help: "Most handshakes in progress on one worker, counted from a complete ClientHello. Beyond that the \
-                address with the most gives up its oldest; if no address stands out, the new connection is closed. \
-                Up to four times as many clients may wait with an incomplete ClientHello, by the same rule.",
-            why: "About one second of work for a core: those further back would time out.",
+            help: "Maximum handshakes in progress on one worker, counted from a complete ClientHello. At the limit, \
+                the address with the most handshakes loses its oldest. If no address stands out, the new connection is \
+                closed. By the same rule, up to four times as many clients may wait with an incomplete ClientHello.",
+            why: "About one second of work for a core: handshakes further back would time out.",
         };
     }
 }
 
 table! {
     pub(crate) static CERTIFICATE = "entry of certificates",
-        "A certificate: `cert` and `key`, or names in `acme`. Files are checked for changes every few \
-        seconds and reloaded; if the new ones are invalid, the old ones stay in use. A text in PEM instead of a path \
-        changes with the configuration only.";
+        "A certificate: `cert` and `key`, or names in `acme`. Files are checked for changes every few seconds and \
+        reloaded; if the new files are invalid, the old certificate stays in use. PEM text instead of a path changes \
+        only with the configuration.";
 
     /// A certificate from files or texts, or from an ACME authority.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ table! {
             name: "cert",
             kind: Kind::Text(Form::Pem),
             absent: Absent::Means("`acme` must be set"),
-            help: "PEM file of the certificate, followed by the intermediates up to the root; or its text.",
+            help: "PEM file of the certificate, followed by the intermediates up to the root, or its text.",
             why: "",
         };
         /// Private key; `None` = issued over ACME.
@@ -142,7 +143,8 @@ table! {
             name: "key",
             kind: Kind::Text(Form::Pem),
             absent: Absent::Means("`acme` must be set"),
-            help: "PEM file of the private key: EC, RSA or Ed25519; or its text, such as `\"${TLS_KEY}\"`, which is never shown.",
+            help: "PEM file of the private key (EC, RSA or Ed25519), or its text, such as `\"${TLS_KEY}\"`. The text \
+                is never shown.",
             why: "",
         };
         /// Names to obtain a certificate for over ACME; empty = files are used.
@@ -150,18 +152,19 @@ table! {
             name: "acme",
             kind: Kind::List(&Kind::Text(Form::Host)),
             absent: Absent::Means("`cert` and `key` must be set"),
-            help: "Names for which the authority of `[acme]` issues and renews the certificate. Until it is issued, \
-                clients get a self-signed one that they do not trust.",
+            help: "Names for which the authority of `[acme]` issues and renews the certificate. Until the certificate \
+                is issued, clients get a self-signed certificate that they do not trust.",
             why: "",
         }, read names;
-        /// Hosts that it is for; empty = the names in it.
+        /// Server names that the certificate serves; empty = the names in it.
         hosts: Vec<HostPattern> = Key {
             name: "hosts",
             kind: Kind::List(&Kind::Text(Form::Host)),
             absent: Absent::Means("the names in it"),
-            help: "Server names (SNI) that it is for, such as `[\"a.example.com\", \"*.b.example.com\"]`, where several people \
-                add certificates: for a name among these, no other certificate counts, and the certificate is not used for \
-                any other name. An exact name goes before the longest wildcard, which has any number of labels.",
+            help: "Server names (SNI) that the certificate serves, such as `[\"a.example.com\", \"*.b.example.com\"]`. \
+                For several people who add certificates: no other certificate is used for these names, and this \
+                certificate is used for no other name. An exact name is preferred to the longest wildcard; a wildcard \
+                stands for any number of labels.",
             why: "",
         };
         /// File of the OCSP response to staple.
@@ -169,7 +172,7 @@ table! {
             name: "ocsp",
             kind: Kind::Text(Form::File),
             absent: Absent::Means("none"),
-            help: "OCSP response (DER) to staple. It is verified, and sent until its nextUpdate.",
+            help: "OCSP response (DER) to staple. The response is verified, and sent until its nextUpdate.",
             why: "",
         };
     }
@@ -186,9 +189,10 @@ table! {
             name: "mode",
             kind: Kind::Choice(ClientAuthMode::WORDS),
             absent: Absent::Default("\"required\""),
-            help: "`required`: connections without a certificate fail. `optional`: they are accepted, and endpoints \
-                see which requests came without one. `unverified`: those with an invalid certificate are accepted, too, \
-                and endpoints see which; they have to decide.",
+            help: "`required`: connections without a certificate fail. `optional`: connections without a certificate \
+                are accepted, and endpoints see which requests came without a certificate. `unverified`: connections \
+                with an invalid certificate are accepted too; endpoints see which certificates are invalid and must \
+                decide.",
             why: "",
         };
         /// Authorities that issue client certificates.

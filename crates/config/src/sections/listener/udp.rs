@@ -26,9 +26,9 @@ table! {
             name: "answers",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "Ends a flow as soon as it has had this many answers for each datagram of the client; 0 = flows end \
-                only when idle. Set 1 for DNS and similar protocols, so that only flows that wait for an answer \
-                count as load.",
+            help: "Ends a flow as soon as each datagram of the client has had this many answers; 0 = flows end only \
+                when idle. Set 1 for DNS and similar protocols, so that only flows that wait for an answer count as \
+                load.",
             why: "The number of answers depends on the protocol.",
         };
     }

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 table! {
     pub(super) static ZONE = "zone of [listener.NAME]",
-        "The names that a listener with `mode = \"dns\"` answers for, with the addresses of healthy endpoints. \
-        Resolvers cache an answer for its TTL, and one answer may direct thousands of clients: this balances \
-        answers, not requests.";
+        "Names that a listener with `mode = \"dns\"` resolves to the addresses of healthy endpoints. Resolvers cache \
+        an answer for its TTL, and one answer may direct thousands of clients. So a zone balances answers, not \
+        requests.";
 
     /// `zone` of a DNS listener. Names are lower case, without a final dot.
     #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +33,9 @@ table! {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
             absent: Absent::Default("\"5s\""),
-            help: "Time for which resolvers may cache an answer, in whole seconds. Negative answers are cached that \
-                long too, but at most 5 s.",
-            why: "A failed endpoint keeps getting clients for that long. Many resolvers raise shorter TTLs to some \
+            help: "Time for which resolvers may cache an answer, in whole seconds. Negative answers are cached equally \
+                long, but at most 5 s.",
+            why: "A failed endpoint gets new clients for that long. Many resolvers raise shorter TTLs to a few \
                 seconds.",
         }, read |zone| seconds(zone).unwrap_or_default(), write write_ttl;
         /// Records in the order of the file, with `apex` first if set. Names are unique.
@@ -45,7 +45,7 @@ table! {
                 name: "records",
                 kind: Kind::Named(&RECORD),
                 absent: Absent::Means("`apex` alone"),
-                help: "Names in the zone, each without the zone's own name: `www`, or `\"_http._tcp\"`.",
+                help: "Names in the zone, without the name of the zone: `www`, or `\"_http._tcp\"`.",
                 why: "",
             },
             Key {
@@ -79,7 +79,7 @@ table! {
             name: "serial",
             kind: Kind::Int { min: 0, max: u32::MAX as u64 },
             absent: Absent::Default("1"),
-            help: "Serial of the SOA record. Nothing depends on it, as there are no zone transfers.",
+            help: "Serial of the SOA record. Nothing depends on the serial, since there are no zone transfers.",
             why: "",
         };
         /// True if answers name all endpoints when none is healthy.
@@ -87,9 +87,9 @@ table! {
             name: "fail_open",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Answers with all endpoints when none is healthy. `false`: SERVFAIL, so that resolvers ask another \
-                server or keep the answer they have.",
-            why: "If all checks fail at once, the checks are more likely wrong than all endpoints.",
+            help: "Returns all endpoints when none is healthy. `false`: returns SERVFAIL, so that resolvers ask \
+                another server or keep their cached answer.",
+            why: "If all checks fail at once, a fault in the checks is more likely than a fault in every endpoint.",
         };
         /// True if the client subnet sent by resolvers (RFC 7871) is used.
         client_subnet: bool = Key {
@@ -113,11 +113,11 @@ table! {
             name: "responses_per_subnet",
             kind: Kind::Int { min: 0, max: 100_000_000 },
             absent: Absent::Default("1000"),
-            help: "UDP responses per second to one /24 (IPv6: /56) without a valid DNS cookie, per worker. Beyond \
-                that every second query gets an empty truncated response, which makes the resolver retry over TCP; \
-                the others get none. 0 = no limit.",
-            why: "Limits what queries with a forged source send to a victim. A resolver that sends more is a large \
-                one, which uses cookies or retries.",
+            help: "UDP responses per second to one /24 (IPv6: /56) without a valid DNS cookie, per worker. Over the \
+                limit, every second query gets an empty truncated response, so that the resolver retries over TCP; the \
+                other queries are dropped. 0 = no limit.",
+            why: "Limits the traffic that queries with a forged source direct at a victim. Only large resolvers send \
+                more, and they use cookies or retry.",
         };
         /// Share of queries to log, 0 to 1.
         query_log: f64 = Key {
@@ -131,7 +131,7 @@ table! {
 }
 
 table! {
-    static RECORD = "records.NAME of zone", "A name in the zone, and the pool whose endpoints it resolves to.";
+    static RECORD = "records.NAME of zone", "A name in the zone, and the pool that it resolves to.";
 
     /// Name in the zone, with the pool that it resolves to.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ table! {
             name: "pool",
             kind: Kind::Text(Form::Name),
             absent: Absent::Required(r#""web""#),
-            help: "Pool whose endpoints the name resolves to.",
+            help: "Pool that the name resolves to.",
             why: "",
         };
         /// Most endpoints in an answer.
@@ -151,14 +151,15 @@ table! {
             name: "answers",
             kind: Kind::Int { min: 1, max: 64 },
             absent: Absent::Default("4"),
-            help: "Most endpoints in one answer, in the order of use; fewer if fewer are healthy.",
-            why: "Clients try the next address when one is dead, and an answer of this size fits into every datagram.",
+            help: "Maximum endpoints in one answer, in the order of use; fewer if fewer are healthy.",
+            why: "Clients try the next address when an address is dead, and an answer of this size fits into every \
+                datagram.",
         };
         /// TTL in seconds; `None` = the zone's.
         ttl: Option<u32> = Key {
             name: "ttl",
             kind: Kind::Duration { min: 0, max: H, off: false },
-            absent: Absent::Means("that of the zone"),
+            absent: Absent::Means("the TTL of the zone"),
             help: "Time for which resolvers may cache the answer, in whole seconds.",
             why: "",
         }, read seconds, write write_ttl_of;
@@ -168,7 +169,7 @@ table! {
             kind: Kind::Choice(&["any", "locality"]),
             absent: Absent::Default("\"any\""),
             help: "`any`: all endpoints. `locality`: endpoints in the `zone` that `localities` gives for the client, \
-                as long as one of them is healthy.",
+                as long as any of them is healthy.",
             why: "",
         }, read prefers_near, write write_policy;
         /// Type of the records in answers.
@@ -186,7 +187,7 @@ table! {
 /// The record of the zone's own name: the keys of [`RECORD`] without `type`.
 static APEX: Table = Table {
     path: "apex of zone",
-    help: "The pool whose endpoints the zone's own name resolves to.",
+    help: "The pool that the zone's own name resolves to.",
     inherits: false,
     keys: RECORD.keys.split_at(4).0,
 };
@@ -220,8 +221,8 @@ table! {
         addresses: Vec<IpAddr> = Key {
             name: "addresses",
             kind: Kind::List(&Kind::Text(Form::Ip)),
-            absent: Absent::Means("none; for names outside the zone"),
-            help: "Its addresses. Required if the name is in the zone.",
+            absent: Absent::Means("none, for names outside the zone"),
+            help: "Addresses of the name server. Required if the name is in the zone.",
             why: "",
         };
     }

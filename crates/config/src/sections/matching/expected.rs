@@ -19,7 +19,7 @@ table! {
             name: "equal",
             kind: Kind::List(&Kind::Text(Form::Content)),
             absent: Absent::Means("not compared"),
-            help: "The whole value, in this case; of several, any.",
+            help: "The whole value, case-sensitive. With several values, any of them.",
             why: "",
         };
         prefix: Option<Arc<str>> = Key {
@@ -47,7 +47,7 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("not compared"),
-            help: "Regular expression that the whole value has to match: `.*curl.*` for those that contain `curl`.",
+            help: "Regular expression that the whole value must match: `.*curl.*` for values that contain `curl`.",
             why: "",
         };
         /// True if it must be there, with any value; false if it must not.
@@ -55,7 +55,7 @@ table! {
             name: "present",
             kind: Kind::Bool,
             absent: Absent::Means("not compared"),
-            help: "`true`: it is there, with any value. `false`: it is not there.",
+            help: "`true`: present, with any value. `false`: absent.",
             why: "",
         }, read present;
     }

@@ -17,7 +17,7 @@ use expected::EXPECTED;
 use std::sync::Arc;
 
 words! {
-    /// Scheme by which a client sent a request.
+    /// Scheme of a client's request.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Scheme {
         Http = "http",
@@ -37,9 +37,9 @@ const PATH: Key = Key {
     name: "path",
     kind: Kind::Text(Form::Path),
     absent: Absent::Means("any path"),
-    help: "Whole path, without query: fixed (`/x`), with parameters that stand for one segment \
-        (`/users/{id}/posts`), or with a rest at its end (`/v1/{*rest}`: everything below `/v1/`, \
-        and `/v1/` itself). `{{` and `}}` are literal braces.",
+    help: "Whole path, without query: fixed (`/x`), with parameters for single segments (`/users/{id}/posts`), or with \
+        a rest at the end (`/v1/{*rest}`: everything below `/v1/`, and `/v1/` itself). `{{` and `}}` are literal \
+        braces.",
     why: "",
 };
 const PREFIX: Key = Key {
@@ -54,8 +54,8 @@ const STARTS_WITH: Key = Key {
     name: "starts_with",
     kind: Kind::Text(Form::PathStart),
     absent: Absent::Means("any path"),
-    help: "Text that the path begins with; instead of `path`. `/api` also matches `/apix`, as a prefix of HAProxy, \
-        NGINX and Envoy does: `prefix` is rarely wrong and this often is.",
+    help: "Text that the path begins with; instead of `path`. `/api` also matches `/apix`, like a prefix in HAProxy, \
+        NGINX and Envoy. Prefer `prefix` unless that is intended.",
     why: "",
 };
 const GRPC: Key = Key {
@@ -108,7 +108,7 @@ table! {
             name: "not",
             kind: Kind::Table(&CRITERIA),
             absent: Absent::Means("nothing"),
-            help: "Criteria of which none may match.",
+            help: "Criteria, none of which may match.",
             why: "",
         };
     }
@@ -116,16 +116,16 @@ table! {
 
 table! {
     static CRITERIA = "not of match",
-        "Criteria of which none may match.";
+        "Criteria, none of which may match.";
 
-    /// Criteria of a match beside host and path.
+    /// Criteria of a match other than host and path.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Criteria {
         ends_with: Option<Arc<str>> = Key {
             name: "ends_with",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("any path"),
-            help: "Text that the path ends with, such as `.php`; may stand beside `prefix`.",
+            help: "Text that the path ends with, such as `.php`. Can be combined with `prefix`.",
             why: "",
         };
         /// Regular expression for the whole path.
@@ -133,17 +133,17 @@ table! {
             name: "regex",
             kind: Kind::Text(Form::Regex),
             absent: Absent::Means("any path"),
-            help: "Regular expression that the whole path has to match: `.*\\.php` for those that end with `.php`. The syntax is \
-                that of the crate regex: without look-around and back-references, and in linear time. May stand beside \
-                `prefix`. `runtime.regex_size` limits its program.",
+            help: "Regular expression that the whole path must match: `.*\\.php` for paths that end with `.php`. It \
+                has the syntax of Rust's regex crate, without look-around and back-references, and matches in linear \
+                time. Can be combined with `prefix`. `runtime.regex_size` limits the compiled program.",
             why: "",
         };
-        /// Methods of which any must match; empty = any.
+        /// Methods, one of which must match; empty = any.
         methods: Vec<Arc<str>> = Key {
             name: "method",
             kind: Kind::List(&Kind::Text(Form::Method)),
             absent: Absent::Means("any method"),
-            help: "Methods, of which one must match.",
+            help: "Methods, one of which must match.",
             why: "",
         };
         /// Fields by name. The value of any line of the field must be as expected.
@@ -151,7 +151,7 @@ table! {
             name: "header",
             kind: Kind::Map { keys: Form::Token, of: &Kind::TableOr { table: &EXPECTED, key: "equal" } },
             absent: Absent::Means("any fields"),
-            help: "Fields by name, in any case, with the value that one of their lines must have.",
+            help: "Header fields by name, in any case, with the expected value. One line of the field must have it.",
             why: "",
         };
         /// Query parameters by name. The first value of the parameter, decoded, must be as expected.
@@ -159,7 +159,8 @@ table! {
             name: "query",
             kind: Kind::Map { keys: Form::Content, of: &Kind::TableOr { table: &EXPECTED, key: "equal" } },
             absent: Absent::Means("any query"),
-            help: "Query parameters by name, with the value that the first of this name must have, percent-decoded.",
+            help: "Query parameters by name, with the expected value. The first parameter of the name must have it, \
+                percent-decoded.",
             why: "",
         };
         /// Cookies by name. The first value of the cookie must be as expected.
@@ -167,23 +168,23 @@ table! {
             name: "cookie",
             kind: Kind::Map { keys: Form::Token, of: &Kind::TableOr { table: &EXPECTED, key: "equal" } },
             absent: Absent::Means("any cookies"),
-            help: "Cookies by name, with the value that the first of this name must have.",
+            help: "Cookies by name, with the expected value. The first cookie of the name must have it.",
             why: "",
         };
-        /// Networks, any of which must hold the client's address; empty = any.
+        /// Networks, one of which must contain the client's address; empty = any.
         clients: Vec<Cidr> = Key {
             name: "client",
             kind: Kind::List(&Kind::Text(Form::Network)),
             absent: Absent::Means("any client"),
-            help: "Networks of clients. Behind `trusted_proxies` the client is the one that these report.",
+            help: "Networks of clients. Behind `trusted_proxies`, the client is the address that they report.",
             why: "",
         };
-        /// Scheme by which the client sent the request; `None` = any.
+        /// Scheme of the client's request; `None` = any.
         scheme: Option<Scheme> = Key {
             name: "scheme",
             kind: Kind::Choice(Scheme::WORDS),
             absent: Absent::Means("any scheme"),
-            help: "Scheme by which the client sent the request. Behind `trusted_proxies` it is what these report.",
+            help: "Scheme of the client's request. Behind `trusted_proxies`, the scheme that they report.",
             why: "",
         };
     }

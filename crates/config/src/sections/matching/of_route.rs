@@ -27,7 +27,7 @@ table! {
             name: "any",
             kind: Kind::Tables(&ALTERNATIVE),
             absent: Absent::Means("no alternatives"),
-            help: "Alternatives, at least one of which must match beside the other keys.",
+            help: "Alternatives, at least one of which must match in addition to the other keys.",
             why: "",
         };
         /// ALPN protocols, one of which the client must offer; empty = any.
@@ -35,8 +35,8 @@ table! {
             name: "alpn",
             kind: Kind::List(&Kind::Text(Form::Label)),
             absent: Absent::Means("any protocol"),
-            help: "ALPN protocols, such as \"h2\", of which the client must offer one. Only for listeners with `mode \
-                = \"tcp\"` that pass TLS through; there `host` matches the server name in the ClientHello.",
+            help: "ALPN protocols, such as \"h2\". The client must offer at least one of them. Only for listeners with \
+                `mode = \"tcp\"` that pass TLS through; there `host` matches the server name in the ClientHello.",
             why: "",
         };
     }

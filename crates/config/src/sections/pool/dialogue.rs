@@ -6,8 +6,8 @@ use crate::table::{Absent, Key, Kind, Payload, Table, table};
 
 table! {
     pub(super) static TCP = "health.tcp of [pool.NAME]",
-        "A TCP connection, with an optional exchange. Without any key, opening the connection is the whole check; \
-        many servers log that as a failed client.";
+        "A TCP connection, with an optional exchange. Without any key, the check only opens the connection. Many \
+        servers log that as a failed client.";
 
     /// Keys of [`Check::Tcp`](super::health::Check::Tcp).
     #[derive(PartialEq)]
@@ -41,8 +41,8 @@ table! {
 
 table! {
     pub(super) static MYSQL = "health.mysql of [pool.NAME]",
-        "A login at MySQL or MariaDB. Closing after the greeting would count as a connection error, and the server \
-        blocks a host after `max_connect_errors` of them.";
+        "A login to MySQL or MariaDB. A check that closes after the greeting would count as a connection error, and \
+        the server blocks a host after `max_connect_errors` such errors.";
 
     /// Keys of [`Check::Mysql`](super::health::Check::Mysql).
     #[derive(PartialEq)]
@@ -85,14 +85,14 @@ table! {
 
 pub(super) static REDIS: Table = Table {
     path: "health.redis of [pool.NAME]",
-    help: "`PING` at Redis or Valkey. Passes on `PONG`, or if the server asks for a password first. Takes no keys.",
+    help: "`PING` to Redis or Valkey. Passes on `PONG`, or if the server requires a password first. Has no keys.",
     inherits: false,
     keys: &[],
 };
 
 pub(super) static SMTP: Table = Table {
     path: "health.smtp of [pool.NAME]",
-    help: "Greeting, `EHLO` and `QUIT` at a mail server. Takes no keys.",
+    help: "Greeting, `EHLO` and `QUIT` with a mail server. Has no keys.",
     inherits: false,
     keys: &[],
 };

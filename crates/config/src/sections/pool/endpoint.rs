@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static ENDPOINT = "endpoints of [pool.NAME]",
-        "One endpoint.";
+        "An endpoint of a pool.";
 
     /// Entry of `endpoints`.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ table! {
             name: "addr",
             kind: Kind::Text(Form::Address),
             absent: Absent::Required(r#""127.0.0.1:8081""#),
-            help: "IP address or host name, and port; or a Unix socket on this machine: `unix:/PATH`, `unix:@NAME` for an \
-                abstract one. Names are resolved while evenkeel runs, as `[resolver]` sets; until the first answer the \
-                endpoint gets no requests.",
+            help: "IP address or host name, and port; or a Unix socket on this machine: `unix:/PATH`, or `unix:@NAME` \
+                for an abstract socket. Names are resolved while evenkeel runs, with the settings of `[resolver]`. \
+                Until its name is resolved, the endpoint gets no requests.",
             why: "",
         };
         /// Handling of the addresses of a name. Ignored for IP addresses.
@@ -32,9 +32,9 @@ table! {
             name: "resolve",
             kind: Kind::Choice(Resolve::WORDS),
             absent: Absent::Default("\"first\""),
-            help: "Handling of the addresses of a host name. `first`: one endpoint, which keeps its address as long \
-                as the name has it. `all`: one endpoint per address, each with the weight, priority and zone of this \
-                entry.",
+            help: "Handling of the addresses of a host name. `first`: one endpoint, which keeps its address as long as \
+                the name resolves to it. `all`: one endpoint per address, each with the weight, priority and zone of \
+                this entry.",
             why: "One entry is one endpoint, with its own counters, unless stated otherwise.",
         };
         /// Name of the endpoint, unique in the pool. The address as text if not set.
@@ -60,16 +60,16 @@ table! {
                 name: "priority",
                 kind: Kind::Int { min: 0, max: 15 },
                 absent: Absent::Default("0"),
-                help: "Tier of the endpoint. Tier 0 is used first; the next one when it has no room, or for a request \
-                    that has tried all of it.",
+                help: "Tier of the endpoint. Tier 0 is used first. The next tier is used when a tier has no room, and \
+                    for requests that have tried all of its endpoints.",
                 why: "All endpoints are in one tier.",
             },
             Key {
                 name: "backup",
                 kind: Kind::Bool,
                 absent: Absent::Default("false"),
-                help: "`true` is another word for `priority = 1`: the endpoint gets requests when those of tier 0 have no \
-                    room, or for a request that has tried them all.",
+                help: "`true` is short for `priority = 1`: the endpoint gets requests when tier 0 has no room, and \
+                    requests that have tried all endpoints of tier 0.",
                 why: "",
             },
         ], read priority, write write_priority;
@@ -115,9 +115,9 @@ table! {
             name: "path_prefix",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Means("none"),
-            help: "Path put before the path of each request to the endpoint, after the rewriting of the route: with \
-                `\"/v2\"`, `/users` becomes `/v2/users`. A request whose path would lead out of it is answered 400. Not \
-                for health checks and load probes, whose paths are complete.",
+            help: "Path to put before the path of each request to the endpoint, after the rewrites of the route: with \
+                `\"/v2\"`, `/users` becomes `/v2/users`. A request with a path that would lead out of the prefix gets \
+                a 400. Does not apply to health checks and load probes; their paths are complete.",
             why: "",
         }, read path_prefix, write write_path_prefix;
         /// Name to request by TLS (SNI) and to verify, instead of the pool's name.
@@ -125,8 +125,8 @@ table! {
             name: "tls_name",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Means("`tls.server_name` of the pool, or the host of `addr`"),
-            help: "Name to request from the endpoint (SNI), for which its certificate must be valid. Needs `tls` of the \
-                pool.",
+            help: "Name to request from the endpoint (SNI). The endpoint's certificate must be valid for it. Needs \
+                `tls` of the pool.",
             why: "",
         };
     }

@@ -35,7 +35,7 @@ table! {
                 name: "grpc",
                 kind: Kind::TableOr { table: &GRPC, key: "service" },
                 absent: Absent::Means("no gRPC check"),
-                help: "Checks with a call of `grpc.health.v1.Health/Check` over HTTP/2. Passes if the answer is \
+                help: "Checks with a call of `grpc.health.v1.Health/Check` over HTTP/2. Passes if the status is \
                     `SERVING`.",
                 why: "",
             },
@@ -43,22 +43,22 @@ table! {
                 name: "tcp",
                 kind: Kind::Table(&TCP),
                 absent: Absent::Means("no TCP check"),
-                help: "Checks with a TCP connection; `{}` for no exchange. Passes if it opens, and if the expected \
-                    bytes arrive.",
+                help: "Checks with a TCP connection; `{}` for no exchange. Passes if the connection opens and the \
+                    expected bytes arrive.",
                 why: "",
             },
             Key {
                 name: "udp",
                 kind: Kind::Table(&UDP_CHECK),
                 absent: Absent::Means("no UDP check"),
-                help: "Checks with a datagram. Passes if an answer arrives that is as expected.",
+                help: "Checks with a datagram. Passes if the expected answer arrives.",
                 why: "",
             },
             Key {
                 name: "mysql",
                 kind: Kind::TableOr { table: &MYSQL, key: "user" },
                 absent: Absent::Means("no MySQL check"),
-                help: "Checks with a login at MySQL or MariaDB; `{}` for the default user.",
+                help: "Checks with a login to MySQL or MariaDB; `{}` for the default user.",
                 why: "",
             },
             Key {
@@ -72,14 +72,14 @@ table! {
                 name: "redis",
                 kind: Kind::Table(&REDIS),
                 absent: Absent::Means("no Redis check"),
-                help: "Checks with `PING` at Redis or Valkey: `{}`.",
+                help: "Checks with `PING` to Redis or Valkey: `{}`.",
                 why: "",
             },
             Key {
                 name: "smtp",
                 kind: Kind::Table(&SMTP),
                 absent: Absent::Means("no SMTP check"),
-                help: "Checks with `EHLO` at a mail server: `{}`.",
+                help: "Checks with `EHLO` to a mail server: `{}`.",
                 why: "",
             },
         ], read asked, write write_asked;
@@ -97,16 +97,16 @@ table! {
             kind: Kind::Duration { min: 10 * MS, max: DAY, off: false },
             absent: Absent::Default("\"2s\""),
             help: "Time from the start of one check of an endpoint to the start of the next.",
-            why: "HAProxy's value: with `fall = 3` a dead endpoint is out after 4 to 6 s, and a check every 2 s costs \
-                it next to nothing.",
+            why: "HAProxy's value: with `fall = 3` a dead endpoint is down after 4 to 6 s, and a check every 2 s costs \
+                an endpoint almost nothing.",
         };
         /// Random part of each interval, as a share of it: 0 to 1, in both directions.
         jitter: f64 = Key {
             name: "jitter",
             kind: Kind::Number { min: 0.0, max: 1.0 },
             absent: Absent::Default("0.2"),
-            help: "Randomly lengthens or shortens each interval by up to this share of it.",
-            why: "Keeps checks of many endpoints, or by many balancers, from staying in step.",
+            help: "Randomly lengthens or shortens each interval by up to this share of the interval.",
+            why: "Keeps checks of many endpoints, or by many balancers, from synchronizing.",
         };
         /// Time limit of a check, the connect included; at most `interval`.
         timeout: Duration = Key {
@@ -129,23 +129,24 @@ table! {
             name: "fall",
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("3"),
-            help: "Failed checks in a row that take an endpoint down.",
-            why: "HAProxy's value: one lost packet takes no endpoint down.",
+            help: "Failed checks in a row that mark an endpoint as down.",
+            why: "HAProxy's value: a single lost packet does not take an endpoint down.",
         };
         rise = Key {
             name: "rise",
             kind: Kind::Int { min: 1, max: 1000 },
             absent: Absent::Default("2"),
-            help: "Passed checks in a row that bring an endpoint back.",
-            why: "HAProxy's value: an endpoint that answers once while it starts is not up yet.",
+            help: "Passed checks in a row that mark an endpoint as up again.",
+            why: "HAProxy's value: an endpoint that passes once during its start is not up yet.",
         };
         initial = Key {
             name: "initial",
             kind: Kind::Choice(INITIAL),
             absent: Absent::Default("\"check-first\""),
-            help: "State of an endpoint before its first result. `check-first`: undecided; requests wait for the \
-                first result, at most a second, and that result alone decides.",
-            why: "A new endpoint that is down gets no requests, and one that is up need not wait for `rise` checks.",
+            help: "State of an endpoint before its first result. `check-first`: undecided. Requests wait for the first \
+                result, for at most a second, and the first result alone decides.",
+            why: "A new endpoint that is down gets no requests, and a new endpoint that is up need not wait for `rise` \
+                checks.",
         };
     }
 }
@@ -171,7 +172,8 @@ table! {
             kind: Kind::Text(Form::Target),
             absent: Absent::Default("\"/\""),
             help: "Path and query.",
-            why: "Every application answers it. A page that also checks the application's dependencies is better.",
+            why: "Every application serves this path. A page that also checks the application's dependencies is \
+                better.",
         };
         /// `GET`, `HEAD` or `OPTIONS`.
         method: Method = Key {
@@ -179,7 +181,7 @@ table! {
             kind: Kind::Choice(Method::WORDS),
             absent: Absent::Default("\"GET\""),
             help: "Method of the request.",
-            why: "Every application answers it.",
+            why: "Every application supports GET.",
         };
         /// See [`Check::Http`].
         host: Option<String> = Key {
@@ -195,14 +197,14 @@ table! {
             kind: Kind::List(&Kind::IntOrText { min: 200, max: 599, form: Form::Status }),
             absent: Absent::Default("[\"200..=299\"]"),
             help: "Statuses that pass: numbers, ranges (`\"204..=299\"`), or a whole class (`\"2xx\"`).",
-            why: "A redirect to a login, or an error page, does not show that the endpoint is healthy.",
+            why: "A redirect to a login page, or an error page, does not show that the endpoint is healthy.",
         };
         /// See [`Check::Http`].
         body: Option<String> = Key {
             name: "body",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("any body"),
-            help: "Text that the body must contain. Not with `HEAD`, whose responses have no body.",
+            help: "Text that the body must contain. Not with `HEAD`: its responses have no body.",
             why: "",
         };
     }
@@ -220,7 +222,7 @@ table! {
             name: "service",
             kind: Kind::Text(Form::Content),
             absent: Absent::Means("the server as a whole"),
-            help: "Service to ask about, such as `shop.Orders`.",
+            help: "Service to check, such as `shop.Orders`.",
             why: "",
         };
         /// See [`Check::Grpc`].
@@ -236,7 +238,7 @@ table! {
 
 table! {
     static UDP_CHECK = "health.udp of [pool.NAME]",
-        "The datagram of a UDP health check, and the answer it expects.";
+        "The datagram of a UDP health check, and the expected answer.";
 
     /// Keys of [`Check::Udp`].
     #[derive(PartialEq)]

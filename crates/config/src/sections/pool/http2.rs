@@ -31,8 +31,8 @@ table! {
             name: "streams",
             kind: Kind::Int { min: 1, max: 10_000 },
             absent: Absent::Default("100"),
-            help: "Most concurrent requests on one connection; fewer if the endpoint allows fewer. The next request \
-                opens another connection.",
+            help: "Maximum concurrent requests on one connection; fewer if the endpoint allows fewer. At the limit, \
+                the next request opens another connection.",
             why: "Most servers allow this many.",
         };
         /// Most connections of a worker to an endpoint.
@@ -40,9 +40,10 @@ table! {
             name: "connections",
             kind: Kind::Int { min: 1, max: 65_535 },
             absent: Absent::Default("64"),
-            help: "Most connections of one worker to one endpoint. When all are full, a request waits for a free \
-                stream up to `queue.timeout`; a request that the endpoint refused waits up to `timeouts.response`.",
-            why: "6,400 requests per worker: more than an endpoint serves at once.",
+            help: "Maximum connections of one worker to one endpoint. When all connections are full, a request waits \
+                for a free stream up to `queue.timeout`. A request that the endpoint refused waits up to \
+                `timeouts.response`.",
+            why: "Allows 6,400 requests per worker, more than an endpoint serves at once.",
         };
         /// Flow-control window of a response body, bytes.
         stream_window: usize = Key {
@@ -51,8 +52,8 @@ table! {
             absent: Absent::Default("\"256KiB\""),
             help: "Flow-control window of one response: bytes of its body in transit or buffered here for the client. \
                 A download gets at most this much per round trip.",
-            why: "Allows 128 MB/s over a round trip of 2 ms, and bounds what a client that does not read makes \
-                evenkeel buffer.",
+            why: "Allows 128 MB/s over a round trip of 2 ms, and limits the memory that evenkeel buffers for a client \
+                that does not read.",
         };
         /// Silence of an endpoint with requests in flight after which it is sent a PING; `None` = never.
         ping_after: Option<Duration> = Key {
@@ -61,16 +62,16 @@ table! {
             absent: Absent::Default("\"5m\""),
             help: "Sends a PING to an endpoint that has requests in flight and has been silent for this long, at most \
                 twice before it sends part of a response. The time doubles with each ENHANCE_YOUR_CALM from the \
-                endpoint. The kernel detects dead machines, within 30 s if it has bytes for them.",
-            why: "gRPC servers close connections whose pings come more often, and fail all their calls.",
+                endpoint. The kernel detects dead machines, within 30 s if there are unacknowledged bytes.",
+            why: "If pings come more often, gRPC servers close the connection and fail all its calls.",
         };
-        /// Longest wait for the answer to a PING.
+        /// Longest wait for the reply to a PING.
         ping_timeout: Duration = Key {
             name: "ping_timeout",
             kind: Kind::Duration { min: 50 * MS, max: DAY, off: false },
             absent: Absent::Default("\"10s\""),
             help: "Closes the connection and fails its requests if the PING is not answered within this time.",
-            why: "A process that cannot answer within that is as good as dead.",
+            why: "A process that does not answer within this time is as good as dead.",
         };
     }
 }

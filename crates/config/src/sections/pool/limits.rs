@@ -17,7 +17,7 @@ table! {
             name: "requests_per_endpoint",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "Most requests in flight at one endpoint, over all workers; 0 = no limit.",
+            help: "Maximum requests in flight at one endpoint, over all workers; 0 = no limit.",
             why: "The right number depends on the endpoint, and too low a limit refuses requests.",
         };
         /// Most idle connections that a worker keeps to an endpoint; 0 = connections are not reused.
@@ -25,18 +25,17 @@ table! {
             name: "idle_per_endpoint",
             kind: Kind::Int { min: 0, max: 65_535 },
             absent: Absent::Default("256"),
-            help: "Most idle connections that one worker keeps to one endpoint; 0 = connections are not reused.",
-            why: "Enough for a burst. Each costs a file descriptor here and a connection at the endpoint.",
+            help: "Maximum idle connections that one worker keeps to one endpoint; 0 = connections are not reused.",
+            why: "Enough for a burst. Each connection costs a file descriptor here and a slot at the endpoint.",
         };
         /// Largest head of a response, bytes: 1 KiB to 1 MiB.
         response_headers: usize = Key {
             name: "response_headers",
             kind: Kind::Size { min: 1 << 10, max: 1 << 20, off: false },
             absent: Absent::Default("\"64KiB\""),
-            help: "Largest head of a response: the status line and all header fields, of which there may be 1,024. Instead of \
-                a larger one the client gets 502, and the endpoint counts as healthy.",
-            why: "Twice what fits into the buffers of NGINX and HAProxy as they come. Only a response that needs it takes the \
-                memory.",
+            help: "Largest head of a response: the status line and all header fields, at most 1,024. Instead of a \
+                larger response, the client gets a 502, and the endpoint still counts as healthy.",
+            why: "Twice the default buffers of NGINX and HAProxy. Only responses that need the memory use it.",
         };
         /// Adaptive limit of requests in flight at an endpoint, on top of `requests_per_endpoint`; `None` =
         /// off.
@@ -44,7 +43,7 @@ table! {
             name: "concurrency",
             kind: Kind::TableOrWord { table: &CONCURRENCY, word: "adaptive" },
             absent: Absent::Means("off"),
-            help: "A limit of requests in flight at one endpoint that follows its latency, never above \
+            help: "Limit of requests in flight at one endpoint that adapts to its latency, never above \
                 `requests_per_endpoint`. `\"adaptive\"`: with the defaults of the table.",
             why: "",
         };
@@ -54,8 +53,8 @@ table! {
 table! {
     /// Keys of the adaptive limit.
     pub static CONCURRENCY = "limits.concurrency of [pool.NAME]",
-        "Bounds of the adaptive limit, which falls while an endpoint's latency is above its latency without load, and \
-        rises while it is not.";
+        "Bounds of the adaptive limit. The limit falls while an endpoint's latency is above `tolerance` times its \
+        latency without load, and rises otherwise.";
 
     impl for concurrency::Settings {
         min = Key {
@@ -63,7 +62,7 @@ table! {
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("3"),
             help: "Smallest limit.",
-            why: "With fewer requests there are too few samples to notice that the endpoint has recovered.",
+            why: "Fewer requests give too few samples to notice that the endpoint has recovered.",
         };
         max = Key {
             name: "max",
@@ -91,7 +90,7 @@ table! {
             kind: Kind::Duration { min: 100 * MS, max: 60 * S, off: false },
             absent: Absent::Default("\"1s\""),
             help: "Time between two adjustments of the limit.",
-            why: "Long enough for some responses, short enough to follow a burst.",
+            why: "Long enough for several responses, and short enough to follow a burst.",
         };
     }
 }

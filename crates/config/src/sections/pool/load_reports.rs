@@ -24,15 +24,15 @@ table! {
             absent: Absent::Default("true"),
             help: "Uses reports in the header fields and trailers `endpoint-load-metrics-bin` and \
                 `endpoint-load-metrics` of responses (ORCA: binary, text or JSON).",
-            why: "They arrive with responses and cost no extra request.",
+            why: "Reports arrive with responses and cost no extra request.",
         };
         /// Transport of load probes.
         probe: Probe = Key {
             name: "probe",
             kind: Kind::Choice(Probe::WORDS),
             absent: Absent::Default("\"off\""),
-            help: "Transport of the probes that some algorithms need: `udp` sends a datagram to the endpoint's \
-                address and port, `http` a request for `path`.",
+            help: "Transport of the probes that some algorithms need. `udp`: sends a datagram to the endpoint's \
+                address and port. `http`: sends a request for `path`.",
             why: "Most endpoints do not answer probes.",
         };
         /// Longest wait for the answer to a probe; later answers are dropped.
@@ -41,14 +41,14 @@ table! {
             kind: Kind::Duration { min: MS, max: 10 * S, off: false },
             absent: Absent::Default("\"100ms\""),
             help: "Longest wait for the answer to a probe. Later answers are dropped.",
-            why: "A later answer says little about the present load.",
+            why: "A later answer no longer reflects the current load.",
         };
-        /// Most probes per second from a worker.
+        /// Maximum probes per second from a worker.
         rate_max: u32 = Key {
             name: "rate_max",
             kind: Kind::Int { min: 1, max: 1_000_000 },
             absent: Absent::Default("20_000"),
-            help: "Most probes per second from each worker. Probes beyond that are counted but not sent.",
+            help: "Maximum probes per second from each worker. Probes over the limit are counted but not sent.",
             why: "A datagram and its answer take about 5 us of CPU time: at most a tenth of a core.",
         };
         /// Path of probes over HTTP.
@@ -56,19 +56,19 @@ table! {
             name: "path",
             kind: Kind::Text(Form::PlainPath),
             absent: Absent::Default(LOAD_PATH),
-            help: "Path of probes over HTTP. The report is in the header fields of the answer.",
-            why: "The path at which an evenkeel beside the application serves it.",
+            help: "Path of probes over HTTP. The report is in the header fields of the response.",
+            why: "The path that an evenkeel next to the application serves.",
         };
         /// Names in `named_metrics` for the requests in flight; the first present name counts. Not empty.
         in_flight: Arc<[String]> = Key {
             name: "in_flight",
             kind: Kind::List(&Kind::Text(Form::Label)),
             absent: Absent::Default(r#"["in_flight", "rif"]"#),
-            help: "Names in `named_metrics` for the number of requests in flight. The first one present in a report \
+            help: "Names in `named_metrics` for the number of requests in flight. The first name present in a report \
                 counts.",
-            why: "The names that evenkeel and Envoy's examples send.",
+            why: "The names that evenkeel and the examples of Envoy send.",
         };
-        /// True if reports of endpoints are passed on to clients.
+        /// True if reports of endpoints are forwarded to clients.
         pass: bool = Key {
             name: "pass",
             kind: Kind::Bool,

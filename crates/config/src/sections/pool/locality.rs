@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static LOCALITY = "locality of [pool.NAME]",
-        "Prefers endpoints in this balancer's own zone.";
+        "Prefers endpoints in the zone of this balancer.";
 
     /// `locality` of a pool, with the zone by name.
     #[derive(Clone, Debug, PartialEq)]
@@ -30,9 +30,9 @@ table! {
             name: "spill_at",
             kind: Kind::Number { min: 0.01, max: 1.0 },
             absent: Absent::Default("0.8"),
-            help: "Share of the own zone's weight that must be healthy for it to get all requests. Below it, the rest \
-                spills over to the other zones in proportion to their weight.",
-            why: "With four of five endpoints the zone can carry its load; with fewer it may not.",
+            help: "Share of the local zone's weight that must be healthy for the zone to get all requests. Below this \
+                share, the rest spills over to the other zones in proportion to their weight.",
+            why: "With four of five endpoints, the zone can usually carry its load; with fewer, it may not.",
         };
     }
 }

@@ -4,7 +4,7 @@
 // Order: discover, health, dialogue, http2, limits, load_reports, locality, endpoint, outlier, panic, queue, shadow,
 // slow_start, sticky, subset, tls, tolerate
 mod dialogue;
-mod discover;
+pub(crate) mod discover;
 mod endpoint;
 mod health;
 mod http2;
@@ -21,13 +21,6 @@ mod subset;
 mod tls;
 mod tolerate;
 
-pub(crate) use discover::{
-    CONSUL_SERVER, DOCKER_SERVER, ETCD_SERVER, KUBERNETES_SERVER, NOMAD_SERVER, XDS_SERVER, check_etcd, check_server,
-};
-pub use discover::{
-    Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
-    KubernetesServer, Nomad, NomadServer, Records, Scope, ServicePort, Source, Xds, XdsServer,
-};
 pub use endpoint::{Endpoint, Own, Resolve};
 pub use health::{Check, HealthCheck};
 pub use http2::{EndpointHttp2, EndpointProtocol};
@@ -56,7 +49,7 @@ use crate::sections::resolver::Resolver;
 use crate::sections::retry::{self, POOL_RETRY, Retry};
 use crate::sections::timeouts::{POOL_TIMEOUTS, PoolTimeouts, check_order};
 use crate::table::{Absent, Balance, Declared, Field, H, Key, Kind, Lines, Located, Named, S, Section, table, words};
-use discover::DISCOVER;
+use discover::{DISCOVER, Discover};
 use endpoint::ENTRY;
 use evenkeel_balance as balance;
 use evenkeel_balance::algorithms;
@@ -75,7 +68,7 @@ use subset::SUBSET;
 
 table! {
     pub(crate) static POOL = "[pool.NAME]",
-        "Endpoints that do the same work, and how one of them is chosen for a request.";
+        "Group of equivalent endpoints, and the balancing of requests between them.";
 
     /// `[pool.NAME]`.
     #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +79,7 @@ table! {
         balance: Balance = Key {
             name: "balance",
             kind: Kind::Balance,
-            absent: Absent::Means("the first one of the algorithms page"),
+            absent: Absent::Means("the first algorithm of the algorithms page"),
             help: "Balancing algorithm: `\"NAME\"` or `{ NAME = { PARAMETER = VALUE } }`. `evenkeel algorithms` lists them.",
             why: "",
         }, write write_balance;
@@ -95,9 +88,9 @@ table! {
             name: "shadow",
             kind: Kind::List(&Kind::Balance),
             absent: Absent::Means("none"),
-            help: "Algorithms to compare with `balance`: workers record recent requests, and `evenkeel shadow` \
-                predicts how each of these would have handled them. They route nothing. At most four, each written \
-                like `balance`.",
+            help: "Algorithms to compare with `balance`. Workers record recent requests, and `evenkeel shadow` \
+                predicts how each algorithm would have handled them. Shadows do not route requests. At most four, each \
+                written like `balance`.",
             why: "",
         };
         /// Endpoints in the order of the file, without duplicate names or addresses. Not empty, unless
@@ -105,7 +98,7 @@ table! {
         endpoints: Vec<Endpoint> = Key {
             name: "endpoints",
             kind: Kind::List(&ENTRY),
-            absent: Absent::Means("none; `discover` or `empty_status` is then required"),
+            absent: Absent::Means("none, but then `discover` or `empty_status` is required"),
             help: "The endpoints. A plain string is short for a table with that `addr`.",
             why: "",
         }, read endpoint::endpoints, write write_endpoints;
@@ -122,9 +115,9 @@ table! {
             name: "refuse_local",
             kind: Kind::Bool,
             absent: Absent::Means("`true` for endpoints from Kubernetes, else `false`"),
-            help: "Leaves out endpoints at addresses of this machine and its links (loopback, link-local), and at those that \
-                evenkeel itself listens on, also if a name resolves to one: for lists and names that others may change. \
-                `local_networks` of `[discovery]` has exceptions.",
+            help: "Ignores endpoints at addresses of this machine and its links (loopback, link-local), and at \
+                addresses that evenkeel itself listens on, even if a name resolves to them. For lists and names that \
+                others may change. `local_networks` of `[discovery]` lists exceptions.",
             why: "An agent of Consul or Docker lists endpoints of its own machine.",
         };
         /// Protocol of the endpoints.
@@ -133,9 +126,9 @@ table! {
             kind: Kind::Choice(EndpointProtocol::WORDS),
             absent: Absent::Default("\"http1\""),
             help: "Protocol of the endpoints. `\"h2\"`: HTTP/2, also without TLS (prior knowledge), as gRPC needs; \
-                requests share connections, whatever their clients use. `\"auto\"`: over TLS whatever the endpoint \
-                selects, otherwise HTTP/1.1.",
-            why: "Every server supports it, and between machines of one site it costs least.",
+                requests share connections, whatever protocol their clients use. `\"auto\"`: over TLS, the protocol \
+                that the endpoint selects; otherwise HTTP/1.1.",
+            why: "Every server supports HTTP/1.1, and it costs least between machines of one site.",
         };
         /// Settings of HTTP/2 with endpoints.
         http2: EndpointHttp2 = Key {
@@ -193,14 +186,14 @@ table! {
             help: "Behaviour when few endpoints are healthy.",
             why: "",
         };
-        /// Preference for endpoints of the own zone; `None` = all zones are equal.
+        /// Preference for endpoints in the local zone; `None` = all zones are equal.
         locality: Option<Locality>,
             rows [
                 Key {
                     name: "locality",
                     kind: Kind::Table(&LOCALITY),
                     absent: Absent::Means("all zones are equal"),
-                    help: "Prefers endpoints of the own zone.",
+                    help: "Prefers endpoints in the local zone.",
                     why: "",
                 },
             ],
@@ -213,7 +206,7 @@ table! {
             name: "subset",
             kind: Kind::Table(&SUBSET),
             absent: Absent::Means("all endpoints"),
-            help: "Uses, and checks, only a part of the endpoints: for many instances in front of many endpoints.",
+            help: "Uses and checks only a part of the endpoints. For many instances in front of many endpoints.",
             why: "",
         };
         /// Queue for requests when every endpoint is at its limit.
@@ -224,14 +217,14 @@ table! {
             help: "Queue for requests when every endpoint is at its limit.",
             why: "",
         };
-        /// Status of the answer to a request while the pool has no endpoint at all; `None` = 503, and the pool
+        /// Status of the response to a request while the pool has no endpoint at all; `None` = 503, and the pool
         /// must have `endpoints` or `discover`.
         empty_status: Option<u16> = Key {
             name: "empty_status",
             kind: Kind::Int { min: 400, max: 599 },
-            absent: Absent::Means("503, and the pool needs `endpoints` or `discover`"),
-            help: "Status of evenkeel's answer while the pool has no endpoint at all. A pool that has some, of which none \
-                may get requests, answers 503. With this key a pool needs no endpoints.",
+            absent: Absent::Means("503, but then the pool needs `endpoints` or `discover`"),
+            help: "Status of evenkeel's response while the pool has no endpoints at all. If the pool has endpoints but \
+                none may get requests, the status is 503. With this key, a pool needs no endpoints.",
             why: "",
         };
         /// Changes to fields on their way to the pool's endpoints, after the changes of the route.
@@ -252,7 +245,7 @@ table! {
             name: "sticky",
             kind: Kind::Table(&STICKY),
             absent: Absent::Means("off"),
-            help: "Session affinity: returns a client to the same endpoint by a cookie.",
+            help: "Session affinity: a cookie keeps a client at the same endpoint.",
             why: "",
         };
         /// Use of load reports from endpoints; `None` = reports are ignored.
@@ -260,7 +253,7 @@ table! {
             name: "load_reports",
             kind: Kind::TableOrBool(&LOAD_REPORTS),
             absent: Absent::Means("off"),
-            help: "Uses load reports from endpoints, which cover the requests of all balancers. `true`: with the \
+            help: "Uses load reports from endpoints. They include the requests of all balancers. `true`: with the \
                 defaults of the table.",
             why: "",
         };
@@ -268,21 +261,21 @@ table! {
         tolerate: Tolerated = Key {
             name: "tolerate",
             kind: Kind::List(&Kind::Choice(tolerate::FAULTS)),
-            absent: Absent::Means("none of them"),
-            help: "Protocol faults in responses of old servers to repair instead of answering 502. \
+            absent: Absent::Means("none"),
+            help: "Protocol faults in responses of old servers to repair instead of returning a 502. \
                 `chunk-size-padding`: white space after a chunk size. `bare-lf-head`: head lines that end in a bare \
                 LF. `folded-fields`: fields continued on the next line. `duplicate-content-length`: the same length \
                 stated more than once. `duplicate-chunked`: `Transfer-Encoding: chunked` stated more than once. \
                 `identity`: `Transfer-Encoding: identity`.",
             why: "Parsers disagree about such responses, and attackers exploit that. The `reason` of the 502 in the \
-                access log names the word that would let the response through.",
+                access log names the value to add here.",
         };
         /// TLS with endpoints; `None` = plaintext.
         tls: Option<PoolTls> = Key {
             name: "tls",
             kind: Kind::TableOrBool(&tls::TLS),
             absent: Absent::Means("off"),
-            help: "TLS with endpoints. `true`: certificates must be valid for the host in the endpoint's address, and \
+            help: "TLS with endpoints. `true`: certificates must be valid for the host of the endpoint's address, and \
                 issued by an authority in the system's trust store.",
             why: "",
         };
@@ -292,8 +285,8 @@ table! {
             kind: Kind::Choice(PROXY_VERSIONS),
             absent: Absent::Default("\"off\""),
             help: "PROXY protocol header to send at the start of each connection, so that endpoints see the client's \
-                address. Connections are then never shared between clients.",
-            why: "An endpoint that does not expect the header refuses every request.",
+                address. Clients then never share connections.",
+            why: "Endpoints that do not expect the header refuse every request.",
         };
         /// Source address of connections to endpoints. [`SpeakAs::Client`] only if no HTTP listener leads
         /// here.
@@ -301,10 +294,10 @@ table! {
             name: "source",
             kind: Kind::Choice(SpeakAs::WORDS),
             absent: Absent::Default("\"own\""),
-            help: "Source address of connections to endpoints: `own` is an address of this machine, `client` the \
-                client's own. The latter needs CAP_NET_ADMIN or CAP_NET_RAW and a route back through this machine, \
+            help: "Source address of connections to endpoints. `own`: an address of this machine. `client`: the \
+                client's address. `client` needs CAP_NET_ADMIN or CAP_NET_RAW and a route back through this machine, \
                 and works only for listeners with `mode = \"tcp\"`.",
-            why: "It works everywhere.",
+            why: "`own` works everywhere.",
         };
         /// Idle time of a TCP session after which the kernel sends keep-alive probes to its peers; `None` =
         /// never.
@@ -439,7 +432,7 @@ fn one(Named { name, section, .. }: &Named, defaults: &Section, resolver: &Resol
     let whole = ["timeouts", "retry"].into_iter().fold(section.clone(), inherit);
     let mut pool = Pool { name: name.as_str().into(), ..Pool::of(&whole) };
     if let Some(discover) = &mut pool.discover {
-        discover.start_from(resolver, servers, section);
+        discover.start_from(resolver, &servers.servers, section);
     }
     pool
 }

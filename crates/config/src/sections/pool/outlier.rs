@@ -9,44 +9,45 @@ use std::time::Duration;
 table! {
     /// Keys of outlier ejection.
     pub static OUTLIER = "outlier of [pool.NAME]",
-        "Ejection: an endpoint that fails requests, or fails far more of them than its pool, gets no requests for a \
-        while. Then it gets a single one, whose outcome decides.";
+        "Ejection: an endpoint that fails requests, or fails far more requests than its pool, gets no requests for a \
+        while. Then it gets a single request, and the outcome of that request decides.";
 
     impl for outlier::Settings {
         consecutive_5xx = Key {
             name: "consecutive_5xx",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("0"),
-            help: "Responses of 500 and above in a row, gateway errors included, that eject; 0 = never.",
-            why: "A 500 is mostly about the request: one client asking for a broken page would take endpoints out.",
+            help: "Responses of 500 and above in a row, including gateway errors, that eject an endpoint; 0 = never.",
+            why: "A 500 mostly depends on the request: one client that requests a broken page would eject endpoints.",
         };
         consecutive_gateway = Key {
             name: "consecutive_gateway",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("5"),
-            help: "Gateway errors in a row that eject: 502, 503, 504, resets, timeouts, malformed responses; 0 = \
-                never.",
+            help: "Gateway errors in a row that eject an endpoint: 502, 503, 504, resets, timeouts, malformed \
+                responses; 0 = never.",
             why: "Envoy's default.",
         };
         consecutive_connect = Key {
             name: "consecutive_connect",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("3"),
-            help: "Failed connection attempts in a row that eject; 0 = never.",
-            why: "Fewer than for errors: the process is most likely dead, and each failure costs a request one try.",
+            help: "Failed connection attempts in a row that eject an endpoint; 0 = never.",
+            why: "Fewer than for gateway errors: the process is most likely dead, and each failure costs a request one \
+                try.",
         };
         success_rate = Key {
             name: "success_rate",
             kind: Kind::Table(&SUCCESS_RATE),
             absent: Absent::Means("off"),
-            help: "Ejects endpoints whose success rate is far below the pool's.",
+            help: "Ejects endpoints with a success rate far below the pool's.",
             why: "",
         };
         latency = Key {
             name: "latency",
             kind: Kind::Table(&LATENCY),
             absent: Absent::Means("off"),
-            help: "Ejects endpoints whose mean latency is far above the pool's median.",
+            help: "Ejects endpoints with a mean latency far above the pool's median.",
             why: "",
         };
         interval_ns = Key {
@@ -60,7 +61,7 @@ table! {
             name: "eject",
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"30s\""),
-            help: "Duration of the first ejection. Each further one lasts twice as long as the one before.",
+            help: "Duration of the first ejection. Each further ejection lasts twice as long as the previous one.",
             why: "Envoy's default: about the time a process takes to restart.",
         };
         eject_max_ns = Key {
@@ -68,7 +69,7 @@ table! {
             kind: Kind::Duration { min: 100 * MS, max: DAY, off: false },
             absent: Absent::Default("\"5m\""),
             help: "Longest ejection; at least `eject`.",
-            why: "Envoy's default: a repaired endpoint is soon used again.",
+            why: "Envoy's default: a repaired endpoint is used again soon.",
         };
         eject_at_most = Key {
             name: "eject_at_most",
@@ -76,14 +77,14 @@ table! {
             absent: Absent::Default("0.3"),
             help: "Share of a tier that may be ejected at once, but always at least one of two or more endpoints. \
                 Consecutive failures may eject a whole tier while another tier can serve.",
-            why: "When most endpoints fail, the cause is rarely in them, and the rest could not carry the load.",
+            why: "When most endpoints fail, the cause is rarely the endpoints, and the rest could not carry the load.",
         };
     }
 }
 
 table! {
     static SUCCESS_RATE = "outlier.success_rate of [pool.NAME]",
-        "Ejects endpoints whose success rate in an interval is below the pool's mean minus `deviations` standard \
+        "Ejects endpoints with a success rate in an interval below the pool's mean minus `deviations` standard \
         deviations.";
 
     impl for outlier::SuccessRate {
@@ -98,14 +99,14 @@ table! {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint needs in the interval to be compared.",
-            why: "Envoy's default: with fewer, one failure is more than a percent.",
+            help: "Minimum requests in the interval for an endpoint to be compared.",
+            why: "Envoy's default: with fewer requests, one failure is more than a percent.",
         };
         min_endpoints = Key {
             name: "min_endpoints",
             kind: Kind::Int { min: 2, max: 65_535 },
             absent: Absent::Default("5"),
-            help: "Number of endpoints with `min_requests` that are needed to compare them.",
+            help: "Minimum number of endpoints with `min_requests` for a comparison.",
             why: "Envoy's default: the deviation of fewer endpoints means nothing.",
         };
     }
@@ -113,7 +114,7 @@ table! {
 
 table! {
     static LATENCY = "outlier.latency of [pool.NAME]",
-        "Ejects endpoints whose mean latency in an interval is above `factor` times the pool's median.";
+        "Ejects endpoints with a mean latency in an interval above `factor` times the pool's median.";
 
     impl for outlier::Latency {
         factor = Key {
@@ -121,14 +122,14 @@ table! {
             kind: Kind::Number { min: 1.1, max: 1000.0 },
             absent: Absent::Default("3"),
             help: "Multiple of the median.",
-            why: "More than endpoints differ by age or distance alone.",
+            why: "Endpoints rarely differ this much by age or distance alone.",
         };
         min_requests = Key {
             name: "min_requests",
             kind: Kind::Int { min: 1, max: 1_000_000_000 },
             absent: Absent::Default("100"),
-            help: "Requests that an endpoint needs in the interval to be compared.",
-            why: "With fewer, a single slow request moves the mean.",
+            help: "Minimum requests in the interval for an endpoint to be compared.",
+            why: "With fewer requests, a single slow request shifts the mean.",
         };
     }
 }

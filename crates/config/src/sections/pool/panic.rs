@@ -20,7 +20,7 @@ table! {
             kind: Kind::Choice(MODES),
             absent: Absent::Default("\"use-all\""),
             help: "`use-all`: all endpoints get requests, healthy or not. `refuse`: requests get a 503.",
-            why: "The few healthy endpoints would collapse under the whole load, and checks that fail everywhere are \
+            why: "A few healthy endpoints would collapse under the whole load, and checks that fail everywhere are \
                 often wrong.",
         };
     }

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 table! {
     pub static QUEUE = "queue of [pool.NAME]",
-        "When every endpoint is at its limit, requests wait, first in, first out. Those that do not fit get a 503 at \
-        once.";
+        "Queue for requests when every endpoint is at its limit; first in, first out. Requests that do not fit get a \
+        503 immediately.";
 
     impl for queue::Settings {
         max = Key {
             name: "max",
             kind: Kind::Int { min: 0, max: 1_000_000 },
             absent: Absent::Default("1024"),
-            help: "Most requests that wait at once, over all workers; 0 = none wait.",
+            help: "Maximum requests that wait at a time, over all workers; 0 = requests do not wait.",
             why: "Envoy's limit of pending requests.",
         };
         timeout_ns = Key {
@@ -25,7 +25,7 @@ table! {
             kind: Kind::Duration { min: MS, max: H, off: false },
             absent: Absent::Default("\"2s\""),
             help: "Longest wait of a request.",
-            why: "A client that has waited longer has often left, and work for it would be wasted.",
+            why: "A client that has waited longer has often left, and a response would be wasted work.",
         };
     }
 }

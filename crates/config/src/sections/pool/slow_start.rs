@@ -30,8 +30,8 @@ table! {
             name: "min_weight",
             kind: Kind::Number { min: 0.001, max: 1.0 },
             absent: Absent::Default("0.1"),
-            help: "Share of its weight that an endpoint starts with.",
-            why: "Envoy's default: an endpoint can only warm up with requests.",
+            help: "Share of its weight at which an endpoint starts.",
+            why: "Envoy's default: an endpoint needs some requests to warm up.",
         };
     }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 table! {
     pub(crate) static STICKY = "sticky of [pool.NAME]",
-        "Session affinity: a signed cookie returns a client to its endpoint, as long as that endpoint is usable. \
-        Without `secret` and `secret_file`, evenkeel makes a key and keeps it.";
+        "Session affinity: a signed cookie keeps a client at its endpoint, as long as that endpoint is usable. Without \
+        `secret` and `secret_file`, evenkeel generates a key and stores it.";
 
     /// `sticky` of a pool: a signed cookie that names the endpoint.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ table! {
             Key {
                 name: "secret",
                 kind: Kind::Text(Form::Secret),
-                absent: Absent::Means("from `secret_file`; without either, evenkeel makes a key at its first start"),
-                help: "Key that signs the cookies, 16 bytes or more, equal on every instance; for example \
+                absent: Absent::Means("from `secret_file`, or else generated at the first start"),
+                help: "Key that signs the cookies: at least 16 bytes, equal on every instance, such as \
                     `\"${STICKY_SECRET}\"`. It is never shown.",
                 why: "",
             },
@@ -40,9 +40,9 @@ table! {
                 name: "secret_file",
                 kind: Kind::Text(Form::File),
                 absent: Absent::Means("`sticky.key` in the folder of `state` of `[runtime]`, or in `/var/lib/evenkeel`"),
-                help: "File of the key, without trailing white space. Unless it is named here, it is made if it is missing, readable \
-                    for this user only, and stays the same over reloads, restarts and upgrades. Another instance needs a \
-                    copy of it, or clients change endpoints when they change instances.",
+                help: "File of the key, without trailing white space. The default file is created if it is missing, \
+                    readable only by this user, and stays the same across reloads, restarts and upgrades. Other \
+                    instances need a copy, or clients change endpoints when they change instances.",
                 why: "",
             },
         ], read secret, write write_secret;
@@ -52,14 +52,14 @@ table! {
             kind: Kind::Duration { min: S, max: 400 * DAY, off: true },
             absent: Absent::Default("\"off\""),
             help: "Lifetime of the cookie. `\"off\"`: until the browser is closed.",
-            why: "No cookie is stored on the client's disk.",
+            why: "A session cookie is not stored on the client's disk.",
         };
         /// Its `Path` attribute, without `;`.
         path: String = Key {
             name: "path",
             kind: Kind::Text(Form::CookiePath),
             absent: Absent::Default("\"/\""),
-            help: "`Path` of the cookie: clients send it with requests below that path.",
+            help: "`Path` of the cookie. Clients send the cookie with requests below this path.",
             why: "Covers the whole site.",
         };
         /// True if the cookie has the `Secure` attribute.
@@ -67,7 +67,7 @@ table! {
             name: "secure",
             kind: Kind::Bool,
             absent: Absent::Default("false"),
-            help: "Adds `Secure`, so that clients send the cookie over TLS only. Turn it on if clients use HTTPS.",
+            help: "Adds `Secure`, so that clients send the cookie only over TLS. Turn it on if clients use HTTPS.",
             why: "A client that uses plain HTTP would never send such a cookie back.",
         };
         /// Its `SameSite` attribute; `None` only with `secure`, or browsers would drop the cookie.
@@ -75,7 +75,8 @@ table! {
             name: "same_site",
             kind: Kind::Choice(SameSite::WORDS),
             absent: Absent::Default("\"lax\""),
-            help: "`SameSite` of the cookie: which requests from other sites carry it. `none` needs `secure`.",
+            help: "`SameSite` of the cookie. It decides which requests from other sites carry the cookie. `none` needs \
+                `secure`.",
             why: "The value that browsers assume for a cookie without `SameSite`.",
         };
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 table! {
     pub(super) static SUBSET = "subset of [pool.NAME]",
         "The part of the endpoints that this instance uses. The endpoints of a tier form a ring, and each instance \
-        takes `size` of them from its own position on. Instances numbered from 0 use all endpoints almost \
-        equally often; adding or removing an instance changes nothing for the others, and adding or removing an \
-        endpoint changes at most two endpoints of an instance.";
+        uses `size` endpoints from its position on. Instances numbered from 0 use all endpoints almost equally often; \
+        adding or removing an instance changes nothing for the others, and adding or removing an endpoint changes at \
+        most two endpoints of an instance.";
 
     /// `subset` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,8 @@ table! {
             name: "instance",
             kind: Kind::Text(Form::Label),
             absent: Absent::Means("the host name"),
-            help: "Name of this instance. A name that ends in a number counts as that number; any other is hashed.",
+            help: "Name of this instance. A name that ends in a number counts as that number; any other name is \
+                hashed.",
             why: "",
         };
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 table! {
     pub(crate) static TLS = "tls of [pool.NAME]",
-        "TLS with endpoints. `true`: with the defaults of the table, which verify certificates against the system's \
-        trust store.";
+        "TLS with endpoints. `true`: with the defaults of the table, and with certificates verified against the \
+        system's trust store.";
 
     /// `tls` of a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ table! {
             name: "server_name",
             kind: Kind::Text(Form::Domain),
             absent: Absent::Means("the host of each endpoint's address"),
-            help: "Name to request from endpoints (SNI), for which their certificates must be valid.",
+            help: "Name to request from endpoints (SNI). Their certificates must be valid for it.",
             why: "",
         };
         /// Names, DNS names or URIs, of which certificates must have any; empty = the requested name.
@@ -36,9 +36,10 @@ table! {
             name: "names",
             kind: Kind::List(&Kind::Text(Form::SubjectName)),
             absent: Absent::Means("the requested name"),
-            help: "Names of which each endpoint's certificate must have one (subjectAltName), instead of the name that is \
-                requested: DNS names, or URIs as `\"spiffe://prod.internal/api\"`. `*.internal` is a certificate's \
-                wildcard of that text. The requested name (SNI) remains `server_name`, or the endpoint's own.",
+            help: "Names, one of which each endpoint's certificate must have (subjectAltName), instead of the \
+                requested name: DNS names, or URIs such as `\"spiffe://prod.internal/api\"`. `*.internal` matches only \
+                that same wildcard in a certificate. The requested name (SNI) is still `server_name`, or the \
+                endpoint's `tls_name`.",
             why: "",
         };
         /// Client certificate; set together with `key`.
@@ -46,7 +47,8 @@ table! {
             name: "cert",
             kind: Kind::Text(Form::Pem),
             absent: Absent::Means("none"),
-            help: "PEM file of a certificate for endpoints that request one (mutual TLS), or its text. Needs `key`.",
+            help: "PEM file of the client certificate for endpoints that request it (mutual TLS), or its text. Needs \
+                `key`.",
             why: "",
         };
         /// Private key of `cert`.
@@ -54,7 +56,7 @@ table! {
             name: "key",
             kind: Kind::Text(Form::Pem),
             absent: Absent::Means("none"),
-            help: "PEM file of the private key of `cert`, or its text, which is never shown.",
+            help: "PEM file of the private key of `cert`, or its text. The text is never shown.",
             why: "",
         };
         /// True if the certificates of endpoints are verified.
@@ -62,8 +64,8 @@ table! {
             name: "verify",
             kind: Kind::Bool,
             absent: Absent::Default("true"),
-            help: "Verifies the certificates of endpoints. With `false`, anything that answers at an endpoint's \
-                address gets the requests, and can read and change them.",
+            help: "Verifies the certificates of endpoints. With `false`, any server at an endpoint's address gets the \
+                requests, and can read and change them.",
             why: "Encryption without verification does not protect against an attacker who impersonates the endpoint.",
         };
         /// Oldest TLS version accepted.
@@ -72,7 +74,7 @@ table! {
             kind: Kind::Choice(TlsVersion::WORDS),
             absent: Absent::Default("\"1.2\""),
             help: "Oldest TLS version accepted.",
-            why: "As for listeners.",
+            why: "Same as for listeners.",
         };
     }
 }

@@ -166,7 +166,7 @@ impl Session {
             }
             // A cluster that has lost a kind has more likely lost its state than its operators' interest.
             Report::Absent(kind) if self.versions.contains_key(&kind) => {
-                self.fail(kind, "the cluster has no such kind any more");
+                self.fail(kind, "the cluster no longer has this kind");
                 false
             }
             Report::Absent(kind) => {

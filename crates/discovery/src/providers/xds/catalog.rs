@@ -7,9 +7,9 @@
 use crate::xds::consumer::{Kind, Received};
 use evenkeel_config::plan::XdsServer;
 use evenkeel_envoy::cluster::Cluster;
-use evenkeel_envoy::listener::{ChainTo, ListenerResource};
+use evenkeel_envoy::listener::ListenerResource;
 use evenkeel_envoy::node::Node;
-use evenkeel_envoy::plan::InUse;
+use evenkeel_envoy::plan::{InUse, clusters_of};
 use evenkeel_envoy::route::RouteConfiguration;
 use evenkeel_envoy::schema::{CLUSTER, LISTENER, Message, ROUTE_CONFIGURATION};
 use evenkeel_envoy::wire::resource;
@@ -197,19 +197,6 @@ impl Catalog {
     }
 }
 
-/// Clusters that a listener leads to without a route configuration of a name.
-fn clusters_of(listener: &ListenerResource) -> impl Iterator<Item = &str> {
-    listener.chains.iter().flat_map(|chain| clusters_of_chain(&chain.to))
-}
-
-fn clusters_of_chain(to: &ChainTo) -> Vec<&str> {
-    match to {
-        ChainTo::Routes(routes, _) => routes.clusters().collect(),
-        ChainTo::Clusters(all, _) => all.iter().map(|(name, _)| name.as_str()).collect(),
-        ChainTo::NamedRoutes(..) => Vec::new(),
-    }
-}
-
 impl<T> Accepted<T> {
     fn is_due(&self, now: Instant) -> bool {
         now >= self.since + PATIENCE
@@ -240,7 +227,7 @@ impl<T: PartialEq> Store<T> {
             match self.one(bytes, now, message, &read) {
                 Ok((name, accepted)) => {
                     if new.insert(name.clone(), accepted).is_some() {
-                        wrong.push(format!("{name}: the name is there twice"));
+                        wrong.push(format!("{name}: duplicate name"));
                     }
                 }
                 Err((name, why)) if name.is_empty() => wrong.push(format!("resource {n}: {why}")),
@@ -494,9 +481,9 @@ mod tests {
         unread["lb_subset_config"] = json!({});
         let why = world.list(Kind::Cluster, &[eds("new"), bad, unread, eds("new"), json!({})]).expect_err("bad");
         for part in [
-            "bad: lb_policy: number 6",
+            "bad: lb_policy: CLUSTER_PROVIDED has no counterpart",
             "unread: not supported here: lb_subset_config",
-            "new: the name is there twice",
+            "new: duplicate name",
             "resource 4: it has no name",
         ] {
             assert!(why.contains(part), "{part}: {why}");

@@ -93,7 +93,7 @@ impl Consumer for Resources {
 }
 
 /// Serves until it is aborted.
-pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsServer, Ads>, contribution: Contribution) {
+pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared, contribution: Contribution) {
     let ads = planes.get(&server, || Ads::follow(server.clone()));
     let resources = Arc::new(Resources {
         catalog: Mutex::new(Catalog::new(server)),
@@ -147,7 +147,7 @@ pub async fn run(provider: XdsProvider, server: XdsServer, planes: Shared<XdsSer
 
 /// Returns the resources that are in use as a part of the plan, and the differences from their originals in words for the log.
 fn part(in_use: &InUse) -> (Part, Vec<String>) {
-    let plan::Pieces { listeners, routes, pools, notes } = plan::pieces(in_use);
+    let plan::Pieces { listeners, routes, pools, notes, .. } = plan::pieces(in_use);
     fn all<T>(pieces: Vec<plan::Piece<T>>) -> Vec<Piece<T>> {
         pieces.into_iter().map(|piece| Piece::new(&piece.of, piece.value)).collect()
     }

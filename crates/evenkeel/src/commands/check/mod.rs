@@ -1,5 +1,5 @@
-//! `evenkeel check`: everything that is wrong with a configuration, or what is in it. Also the file that commands take by
-//! themselves.
+//! `evenkeel check`: all errors of a configuration, or a summary of its content. Also finds the file that commands use
+//! by default.
 
 mod planes;
 
@@ -56,7 +56,7 @@ fn outcome(files: &dyn Files, file: &Path, elsewhere: bool) -> Outcome {
     }
 }
 
-/// Standard input as a file; what it includes is on the disk, relative to the current folder.
+/// Standard input as a file. Included files are read from the disk, relative to the current folder.
 struct Stdin(Vec<u8>);
 
 impl Stdin {
@@ -83,10 +83,10 @@ pub fn default_file() -> Option<PathBuf> {
     DEFAULTS.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// Failure of a command that found no file to take by itself.
+/// Failure of a command that found no default file.
 pub fn no_file() -> Failure {
     let [here, installed] = DEFAULTS;
-    Failure::usage_error(format!("no file is named, and there is neither ./{here} nor {installed}"))
+    Failure::usage_error(format!("no configuration file: none is given, and neither ./{here} nor {installed} exists"))
 }
 
 /// A file with its environment.

@@ -1,4 +1,5 @@
-//! Report of `check --planes`: what the plane of each listener keeps of the algorithm of its pool, and all planes side by side.
+//! Report of `check --planes`: the parts of the pool's algorithm that each listener's plane keeps, and all planes side
+//! by side.
 
 use crate::output::table;
 use evenkeel_config::planes::report::Line;

@@ -19,8 +19,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Each answers after a whole number of milliseconds, evenly drawn from 0 to one below its maximum. The maxima are those
-/// of the demo in the change that brought power of two choices to tower (tower-balance, commit fcdc9d27).
+/// Each endpoint responds after a whole number of milliseconds, drawn evenly from 0 up to its maximum, which is
+/// excluded. The maxima come from the demo in the change that brought power of two choices to tower (tower-balance,
+/// commit fcdc9d27).
 pub const MAXIMA_MS: [u64; 10] = [1, 10, 10, 10, 10, 100, 100, 100, 100, 1000];
 
 /// The running servers. They end with the process.
@@ -28,7 +29,7 @@ pub struct Endpoints {
     all: Vec<Arc<Endpoint>>,
 }
 
-/// Server that stands for an endpoint of the demo.
+/// Server that plays an endpoint of the demo.
 pub struct Endpoint {
     /// Name, which includes its latency.
     pub name: String,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// Clients, each with one request at a time.
+/// Number of clients. Each has a single request at a time.
 pub const CLIENTS: usize = 50;
 
 /// Pause of a client after a request without an answer.
@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// Sends so many requests, or as many as fit into `limit`, from so many clients at once. `progress` is called every 100 ms,
+/// Sends this many requests, or as many as fit into `limit`, from concurrent clients. `progress` is called every 100 ms,
 /// and once more at the end.
 ///
 /// # Errors
@@ -153,7 +153,8 @@ async fn ask(stream: &mut Option<TcpStream>, buf: &mut Vec<u8>, addr: SocketAddr
     }
 }
 
-/// Status and length of an answer, once it is whole. Knows what this proxy sends for these endpoints: a length.
+/// Status and length of a response, once it is whole. Relies on `content-length`, which the proxy sends for these
+/// endpoints.
 fn answer(buf: &[u8]) -> io::Result<Option<(u16, usize)>> {
     let Some(end) = buf.windows(4).position(|w| w == b"\r\n\r\n") else { return Ok(None) };
     let head = String::from_utf8_lossy(&buf[..end]).to_ascii_lowercase();

@@ -1,9 +1,9 @@
-//! `evenkeel demo`: each algorithm in turn, in this very proxy, in front of ten uneven endpoints and under the same load. Then
-//! the proxy stays up to be looked at.
+//! `evenkeel demo`: each algorithm in turn, in this very proxy, in front of ten uneven endpoints and under the same
+//! load. Then the proxy keeps running so that the user can look around.
 //!
 //! 1. [`endpoints`]: ten servers that answer after a random time.
-//! 2. [`load`]: fifty clients that ask again as soon as they are answered.
-//! 3. [`trial`]: one algorithm between the two.
+//! 2. [`load`]: fifty clients that send their next request after each response.
+//! 3. [`trial`]: an algorithm between the two.
 //! 4. [`outage`]: an endpoint dies under load and comes back.
 //! 5. [`screen`]: the results on one screen; [`report`]: all figures, as a table or as JSON.
 
@@ -32,10 +32,10 @@ use trial::Trial;
 /// All algorithms together: with the start and the outage, a minute.
 const BUDGET: Duration = Duration::from_secs(50);
 
-/// The most for one algorithm: round robin needs 15 s for 10,500 requests.
+/// Time limit for each algorithm: round robin needs 15 s for 10,500 requests.
 const TRIAL_MAX: Duration = Duration::from_secs(17);
 
-/// Clients that send requests while the demo stays up: some 200 a second, which no machine notices.
+/// Clients that send requests while the demo stays up: some 200 a second, a load that no machine notices.
 const VISITORS: usize = 12;
 
 /// Ports of the listener and of the admin afterwards, if they are free.
@@ -72,7 +72,7 @@ fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> 
         "evenkeel demo: {requests} requests from {CLIENTS} clients for each algorithm, ten endpoints, all on this machine"
     );
     if !left_out.is_empty() {
-        eprintln!("left out, as the endpoints here answer no probes: {}", left_out.join(", "));
+        eprintln!("skipped, as the endpoints here do not respond to probes: {}", left_out.join(", "));
     }
     let mut trials = Vec::new();
     for algorithm in runnable() {
@@ -82,16 +82,16 @@ fn compare(endpoints: &Endpoints, requests: u64) -> Result<Vec<Trial>, Failure> 
     Ok(trials)
 }
 
-/// Keys that fill the pages of the dashboard: explanations of some requests, and what other algorithms would do.
+/// Settings that fill the pages of the dashboard: explanations of some requests, and predictions for other algorithms.
 const SHOWN: &str = "shadow = ['round_robin', 'leastconn']\n[telemetry.explain]\nsample = 0.02\n";
 
-/// Serves with the default algorithm until it is ended, sends requests meanwhile, and prints what to try.
+/// Serves with the default algorithm until the user ends it. Sends requests meanwhile, and prints suggestions.
 fn stay(endpoints: &Endpoints) -> Result<(), Failure> {
     let [listen, admin] = PORTS.map(|port| trial::free_port(Some(port)).unwrap_or(port));
     let text = trial::config(endpoints, algorithms::default(), listen, Some(admin));
     let plan = trial::plan(&format!("{text}{SHOWN}"))?;
     log::start(plan.runtime.log);
-    eprintln!("\nStill serving. Your own endpoints go the same way: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
+    eprintln!("\nStill serving. To balance your own endpoints: evenkeel run 127.0.0.1:8081 127.0.0.1:8082");
     run::serve(plan, Origin::Demo, None, Default::default(), |serving: &Serving| {
         let plan = serving.runtime().plan();
         let addresses = plan

@@ -1,5 +1,5 @@
-//! Death of an endpoint: one of the ten is killed under load and revived. Each slice of time shows the answers of the endpoint
-//! and the failures of clients.
+//! Death of an endpoint: one of the ten is killed under load and revived. Each slice of time shows the responses of the
+//! endpoint and the failures of clients.
 
 use super::endpoints::Endpoints;
 use super::load::{self, CLIENTS, Progress};

@@ -72,13 +72,13 @@ pub fn table(trials: &[Trial]) -> String {
     }
     let capped = trials.iter().any(|t| t.seen.capped);
     if capped {
-        out.push_str("* stopped early: its time was over\n");
+        out.push_str("* stopped early: time limit reached\n");
     }
     out.push_str(&reading(trials));
     out
 }
 
-/// Reasons for the differences, and what they do not show. The registry describes the algorithms themselves.
+/// Reasons for the differences, and limits of the comparison. The registry describes the algorithms themselves.
 fn reading(trials: &[Trial]) -> String {
     let named = |holds: &dyn Fn(&Trial) -> bool| {
         let names: Vec<&str> = trials.iter().filter(|t| holds(t)).map(|t| t.algorithm.name).collect();

@@ -13,7 +13,7 @@ const BAR: usize = 52;
 /// The percentile that is drawn is the highest of these that every algorithm has.
 const DRAWN: [f64; 4] = [99.0, 95.0, 90.0, 50.0];
 
-/// An algorithm that sends one endpoint more than this share would overload a real server.
+/// Share of requests above which an algorithm would overload a single real server.
 const GREEDY: f64 = 0.9;
 
 /// Returns the text of the screen.
@@ -64,7 +64,7 @@ fn row(out: &mut String, trial: &Trial, ms: f64, longest: f64) {
     let _ = writeln!(out, "  {:12} {bar:BAR$} {ms:>6.0} ms", trial.algorithm.name);
 }
 
-/// Adds the behaviour of the pool when one of its endpoints died.
+/// Adds the behaviour of the pool when its endpoint died.
 fn answer(out: &mut String, outage: &Outage) {
     let most = outage.answered.iter().copied().max().unwrap_or(0).max(1);
     let height = |n: u64| match n {

@@ -1,4 +1,4 @@
-//! Trial of one algorithm: a fresh proxy between the clients and the endpoints.
+//! Trial of an algorithm: a fresh proxy between the clients and the endpoints.
 
 use super::endpoints::Endpoints;
 use super::load::{self, CLIENTS};
@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind, IsTerminal};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-/// Tries to find a port: another process may take one between our looking and our listening.
+/// Tries to find a port: another process may take a free port before this process binds it.
 const PORT_TRIES: usize = 20;
 
 /// Results of one algorithm.
@@ -50,7 +50,7 @@ pub fn run(
 
 /// The failure of a load that could not begin.
 pub fn no_loop(error: io::Error) -> Failure {
-    Failure::running(format!("demo: cannot make an event loop: {error}"))
+    Failure::running(format!("demo: cannot create an event loop: {error}"))
 }
 
 /// Starts a proxy in front of the endpoints; `more` are further keys of its pool.
@@ -72,7 +72,7 @@ fn is_in_use(StartError(why): &StartError) -> bool {
     matches!(&why[..], [Diagnostic::Listen(cannot)] if cannot.error.kind() == ErrorKind::AddrInUse)
 }
 
-/// A free port of loopback: this one, or one that the system chooses.
+/// Returns a free port of loopback: the wanted port, or a port that the kernel chooses.
 pub fn free_port(wanted: Option<u16>) -> Result<u16, Failure> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|listener| listener.local_addr());
     let found = wanted.map(bind).and_then(Result::ok).map_or_else(|| bind(0), Ok);
@@ -85,7 +85,7 @@ pub fn config(endpoints: &Endpoints, algorithm: &Algorithm, listen: u16, admin: 
     if let Some(port) = admin {
         let _ = writeln!(text, "[admin]\nhttp = {{ bind = '127.0.0.1:{port}' }}");
     }
-    // All clients have one address: those algorithms that go by a key need another one.
+    // All clients share an address, so algorithms that hash a key need a key other than the address.
     let keyed = algorithm.params.iter().any(|p| p.name == "key" && p.kind == Kind::HashKey);
     let balance = match keyed {
         true => format!("{{ {} = {{ key = 'header:x-user' }} }}", algorithm.name),

@@ -17,8 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells how the process is every second, and gives the orders that come in between. Of many routes the answer is long, so
-/// they are asked for only while `routes` is set.
+/// Sends the state of the process every second, and executes orders in between. A response with many routes is long, so
+/// routes are read only while `routes` is set.
 pub fn ask(client: &Client, orders: &Receiver<Order>, routes: &AtomicBool, tell: &Sender<Message>) {
     loop {
         if routes.load(Relaxed)
@@ -51,7 +51,7 @@ fn seen(client: &Client) -> Result<(Status, History, Vec<Event>), Failure> {
     Ok((client.get("/v1/status")?, client.get("/v1/history")?, client.get("/v1/events")?))
 }
 
-/// The text of a failure on one line.
+/// First line of the text of a failure, without its severity.
 fn said(failure: &Failure) -> String {
     let text = failure.text(false);
     let text = text.lines().next().unwrap_or_default();

@@ -18,16 +18,16 @@ pub enum Wish {
 pub const KEYS: &[(&str, &str)] = &[
     ("1 2 3 4, Tab", "overview, pools, tap, routes"),
     ("\u{2191} \u{2193}, k j", "the row above, the row below; also PageUp, PageDown, Home, End"),
-    ("Enter", "all of an endpoint, a request or a route; opens and closes a pool"),
-    ("/", "only rows that have a text; Esc shows all again"),
+    ("Enter", "details of an endpoint, a request or a route; opens and closes a pool"),
+    ("/", "shows only rows that contain a text; Esc shows all again"),
     ("s", "sorts endpoints by the next column"),
-    ("space", "stops the tap, and lets it go on"),
-    ("d D", "drains the endpoint; D: its sticky clients go elsewhere too"),
+    ("space", "pauses and resumes the tap"),
+    ("d D", "drains the endpoint; D also moves its sticky clients"),
     ("u", "undrains it"),
-    ("w", "gives it another weight"),
-    ("x o a", "counts it as down, as up, as its checks say"),
+    ("w", "sets its weight"),
+    ("x o a", "counts it as down, as up, or as its checks show"),
     ("e r", "ejects it, ends its ejection"),
-    ("q, Ctrl-C", "ends"),
+    ("q, Ctrl-C", "quits"),
 ];
 
 /// Does what a key means now.
@@ -101,7 +101,7 @@ fn command(model: &mut Model, key: KeyCode) -> Option<Wish> {
         }
         KeyCode::Char(' ') => model.is_paused = !model.is_paused,
         KeyCode::Enter => enter(model),
-        // What is deepest is left first.
+        // Leaves the innermost view first.
         KeyCode::Esc if model.is_deep => model.is_deep = false,
         KeyCode::Esc => model.filter.clear(),
         KeyCode::Char('w') if model.endpoint().is_some() => model.entry = Entry::Weight(String::new()),
@@ -130,7 +130,7 @@ fn enter(model: &mut Model) {
     }
 }
 
-/// Asks whether an order is meant.
+/// Asks for confirmation of an order.
 fn order(model: &mut Model, key: char) {
     let what = match key {
         'd' => What::Drain,

@@ -33,14 +33,14 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Runs `evenkeel top`.
 pub fn top(arguments: &Top) -> Result<(), Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Err(Failure::running("top needs a terminal; evenkeel status prints the same once"));
+        return Err(Failure::running("top needs a terminal; evenkeel status prints the state once"));
     }
     let client = Client::new(&arguments.place)?;
     let (tell, told) = channel();
     let (orders, ordered) = channel();
-    // One that cannot be asked at all is not worth a page.
+    // Without a reachable process there is nothing to show.
     let _: evenkeel_view::Status = client.get("/v1/status")?;
-    // A prompt would wait for keys beside the page.
+    // A prompt would compete with the page for keys.
     let client = client.quiet();
     let open = client.opener();
     let (asks, signals) = (tell.clone(), tell.clone());
@@ -75,7 +75,7 @@ fn follow(
     let mut is_new = true;
     loop {
         routes.store(model.screen == Screen::Routes, Relaxed);
-        // Open only while it is looked at.
+        // Open only while its page is shown.
         match model.screen {
             Screen::Tap => _ = tapping.get_or_insert_with(|| Tapping::start(open.clone(), tell.clone())),
             _ => tapping = None,
@@ -89,7 +89,7 @@ fn follow(
                 Event::Key(key) if key.kind != KeyEventKind::Release => match keys::press(model, key) {
                     Some(Wish::Quit) => return Ok(()),
                     Some(Wish::Suspend) => suspend(terminal)?,
-                    // What asks has ended only if this does.
+                    // The receiver ends only after this loop has ended.
                     Some(Wish::Do(order)) => _ = orders.send(order),
                     None => {}
                 },

@@ -24,7 +24,7 @@ pub enum Message {
     Done(Result<String, String>),
     /// A request that has ended.
     Tapped(Box<Tapped>),
-    /// Number of requests that came too fast.
+    /// Number of requests that arrived too fast.
     Dropped(u64),
     /// The terminal is taken away.
     End,
@@ -93,7 +93,7 @@ impl Column {
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'m> {
     pub pool: &'m Pool,
-    /// Endpoint of the row; `None` for that of the pool itself.
+    /// Endpoint of the row; `None` in the row of the pool itself.
     pub endpoint: Option<&'m Endpoint>,
 }
 
@@ -148,7 +148,7 @@ pub struct Model {
     pub is_deep: bool,
     /// Requests, the latest in front.
     pub tapped: VecDeque<Tapped>,
-    /// Requests that came too fast.
+    /// Requests that arrived too fast.
     pub dropped: u64,
     /// True if the tap is paused.
     pub is_paused: bool,
@@ -178,7 +178,7 @@ impl Model {
             Message::Tapped(one) if !self.is_paused => {
                 self.tapped.push_front(*one);
                 self.tapped.truncate(TAPPED);
-                // What is looked at stays under the eyes.
+                // The selected request stays on the screen.
                 if self.is_deep || self.request > 0 {
                     self.request = (self.request + 1).min(TAPPED - 1);
                 }
@@ -211,7 +211,7 @@ impl Model {
         self.rates.get(&(pool.name.clone(), endpoint.name.clone())).copied().unwrap_or_default()
     }
 
-    /// The rows of the page of pools: those that have what is filtered by, sorted within their pool.
+    /// Returns the rows of the page of pools that match the filter, sorted within their pool.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for pool in self.status.iter().flat_map(|status| &status.pools) {
@@ -246,7 +246,7 @@ impl Model {
         match self.column {
             Column::Configured => {}
             Column::Name => endpoints.sort_by(|a, b| a.name.cmp(&b.name)),
-            // What is up comes last.
+            // Endpoints that are up come last.
             Column::State => endpoints.sort_by_key(|one| (one.state == "up", one.state.clone())),
             // The largest is the first.
             _ => endpoints.sort_by(|a, b| figure(b).total_cmp(&figure(a))),
@@ -258,7 +258,7 @@ impl Model {
         texts.iter().any(|text| text.to_lowercase().contains(&filter))
     }
 
-    /// The requests that have what is filtered by, and are of the selected pool.
+    /// Returns the requests that match the filter and belong to the selected pool.
     pub fn requests(&self) -> Vec<&Tapped> {
         let has = |one: &&Tapped| {
             let status = one.status.to_string();
@@ -268,7 +268,7 @@ impl Model {
         self.tapped.iter().filter(has).collect()
     }
 
-    /// The routes that have what is filtered by.
+    /// Returns the routes that match the filter.
     pub fn routes(&self) -> Vec<&Route> {
         let has = |route: &&Route| {
             let filters = route.filters.join(" ");
@@ -289,7 +289,7 @@ impl Model {
         self.rows().iter().position(|row| row.key() == *selected)
     }
 
-    /// Goes so many rows down, or up.
+    /// Moves the selection down by this many rows, or up.
     pub fn go(&mut self, by: isize) {
         if self.screen == Screen::Tap {
             let last = self.requests().len().saturating_sub(1);

@@ -25,7 +25,7 @@ pub enum What {
 pub struct Order {
     pool: String,
     endpoint: String,
-    /// Nothing is done if it has another version by then.
+    /// Version that the order applies to. Refused if the version has changed.
     pub version: String,
     what: What,
 }
@@ -40,14 +40,14 @@ impl Order {
     pub fn text(&self) -> String {
         let Order { pool, endpoint, .. } = self;
         match self.what {
-            What::Drain => format!("Drain {endpoint} of {pool}: no new requests, but those of its sticky clients"),
+            What::Drain => format!("Drain {endpoint} of {pool}: no new requests, except from its sticky clients"),
             What::DrainNow => format!("Drain {endpoint} of {pool} now: no new requests, sticky clients go elsewhere"),
             What::Undrain => format!("Undrain {endpoint} of {pool}: it gets requests again"),
             What::Weight(Some(weight)) => format!("Give {endpoint} of {pool} the weight {weight}"),
-            What::Weight(None) => format!("Give {endpoint} of {pool} the weight of the configuration again"),
-            What::Up => format!("Count {endpoint} of {pool} as up, whatever its checks say"),
-            What::Down => format!("Count {endpoint} of {pool} as down, whatever its checks say"),
-            What::Auto => format!("Let {endpoint} of {pool} be what its checks say"),
+            What::Weight(None) => format!("Give {endpoint} of {pool} the configured weight again"),
+            What::Up => format!("Count {endpoint} of {pool} as up, regardless of its checks"),
+            What::Down => format!("Count {endpoint} of {pool} as down, regardless of its checks"),
+            What::Auto => format!("Let the checks decide the state of {endpoint} of {pool}"),
             What::Eject => format!("Eject {endpoint} of {pool} for as long as outlier detection would"),
             What::Restore => format!("End the ejection of {endpoint} of {pool}"),
         }

@@ -125,7 +125,7 @@ impl Forward {
         // Before interfaces are looked at, so that none is missed.
         let events = Events::of_interfaces();
         if let Err(error) = &events {
-            tracing::warn!(%error, "interfaces that come later are found within ten seconds, not at once");
+            tracing::warn!(%error, "eBPF: cannot watch network interfaces; new interfaces are found within ten seconds");
         }
         let mut forward = Forward {
             folder: folder.to_owned(),

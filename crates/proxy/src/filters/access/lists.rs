@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Access lists of all routes of a plan. Routes with equal settings share one.
+/// Access lists of all routes of a plan. Routes with equal settings share a list.
 #[derive(Debug, Default)]
 pub struct AccessLists {
     routes: HashMap<Arc<str>, Arc<AccessList>>,
@@ -82,7 +82,7 @@ impl Resource for AccessLists {
 }
 
 impl AccessLists {
-    /// Access list of a route, if it has any.
+    /// Access list of a route, if any.
     pub fn of(&self, route: &str) -> Option<&Arc<AccessList>> {
         self.routes.get(route)
     }
@@ -132,7 +132,7 @@ impl Table {
         self.networks.find(client).unwrap_or(self.others) == Verdict::Allow
     }
 
-    /// True if a client is in one of the networks.
+    /// True if any of the networks contains the client.
     pub fn lists(&self, client: IpAddr) -> bool {
         self.networks.find(client).is_some()
     }

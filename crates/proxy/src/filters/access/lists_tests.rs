@@ -94,7 +94,7 @@ fn a_file_is_read_again_once_it_has_changed_and_stays() {
     lists.look();
     assert!(reader.refresh());
     allows(list, &[("10.0.0.1", true), ("192.0.2.7", false), ("2001:db8::1", false)]);
-    // A wrong file changes nothing, and neither does one that is gone.
+    // A wrong file changes nothing, and neither does a deleted file.
     folder.write("bad.txt", "192.0.2.0/24\nnonsense\n");
     (0..3).for_each(|_| lists.look());
     fs::remove_file(&file).expect("it is there");

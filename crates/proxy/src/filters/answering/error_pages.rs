@@ -37,7 +37,7 @@ impl Resource for ErrorPages {
     /// Reads the files of a plan, each once.
     ///
     /// # Errors
-    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with what names it.
+    /// The files that cannot be read, or are larger than [`ERROR_PAGE_MAX`] bytes, each with the subject that names it.
     fn next(plan: &Plan, _: Option<&Arc<ErrorPages>>) -> Result<Arc<ErrorPages>, Vec<Diagnostic>> {
         let mut files = HashMap::new();
         let (mut pages, mut wrong) = (ErrorPages::default(), Vec::new());
@@ -73,7 +73,8 @@ impl ErrorPages {
         self.bodies.get(&route)
     }
 
-    /// Finds the page for a status: the route's before the listener's, the one for the fewest statuses first.
+    /// Finds the page for a status: pages of the route before pages of the listener, and the page for the fewest
+    /// statuses first.
     pub fn find(&self, listener: &str, route: usize, status: u16) -> Option<&ErrorPage> {
         let owners = [self.routes.get(&route), self.listeners.get(listener)];
         owners.into_iter().flatten().find_map(|pages| pages.iter().find(|page| page.statuses.contains(&status)))

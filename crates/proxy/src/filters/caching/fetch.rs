@@ -1,4 +1,4 @@
-//! Request that the cache of a route sends to an endpoint, kept for its rules until the response has come.
+//! Request that the cache of a route sends to an endpoint, kept for its rules until the response has arrived.
 
 use crate::cache::Entry;
 use crate::cache::flights::Lead;
@@ -17,24 +17,25 @@ pub struct Fetch {
     pub key: Key,
     /// Stored response that is to be validated, or served if the endpoint fails.
     pub entry: Option<Arc<Entry>>,
-    /// Moment of the soft purge that was meant for it.
+    /// Moment of the soft purge that covers it.
     pub stale_from: Option<Moment>,
     pub forward: Forward,
     pub sent: Moment,
     /// Point in the order of purges at which the request was sent.
     pub began: Sequence,
-    /// Duty to tell the requests that wait for the response.
+    /// Duty to notify the requests that wait for the response.
     pub lead: Option<Lead>,
-    /// True if the request has waited for that of another client.
+    /// True if the request has waited for the request of another client.
     pub is_collapsed: bool,
-    /// Target, host and place of a request for a part of what is not stored.
+    /// Target, host and place of a request for a part of a response that is not stored.
     pub part: Option<Box<Part>>,
 }
 
-/// Request for a part of what is not stored, as the endpoint gets it, as far as one for the whole needs it.
+/// Request for a part of a response that is not stored, as the endpoint gets it. Has the values that a request for the
+/// whole needs.
 pub struct Part {
     pub target: Box<str>,
-    /// Host; `None` for that of the endpoint.
+    /// Host; `None` for the host of the endpoint.
     pub host: Option<Box<[u8]>>,
     /// Hash of the request for the algorithm of its pool.
     pub hash: Option<u64>,

@@ -95,11 +95,11 @@ impl Filling {
     }
 }
 
-/// End of a response that is to be stored: counts what became of it, and tells the requests that wait for it. Dropped
-/// before that, the response was cut off.
+/// End of a response that is to be stored: counts its result, and notifies the requests that wait for it. If it is
+/// dropped earlier, the response was cut off.
 pub struct Ending {
     pub lead: Option<Lead>,
-    /// Time at which the head came.
+    /// Time at which the head arrived.
     pub now: Instant,
     /// Effect of the cache on the response, if it is stored.
     pub outcome: Outcome,

@@ -87,10 +87,10 @@ impl Resource for AllLimits {
     }
 
     fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests answered 429 by a limit of their route, by its key";
+        let help = "Requests that got a 429 from a limit of their route, by key of the limit";
         self.count(plan, to, ("evenkeel_http_limited_requests", help), Limit::refused)?;
-        let help = "Keys that a limit forgot before their limit was whole again, as its table was full, and requests \
-                    in flight that it could not count";
+        let help = "Keys that a limit forgot too early because its table was full, and requests in flight that it \
+                    could not count";
         self.count(plan, to, ("evenkeel_http_limit_keys_forgotten", help), Limit::forgotten)
     }
 }
@@ -124,7 +124,7 @@ impl AllLimits {
     }
 }
 
-/// True if the state of one limit is of use for the other.
+/// True if a new limit can use the state of an old limit.
 fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
     let kind = |limit: &plan::Limit| matches!(limit.most, Most::InFlight(_));
     (&old.key, old.keys, kind(old)) == (&new.key, new.keys, kind(new))
@@ -134,7 +134,7 @@ impl RouteLimits {
     /// Counts a request. Returns its places among the requests in flight, if those are limited.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit(
         self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
@@ -147,7 +147,7 @@ impl RouteLimits {
     /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
     ///
     /// # Errors
-    /// The limit that refuses it. Limits before that one have counted it, but not as in flight.
+    /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
     pub fn admit_token(
         self: &Arc<RouteLimits>,
         held: Option<Box<Held>>,
@@ -180,7 +180,7 @@ impl RouteLimits {
                         held.places[index] = Some(place);
                     }
                     Some((_, false)) => return Err(limit.over(0)),
-                    // More keys have requests in flight than the table has places for: such a one is not limited.
+                    // More keys have requests in flight than the table has places for: a further key is not limited.
                     None => {}
                 },
             }
@@ -246,7 +246,7 @@ impl Limit {
         KeyTable::new(if self.plan.key == LimitKey::Route { 1 } else { self.plan.keys })
     }
 
-    /// Key of a request; `None` if it does not have what the key names.
+    /// Key of a request; `None` if the request lacks the field or cookie of the key.
     #[inline]
     fn key(&self, table: &KeyTable, request: &Request<'_, '_>, client: IpAddr) -> Option<KeyHash> {
         match &self.plan.key {
@@ -278,8 +278,8 @@ impl Limit {
     }
 }
 
-/// Values of a field that count. One that `Connection` names counts no more than one that is missing: the endpoint does not
-/// get it, either.
+/// Values of a field that count. A field that `Connection` names counts as missing: the endpoint does not get it,
+/// either.
 fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'b [u8]> {
     let (bytes, may_drop) = (request.fields.bytes, kind(name.as_bytes()) == Kind::Other);
     let rows = request.fields.rows.iter().filter(move |row| !(may_drop && row.dropped));
@@ -287,7 +287,7 @@ fn counted<'b>(request: &Request<'_, 'b>, name: &str) -> impl Iterator<Item = &'
     named.map(move |row| row.value(bytes))
 }
 
-/// Network of a client as a number; those of IPv4 are apart from all of IPv6.
+/// Network of a client as a number. Numbers of IPv4 and IPv6 networks are distinct.
 fn network(client: IpAddr, v4: u8, v6: u8) -> u128 {
     match client.to_canonical() {
         IpAddr::V4(ip) => {

@@ -19,7 +19,7 @@ fn limits(text: &str) -> Arc<RouteLimits> {
     next(text, None).of("r").expect("it has limits").clone()
 }
 
-/// Passes a request with these fields through the limits; the error is the index of the one that refuses it.
+/// Passes a request with these fields through the limits. The error is the index of the limit that refuses it.
 fn admit(limits: &Arc<RouteLimits>, client: &str, fields: &[(&str, &str)]) -> Result<Option<Box<Held>>, usize> {
     let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };

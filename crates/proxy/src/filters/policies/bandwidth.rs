@@ -141,7 +141,7 @@ impl Resource for Bandwidths {
 
     fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let name = "evenkeel_http_bandwidth_delay_seconds";
-        let help = "Time that parts of bodies have waited for the bandwidth of their route, summed over all parts";
+        let help = "Time that parts of bodies waited for the bandwidth of their route, summed over all parts";
         let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
         for route in plan.routes.iter() {
             let Some(bandwidth) = self.of(&route.name) else { continue };

@@ -1,24 +1,24 @@
-//! Limits on repeating a request on other streams within one attempt: for requests that the endpoint has not processed,
-//! and for those that it may have.
+//! Limits on repeating a request on other streams within an attempt: for requests that the endpoint has not processed,
+//! and for requests that it may have processed.
 
 use crate::body::fault::Fault;
 use crate::upstream::stream::EndpointStream;
 
-/// Streams of one request that an endpoint may refuse or leave unprocessed. Others were served meanwhile each time, so
-/// at this number the endpoint does not want this request.
+/// Streams of a request that an endpoint may refuse or leave unprocessed. Others were served meanwhile each time, so at
+/// this number the endpoint does not want this request.
 const UNPROCESSED_MAX: u32 = 100;
 
 /// Limit on such streams in a row while the endpoint served no other request. With the pauses in between, reaching it
 /// takes more than a second.
 const IN_VAIN_MAX: u32 = 8;
 
-/// Connections that may be lost with one idempotent request.
+/// Connections that may be lost with an idempotent request.
 const LOST_MAX: u32 = 3;
 
-/// First pause in nanoseconds while the endpoint serves no other request. Each further one is twice as long.
+/// First pause in nanoseconds while the endpoint serves no other request. Each further pause is twice as long.
 const PAUSE_NS: u64 = 5_000_000;
 
-/// Moves of one attempt so far, by reason.
+/// Moves of an attempt so far, by reason.
 #[derive(Debug, Default)]
 pub struct Moves {
     unprocessed: u32,

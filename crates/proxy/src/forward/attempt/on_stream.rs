@@ -1,4 +1,4 @@
-//! Attempt of a request at one endpoint over HTTP/2: a stream on a connection shared with other requests.
+//! Attempt of a request at an endpoint over HTTP/2: a stream on a connection shared with other requests.
 
 use crate::body::downstream::Downstream;
 use crate::body::fault::Fault;
@@ -24,8 +24,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 impl<'r, D: Downstream> Forward<'_, 'r, D> {
-    /// Sends the request to one endpoint. A request that the endpoint has not processed is sent again after a pause,
-    /// unless another endpoint can take it; so is an idempotent one whose reused connection was lost.
+    /// Sends the request to an endpoint. A request that the endpoint has not processed is sent again after a pause,
+    /// unless another endpoint can take it. An idempotent request is also sent again if its reused connection was lost.
     ///
     /// # Errors
     /// The failure, and the response for the client if there is no retry.
@@ -99,7 +99,7 @@ impl<'r, D: Downstream> Forward<'_, 'r, D> {
 #[derive(Clone, Copy)]
 struct Limits {
     connect: Duration,
-    /// Longest wait for a stream while all connections are at their limit of concurrent ones.
+    /// Longest wait for a stream while all connections are at their limit of concurrent streams.
     place: Duration,
     deadline: u64,
 }

@@ -98,8 +98,8 @@ impl Relay<'_> {
         let (mut ended, sent) = self.both_ways(upload.as_mut(), pin!(self.download_bytes(down, up, ticket))).await?;
         match &mut ended {
             _ if sent => {}
-            // The endpoint answered before it had all of the request: on this connection it would take the next request
-            // for the rest of this one.
+            // The endpoint responded before it had all of the request. On this connection it would take the next
+            // request for the rest of this request.
             ResponseEnd::Answered(answered) => answered.reusable = false,
             ResponseEnd::Switched(duplex) => self.finish_request(upload, duplex).await?,
         }
@@ -140,7 +140,7 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// Relays the interim responses, the final one and its body.
+    /// Relays the interim responses, the final response and its body.
     async fn download_bytes<'s>(
         &'s self,
         down: &'s Transport,
@@ -205,7 +205,7 @@ impl Relay<'_> {
         }
         loop {
             if let Some(trailers) = self.trailers(body, keep) {
-                // There is room in most buffers: they were taken out of this one, or are all that it holds.
+                // Most buffers have room: the trailers were taken out of this buffer, or are all that it holds.
                 buf.grow(buf.len() + trailers.len());
                 let _has_room = buf.extend(&trailers);
                 self.client.core.give_back(trailers);
@@ -251,7 +251,8 @@ impl Relay<'_> {
         Ok(ResponseEnd::Answered(*answered))
     }
 
-    /// Reads a response head and replaces it by the one for the client; `None` while it is incomplete. `here` is the
+    /// Reads a response head and replaces it with the head for the client; `None` while it is incomplete. `here` is the
+    /// endpoint's slot.
     /// endpoint's slot.
     fn respond(&self, buf: &mut Buf, here: Slot) -> Result<Option<Ready>, Fault> {
         let core = self.client.core;

@@ -67,11 +67,11 @@ pub(super) struct Accepted {
 }
 
 impl Relay<'_> {
-    /// Decides about a response from its head. If it is forwarded, changes `fields` to those for the client. `here` is
-    /// the endpoint's slot.
+    /// Decides about a response from its head. If it is forwarded, changes `fields` to the fields for the client.
+    /// `here` is the endpoint's slot.
     ///
     /// # Errors
-    /// The response is not one to this request: an unrequested 101, or a stray 408.
+    /// The response does not belong to this request: an unrequested 101, or a stray 408.
     #[inline]
     pub(super) fn decide(&self, known: Known, fields: &mut Fields<'_, '_>, here: Slot) -> Result<Decision, Fault> {
         let Known { status, closes, switches, ends } = known;
@@ -119,7 +119,7 @@ impl Relay<'_> {
     }
 
     /// True if a 408 with `Connection: close` is taken for a timeout of the idle connection that crossed with this
-    /// request: the connection was reused, and the idempotent request can be sent again on another one.
+    /// request: the connection was reused, and the idempotent request can be sent again on another connection.
     #[cold]
     fn is_for_none(&self) -> bool {
         self.is_reused && self.tries.is_some() && self.opened.idempotent
@@ -178,8 +178,9 @@ impl Relay<'_> {
         }
     }
 
-    /// True if a response with this failure is discarded for a retry. Only if another endpoint has room, or the same one
-    /// may be asked again, as a discarded response cannot be forwarded if the retry finds no endpoint.
+    /// True if a response with this failure is discarded for a retry. Requires that another endpoint has room, or that
+    /// the same endpoint may be asked again, as a discarded response cannot be forwarded if the retry finds no
+    /// endpoint.
     #[cold]
     fn refuses(&self, failure: Failure, here: Slot) -> bool {
         let Some(tries) = self.tries else { return false };
@@ -199,7 +200,7 @@ impl Relay<'_> {
     }
 }
 
-/// The outcome of a gRPC call: that of the corresponding HTTP status.
+/// Outcome of a gRPC call, from the corresponding HTTP status.
 pub(super) fn call_outcome(status: Status) -> Outcome {
     let kind = FailureKind::of_status(grpc::to_http(status));
     kind.map_or(Outcome::Success, |kind| Outcome::Failure { kind, retry_after_ns: None })

@@ -1,5 +1,5 @@
-//! Relay between a client and an endpoint for one request. Both directions run concurrently, each with back-pressure:
-//! more is read only when what was read before has been written.
+//! Relay between a client and an endpoint for a request. Both directions run concurrently, each with back-pressure:
+//! more is read only when all earlier bytes have been written.
 //!
 //! With HTTP/1 on both sides, bytes pass as they are ([`bytes`], [`tunnel`] after a switch of protocols); otherwise the
 //! request and the response pass as heads, data and trailers ([`parts`]). Both share the [`decision`] about a response.
@@ -47,7 +47,7 @@ pub struct Relay<'t> {
     client_due: Cell<u8>,
     /// True while waiting for more of the request body.
     awaits_body: Cell<bool>,
-    /// True if more of the request's body will come from the client.
+    /// True if the client still has to send more of the request's body.
     body_due: Cell<bool>,
     /// True while the client may wait for a 100 before it sends the body.
     awaits_continue: Cell<bool>,
@@ -59,7 +59,7 @@ pub struct Relay<'t> {
     uploaded: Cell<bool>,
     /// True once a tunnel in parts has begun.
     switched: Cell<bool>,
-    /// True if one half of a tunnel has ended.
+    /// True if a half of a tunnel has ended.
     half_closed: Cell<bool>,
     /// True if the connection has carried other requests before.
     is_reused: bool,
@@ -237,7 +237,7 @@ impl Relay<'_> {
             if polled.is_pending() && !download_first {
                 polled = download.as_mut().poll(cx);
             }
-            // A direction that is always ready uses up the turn; then the other one goes first in the next.
+            // A direction that is always ready uses up the turn; then the other direction goes first in the next turn.
             download_first = !download_first && budget::is_spent();
             polled
         });
@@ -265,13 +265,13 @@ impl Relay<'_> {
         self.allow(Some(if self.half_closed.get() { half_closed.min(idle) } else { idle }));
     }
 
-    /// Notes that one half of a tunnel has ended.
+    /// Notes that a half of a tunnel has ended.
     fn half_close(&self) {
         self.half_closed.set(true);
         self.allow_silence();
     }
 
-    /// The tick after `time` from now, or that of the request's deadline if it is earlier.
+    /// Returns the tick after `time` from now, or the tick of the request's deadline if it is earlier.
     fn due(&self, time: Option<Duration>) -> u64 {
         time.map_or(u64::MAX, |time| self.timer.tick_after(time)).min(self.opened.route.deadline)
     }
@@ -303,7 +303,7 @@ impl Relay<'_> {
     fn begin_response(&self, ticket: &mut InFlight<'_>) {
         let now = self.client.core.clock.now();
         ticket.answered(now);
-        self.record.timing.update(|timing| Timing { ttfb_ns: Some(now.since(timing.began)), ..timing });
+        self.record.exchange.timing.update(|timing| Timing { ttfb_ns: Some(now.since(timing.began)), ..timing });
         self.record.phase.set(Phase::Data);
     }
 

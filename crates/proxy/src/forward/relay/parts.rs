@@ -25,7 +25,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 /// Bytes of a gRPC call's body that are kept for a retry until a response begins. Most unary calls are far smaller;
-/// keeping larger ones costs more than a retry is worth.
+/// keeping larger calls costs more than a retry is worth.
 const CALL_MAX: usize = 64 * 1024;
 
 impl Relay<'_> {
@@ -60,7 +60,8 @@ impl Relay<'_> {
                     self.half_close();
                     upload.await?;
                 }
-                // An endpoint that answered before it had all of the request would take the next one for the rest of it.
+                // An endpoint that responded before it had all of the request would take the next request for the rest
+                // of it.
                 answered.reusable &= self.uploaded.get();
                 Ok(answered)
             });
@@ -137,7 +138,7 @@ impl Relay<'_> {
         Ok(message.whole)
     }
 
-    /// Relays the interim responses, the final one and its body.
+    /// Relays the interim responses, the final response and its body.
     async fn download<P: ClientParts, U: Upstream>(
         &self,
         down: &P,
@@ -192,8 +193,8 @@ impl Relay<'_> {
         }
     }
 
-    /// Reads the body of a response that the client does not get, for the filters that keep it. What does not come is not
-    /// kept.
+    /// Reads the body of a response that the client does not get, for the filters that keep it. Parts that never arrive
+    /// are not kept.
     async fn keep_body<U: Upstream>(&self, up: &U, mut chain: Box<BodyChain>) {
         let mut is_last = false;
         while !is_last {
@@ -266,7 +267,7 @@ impl Relay<'_> {
     ) -> Result<Option<Status>, Fault> {
         loop {
             if down.is_held_back() && !up.is_done() {
-                // The endpoint's window stays closed until the client has taken what was sent.
+                // The endpoint's window stays closed until the client has taken the sent bytes.
                 self.room(down).await?;
             }
             let part = match poll_fn(|cx| Poll::Ready(up.poll_part(cx))).await {

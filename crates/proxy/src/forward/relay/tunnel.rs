@@ -30,7 +30,7 @@ impl Relay<'_> {
     ) -> Result<(), Fault> {
         let (mut ended, mut upload_first) = (false, true);
         poll_fn(|cx| {
-            // The directions alternate in going first: one that is always ready uses up the turn.
+            // The directions alternate in going first: a direction that is always ready uses up the turn.
             upload_first = !upload_first;
             if upload_first && let Poll::Ready(sent) = upload.as_mut().poll(cx) {
                 return Poll::Ready(sent);

@@ -1,5 +1,5 @@
 //! The front of a line. It has a fixed length unless the id came from a proxy, so only the bytes that differ from the
-//! line before are rewritten.
+//! previous line are rewritten.
 
 use super::quoted::quoted;
 use crate::observe::request_id::{RequestId, hex};
@@ -56,7 +56,7 @@ impl Front {
         }
     }
 
-    /// Appends the front; the client's address must follow. `request_id` must be the one passed to [`set`](Self::set).
+    /// Appends the front; the client's address must follow. [`set`](Self::set) must have had the same `request_id`.
     #[inline]
     pub fn write(&self, request_id: &RequestId, out: &mut Vec<u8>) {
         match request_id {
@@ -68,7 +68,7 @@ impl Front {
     /// Writes the front with an id that a proxy sent.
     #[cold]
     fn write_taken(&self, id: &str, out: &mut Vec<u8>) {
-        // `quoted` writes the quotes too, so the text's own are left out.
+        // `quoted` writes the quotes too, so the quotes of the text are omitted.
         out.extend_from_slice(&self.text[..ORIGIN.start - 1]);
         quoted(out, id.as_bytes());
         out.extend_from_slice(&self.text[NUMBER.end + 1..]);

@@ -1,5 +1,5 @@
 //! Layout of lines, and the values that it keeps of request and response heads, as their bytes are gone when the line
-//! is written. Kept as JSON that is copied into the line, or for a template as one escaped value per line.
+//! is written. Kept as JSON that is copied into the line, or for a template as escaped values, each on a line.
 
 use super::quoted::{self, quoted};
 use evenkeel_config::plan::{AccessLog, LineFormat, Part};
@@ -65,8 +65,8 @@ impl Layout {
         !self.response.is_empty()
     }
 
-    /// Appends the values kept of a request head.
-    /// `trace_id`: the trace that the request belongs to; without it, the one in the client's `traceparent` is kept.
+    /// Appends the values kept of a request head. `trace_id`: the trace of the request; without it, the trace in the
+    /// client's `traceparent` is kept.
     #[inline(never)]
     pub fn keep(&self, request: &Request<'_, '_>, trace_id: Option<String>, out: &mut Vec<u8>) {
         let (mut trace, mut agent, mut referer) = (None, None, None);
@@ -174,7 +174,7 @@ impl Layout {
     }
 }
 
-/// Appends those of the configured fields that the head has, as a JSON object.
+/// Appends the configured fields that the head has, as a JSON object.
 #[cold]
 fn keep_fields(key: &str, names: &[String], fields: &Fields<'_, '_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"");

@@ -21,16 +21,16 @@ pub struct Line<'a> {
     pub client_port: u16,
     /// Address of the peer, if it is not the client but a proxy.
     pub peer: Option<&'a [u8]>,
-    /// User whose password the request has. Without one, the line lacks this field.
+    /// User whose password the request has. Without a user, the line lacks this field.
     pub user: Option<&'a [u8]>,
-    /// Result of the request at the cache of its route. Without one, the line lacks this field.
+    /// Result of the request at the cache of its route. Without a cache, the line lacks this field.
     pub cache: Option<&'static str>,
     /// Names of the listener and the route.
     pub taken: &'a Names,
     /// Names of the pool and the endpoint; [`NOWHERE`] if none was reached.
     pub sent: &'a Names,
     pub proto: &'static str,
-    /// Result of the client's TLS handshake. Without one, the line lacks these fields.
+    /// Result of the client's TLS handshake. Without TLS, the line lacks these fields.
     pub tls: Option<&'a Info>,
     /// Values of the request head, as [`Layout::keep`] wrote them; empty if the head could not be read.
     pub asked: &'a [u8],
@@ -40,7 +40,7 @@ pub struct Line<'a> {
     pub attempts: &'a [Try],
     /// Times, bytes, status and end.
     pub summary: Summary,
-    /// Reason why the client did not get an endpoint's response. Without one, the line lacks this field.
+    /// Reason why the client did not get an endpoint's response. Without a reason, the line lacks this field.
     pub reason: Option<&'a str>,
 }
 

@@ -20,7 +20,7 @@ use evenkeel_net::log_writer::Batch;
 use front::Front;
 use std::sync::Arc;
 
-/// The access log of one worker.
+/// The access log of a worker.
 pub struct AccessLog {
     batch: Batch,
     front: Front,

@@ -1,5 +1,5 @@
 //! Names of listeners, routes, pools and endpoints. Pairs that many lines share are encoded for the first line, and
-//! cached beside the route or the endpoint.
+//! cached with the route or the endpoint.
 
 use super::quoted::quoted;
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Lines by a template: its literal texts with the values of one request between them.
+//! Lines by a template: its literal texts with the values of a request between them.
 
 use super::layout::{Kept, Layout};
 use super::line::Line;
@@ -49,7 +49,7 @@ pub(super) fn write(line: &Line<'_>, layout: &Layout, template: &[Part], unix_ms
 }
 
 impl Out<'_> {
-    /// Appends text with escapes; [`NONE`] if there is none.
+    /// Appends text with escapes; [`NONE`] if it is missing.
     fn foreign(&mut self, text: Option<&[u8]>) -> std::fmt::Result {
         match text.unwrap_or_default() {
             b"" => self.write_str(NONE),
@@ -60,7 +60,7 @@ impl Out<'_> {
         }
     }
 
-    /// Appends text that was escaped when it was kept; [`NONE`] if there is none.
+    /// Appends text that was escaped when it was kept; [`NONE`] if it is missing.
     fn kept(&mut self, text: &[u8]) -> std::fmt::Result {
         match text {
             b"" => self.write_str(NONE),

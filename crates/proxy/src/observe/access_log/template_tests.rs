@@ -1,4 +1,4 @@
-//! Tests of templates: own ones, and the formats of other servers.
+//! Tests of templates, including the formats of other servers.
 
 use super::super::layout::planned;
 use super::super::names::{NOWHERE, Named};

@@ -36,13 +36,13 @@ impl Shown<'_> {
         let families: [Family<RouteStats, Counter>; 3] = [
             (
                 "evenkeel_http_compressed_stored_responses",
-                "Compressed responses that were stored so, and not compressed for their request",
+                "Compressed responses that were served from the cache already compressed",
                 |route| &route.compression.stored,
             ),
-            ("evenkeel_http_compression_in_bytes", "Bytes of compressed bodies as they came", |route| {
+            ("evenkeel_http_compression_in_bytes", "Bytes of compressed bodies before compression", |route| {
                 &route.compression.before
             }),
-            ("evenkeel_http_compression_out_bytes", "Bytes of compressed bodies as they were sent", |route| {
+            ("evenkeel_http_compression_out_bytes", "Bytes of compressed bodies after compression", |route| {
                 &route.compression.after
             }),
         ];
@@ -56,21 +56,21 @@ impl Shown<'_> {
         if routes.is_empty() { Ok(()) } else { self.encoder_memory(encoder) }
     }
 
-    /// Writes the memory of compressors, and what its lack has led to.
+    /// Writes the memory of compressors, and the effects of its limit.
     fn encoder_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let memory = self.encoder_memory;
         for (name, help, bytes) in [
-            ("evenkeel_http_compression_memory_bytes", "Bytes of memory that compressors take", memory.in_use()),
+            ("evenkeel_http_compression_memory_bytes", "Bytes of memory that compressors use", memory.in_use()),
             (
                 "evenkeel_http_compression_memory_limit_bytes",
-                "Bytes of memory that compressors may take",
+                "Bytes of memory that compressors may use",
                 memory.limit(),
             ),
         ] {
             ConstGauge::new(bytes).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
         let name = "evenkeel_http_compression_memory_lacks";
-        let help = "Responses for whose compressor there was no memory, by what they got";
+        let help = "Responses without enough memory for their compressor, by outcome";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (lack, outcome) in Lack::LABELS.into_iter().enumerate() {
             let labels = [("outcome", outcome)];

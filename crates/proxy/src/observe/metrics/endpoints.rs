@@ -16,14 +16,13 @@ impl Shown<'_> {
         let help = "TCP sessions connected to endpoints, and UDP flows directed to them";
         let family = ("evenkeel_upstream_sessions", help, MetricType::Counter);
         self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.sessions)?;
-        let help =
-            "Connections to endpoints that failed, of requests and sessions, and UDP flows that could not be sent";
+        let help = "Failed connections to endpoints, of requests and sessions, and UDP flows that could not be sent";
         let family = ("evenkeel_upstream_unreached", help, MetricType::Counter);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.unreached)?;
-        let help = "Bytes that TCP sessions and UDP flows have sent to endpoints";
+        let help = "Bytes that TCP sessions and UDP flows sent to endpoints";
         let family = ("evenkeel_upstream_sent_bytes", help, MetricType::Counter);
         self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.sent)?;
-        let help = "Bytes that TCP sessions and UDP flows have received from endpoints";
+        let help = "Bytes that TCP sessions and UDP flows received from endpoints";
         let family = ("evenkeel_upstream_received_bytes", help, MetricType::Counter);
         self.of_workers(encoder, family, has_sessions, NO_LABEL, |e, _| &e.received)?;
         let help = "Requests, sessions and flows in flight at endpoints";
@@ -32,11 +31,10 @@ impl Shown<'_> {
         let help = "Open connections to endpoints, by state";
         let family = ("evenkeel_upstream_connections", help, MetricType::Gauge);
         self.of_workers(encoder, family, is_http, ("state", &["idle"]), |e, _| &e.idle)?;
-        let help = "Idle connections closed because their worker was at its limit, `runtime.idle_connections`";
+        let help = "Idle connections closed because their worker reached its limit (`runtime.idle_connections`)";
         let family = ("evenkeel_upstream_idle_closed", help, MetricType::Counter);
         self.of_workers(encoder, family, is_http, NO_LABEL, |e, _| &e.idle_closed)?;
-        let family =
-            ("evenkeel_upstream_connects", "Connections to endpoints that were attempted", MetricType::Counter);
+        let family = ("evenkeel_upstream_connects", "Connection attempts to endpoints", MetricType::Counter);
         self.of_workers(encoder, family, forwards, NO_LABEL, |e, _| &e.connects)?;
         let family = ("evenkeel_upstream_errors", "Failures of endpoints, by cause", MetricType::Counter);
         self.of_workers(encoder, family, forwards, ("kind", &ERROR_KINDS), |e, i| &e.errors[i])?;
@@ -52,7 +50,7 @@ impl Shown<'_> {
         let help = "Connections on which an endpoint sent GOAWAY";
         let family = ("evenkeel_upstream_http2_go_aways", help, MetricType::Counter);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.go_aways)?;
-        let help = "Connections closed because the endpoint did not answer PING";
+        let help = "Connections closed because the endpoint did not reply to a PING";
         let family = ("evenkeel_upstream_http2_silent", help, MetricType::Counter);
         self.of_http2(encoder, family, NO_LABEL, |e, _| &e.http2.silent)?;
         let help = "Interim responses (1xx) dropped because the client had not read the earlier ones";

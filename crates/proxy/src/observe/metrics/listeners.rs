@@ -41,7 +41,7 @@ impl Shown<'_> {
         })
     }
 
-    /// Writes families with one counter for each matching listener.
+    /// Writes families with a counter for each matching listener.
     fn counters(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -60,7 +60,7 @@ impl Shown<'_> {
 
     pub(super) fn sessions(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let name = "evenkeel_tcp_session_duration_seconds";
-        let help = "Sessions that have ended; route \"none\" if no route matched";
+        let help = "Duration of sessions that have ended; route \"none\" if no route matched";
         let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (listener, route, numbers) in self.routes(is_tcp) {
             let labels = vec![("listener", listener), ("route", route)];
@@ -74,7 +74,7 @@ impl Shown<'_> {
                 ("evenkeel_tcp_sent_bytes", "Bytes to clients", |l| &l.bytes_out),
             ],
         )?;
-        let help = "Sessions by who ended them; \"normal\" if both sides closed";
+        let help = "Sessions by the cause of their end; \"normal\" if both sides closed";
         self.by_listener(encoder, ("evenkeel_tcp_ends", help), is_tcp, ("cause", &Cause::LABELS), |l| &l.ends)?;
         let help = "Sessions that ended in a reset, by the side that sent it; evenkeel resets the other side too";
         self.by_listener(encoder, ("evenkeel_tcp_resets", help), is_tcp, ("side", &RESET_BY), |l| &l.resets)
@@ -122,37 +122,37 @@ impl Shown<'_> {
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
-                "Requests answered 400 because regular expressions of routes would take too long for them",
+                "Requests that got a 400 because regular expressions of routes would take too long",
                 |l| &l.regex_refused,
             ),
-            ("evenkeel_http_rate_limited_requests", "Requests answered 429 by limits.requests_per_address", |l| {
+            ("evenkeel_http_rate_limited_requests", "Requests that got a 429 from limits.requests_per_address", |l| {
                 &l.rate_limited
             }),
             ("evenkeel_http_access_refused_requests", "Requests refused by the access list of their route", |l| {
                 &l.access_refused
             }),
-            ("evenkeel_http_auth_refused_requests", "Requests answered 401 by basic_auth of their route", |l| {
+            ("evenkeel_http_auth_refused_requests", "Requests that got a 401 from basic_auth of their route", |l| {
                 &l.passwords_refused
             }),
-            ("evenkeel_http_auth_verifications", "Passwords verified, on threads of their own", |l| {
-                &l.passwords_verified
-            }),
+            ("evenkeel_http_auth_verifications", "Passwords verified, on separate threads", |l| &l.passwords_verified),
             (
                 "evenkeel_http_auth_overloaded_requests",
-                "Requests answered 503 because too many passwords waited to be verified",
+                "Requests that got a 503 because too many passwords waited to be verified",
                 |l| &l.passwords_waiting,
             ),
             (
                 "evenkeel_http_auth_displaced_requests",
-                "Of the overloaded requests, those that had waited and gave their places up for other networks",
+                "Overloaded requests that had waited and lost their place to another network",
                 |l| &l.passwords_gave_way,
             ),
-            ("evenkeel_http_body_refused_requests", "Requests whose bodies were over body_max of their route", |l| {
+            ("evenkeel_http_body_refused_requests", "Requests with a body over body_max of their route", |l| {
                 &l.body_refused
             }),
-            ("evenkeel_http_jwt_verified_requests", "Requests whose token was verified", |l| &l.jwt_verified),
-            ("evenkeel_http_jwt_known_requests", "Requests whose token had been verified before", |l| &l.jwt_known),
-            ("evenkeel_http_loops", "Requests answered 508 because an endpoint sent them back here", |l| &l.loops),
+            ("evenkeel_http_jwt_verified_requests", "Requests with a token that was verified", |l| &l.jwt_verified),
+            ("evenkeel_http_jwt_known_requests", "Requests with a token that was already verified", |l| &l.jwt_known),
+            ("evenkeel_http_loops", "Requests that got a 508 because an endpoint sent them back to evenkeel", |l| {
+                &l.loops
+            }),
             (
                 "evenkeel_http_forwarded_malformed",
                 "Invalid values of X-Forwarded-* and Forwarded from trusted proxies",
@@ -164,10 +164,10 @@ impl Shown<'_> {
             ("evenkeel_http_sent_bytes", "Bytes of responses, including heads", |l| &l.bytes_out),
         ];
         self.counters(encoder, is_http, &counters)?;
-        let help = "Requests about which forward_auth of their route asked a service, by result";
+        let help = "Requests that forward_auth of their route sent to a service, by result";
         let family = ("evenkeel_http_forward_auth_requests", help);
         self.by_listener(encoder, family, is_http, ("result", &AuthEnd::NAMES), |l| &l.forward_auth)?;
-        let help = "Requests refused for their token, by reason";
+        let help = "Requests refused because of their token, by reason";
         let family = ("evenkeel_http_jwt_refused_requests", help);
         self.by_listener(encoder, family, is_http, ("reason", &Refused::LABELS), |l| &l.jwt_refused)?;
         let codes = ("code", &CODES[..]);
@@ -183,7 +183,7 @@ impl Shown<'_> {
         let help = "Connections closed because the client flooded them with useless frames, by kind";
         let family = ("evenkeel_http2_floods", help);
         self.by_listener(encoder, family, is_http, ("kind", &Flood::NAMES), |l| &l.http2.floods)?;
-        let help = "Requests by what ended them; \"normal\" if they completed";
+        let help = "Requests by the cause of their end; \"normal\" if they completed";
         self.by_listener(encoder, ("evenkeel_http_ends", help), is_http, ("cause", &Cause::LABELS), |l| &l.ends)
     }
 
@@ -247,7 +247,7 @@ impl Shown<'_> {
             }
             Ok(())
         };
-        let help = "Client connections whose TLS ClientHello is incomplete";
+        let help = "Client connections with an incomplete TLS ClientHello";
         gauge("evenkeel_tls_hellos_waiting", help, |tls| &tls.waiting)?;
         let help = "TLS handshakes with clients in progress, counted from a complete ClientHello";
         gauge("evenkeel_tls_handshakes_active", help, |tls| &tls.active)?;

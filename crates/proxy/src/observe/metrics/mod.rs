@@ -44,7 +44,7 @@ pub struct Metrics {
     running: watch::Receiver<Arc<Numbers>>,
 }
 
-/// Inputs of one scrape: the running plan and its statistics.
+/// Inputs of a scrape: the running plan and its statistics.
 struct Shown<'g> {
     plan: &'g Plan,
     /// Modes of the listeners that lead to each pool.
@@ -73,13 +73,12 @@ impl Metrics {
 }
 
 impl Shown<'_> {
-    /// Sums one counter over the workers. Wrapping, as a gauge may be incremented by one worker and decremented by
-    /// another.
+    /// Sums a counter over the workers. Wrapping, as a gauge may be incremented and decremented by different workers.
     fn sum<'w>(&'w self, counter: impl Fn(&'w WorkerStats) -> &'w Counter) -> u64 {
         self.workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
     }
 
-    /// Sums one counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
+    /// Sums a counter of an endpoint over the workers; wrapping, like [`sum`](Self::sum).
     fn sum_of(&self, pool: usize, endpoint: usize, counter: impl Fn(&EndpointStats) -> &Counter) -> u64 {
         self.members[pool].stats(endpoint).fold(0, |sum, stats| sum.wrapping_add(counter(stats).get()))
     }
@@ -103,7 +102,7 @@ impl Shown<'_> {
         family.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, count, &counts, None)
     }
 
-    /// Rows of the matching pools: one per endpoint, or one per pool if `per_endpoint` is off.
+    /// Rows of the matching pools: a row per endpoint, or per pool if `per_endpoint` is off.
     fn rows(&self, speaks: Speaks) -> Vec<Row<'_>> {
         let mut rows = Vec::new();
         for (p, pool) in self.pools_of(speaks) {
@@ -124,8 +123,8 @@ impl Shown<'_> {
         rows
     }
 
-    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of what `value` returns for the pool, the
-    /// endpoint and the label with these indices. Rows for which it returns `None` are left out.
+    /// Writes a value for each [row](Self::rows) and each value of `label`: the sum of the results of `value` for the
+    /// pool, the endpoint and the label with these indices. Rows for which it returns `None` are omitted.
     fn by_endpoint<V: Into<Option<u64>>>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -156,7 +155,7 @@ impl Shown<'_> {
     }
 }
 
-/// No label besides those of the pool and the endpoint.
+/// No label in addition to the pool and the endpoint.
 const NO_LABEL: (&str, &[&str]) = ("", &[""]);
 
 impl Collector for Metrics {
@@ -190,7 +189,8 @@ impl Collector for Metrics {
         let family = encoder.encode_descriptor("evenkeel_tap_requests_dropped", help, None, MetricType::Counter)?;
         ConstCounter::new(taps::dropped()).encode(family)?;
         let name = "evenkeel_accept_pauses";
-        let help = "Pauses of accepting connections, as the process had no descriptor or no memory for one more";
+        let help = "Pauses in accepting connections because the process had no descriptor or no memory for another \
+            connection";
         let family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(accept_pause::count()).encode(family)
     }

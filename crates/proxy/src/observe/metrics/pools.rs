@@ -43,7 +43,7 @@ impl Shown<'_> {
             ),
             (
                 is_proxied_tcp,
-                ("evenkeel_queue_wait_seconds", "Time in the queue, of requests that waited for an endpoint", |p| {
+                ("evenkeel_queue_wait_seconds", "Time in the queue of requests that waited for an endpoint", |p| {
                     &p.queue_wait
                 }),
             ),
@@ -59,7 +59,7 @@ impl Shown<'_> {
     }
 
     pub(super) fn pools(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Requests that left the queue without an endpoint: it was full, or their wait timed out";
+        let help = "Requests rejected by the queue without an endpoint: the queue was full, or the wait timed out";
         self.by_pool(
             encoder,
             ("evenkeel_queue_rejected", help),
@@ -74,15 +74,15 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_retries_refused", help), is_proxied_tcp, ("reason", &reasons), |p, i| {
             &p.retries_refused[i]
         })?;
-        let help = "Hedged copies of slow requests: sent, and answered first";
+        let help = "Hedged copies of slow requests: copies sent, and copies that responded first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]
         })?;
-        let help = "Copies of requests that mirror of a route has sent to the pool";
+        let help = "Copies of requests that `mirror` of a route sent to the pool";
         self.by_pool(encoder, ("evenkeel_mirrors_sent", help), is_http, NO_LABEL, |p, _| &p.mirrors.sent)?;
-        let help = "Copies of requests for the pool that got no whole answer in time";
+        let help = "Copies of requests to the pool that got no complete response in time";
         self.by_pool(encoder, ("evenkeel_mirrors_failed", help), is_http, NO_LABEL, |p, _| &p.mirrors.failed)?;
-        let help = "Requests that mirror of a route has not copied for the pool, by reason";
+        let help = "Requests that `mirror` of a route did not copy to the pool, by reason";
         let labels = ("reason", &MirrorDrop::NAMES[..]);
         self.by_pool(encoder, ("evenkeel_mirrors_dropped", help), is_http, labels, |p, i| &p.mirrors.dropped[i])?;
         let help = "gRPC calls by status, as sent to clients";

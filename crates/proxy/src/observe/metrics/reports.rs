@@ -1,4 +1,4 @@
-//! Metrics of load reports: those of endpoints, the cost of probing, and those of our own load.
+//! Metrics of load reports: reports of endpoints, the cost of probing, and reports of our own load.
 
 use super::modes::is_http;
 use super::{NO_LABEL, Shown};
@@ -28,7 +28,7 @@ impl Shown<'_> {
             let n = self.sum(|w| &w.probing.answers_dropped[i]);
             ConstCounter::new(n).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
-        let help = "Time workers spent sending probes and reading answers; its rate is the share of one core";
+        let help = "Time that workers spent sending probes and reading answers; the rate is the share of one core";
         let family = encoder.encode_descriptor("evenkeel_load_probing_seconds", help, None, MetricType::Counter)?;
         ConstCounter::new(self.sum(|w| &w.probing.spent_ns) as f64 / 1e9).encode(family)?;
         let help = "Reports of a listener's own load, by transport";

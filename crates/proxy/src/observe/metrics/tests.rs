@@ -84,7 +84,7 @@ fn pools_endpoints_and_routes_have_series_from_their_first_event_on() {
         numbers.workers[1].routes[0].of(&Arc::from("only \"a\"")).count(0, 200, 3_000_000, true);
         numbers.members(0).stats(1).for_each(|endpoint| endpoint.connects.add(1));
     });
-    // One event brings all series of what it happened to, so that the next ones are a rate.
+    // An event exports all series of its subject, so that later events are a rate.
     has(&text, r#"evenkeel_http_requests_total{listener="a",route="only \"a\"",method="GET",code="200"} 1"#);
     has(&text, r#"evenkeel_upstream_errors_total{pool="p",endpoint="127.0.0.1:4",kind="timeout"} 0"#);
     has(&text, r#"evenkeel_upstream_connect_duration_seconds_bucket{le="+Inf",pool="p"} 0"#);

@@ -33,7 +33,7 @@ pub(super) struct Prepared {
     pub(super) sockets: HashMap<(Protocol, SocketAddr), Vec<Vec<ListenFd>>>,
     /// New sockets for UDP probes, by address and then by worker.
     pub(super) probed: HashMap<SocketAddr, Vec<UdpSocket>>,
-    /// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
+    /// New balancers by pool and then by worker; `None` for a pool that keeps its balancers.
     pub(super) balancers: Vec<Option<Vec<Balancer>>>,
     /// Rules by pool, in the order of the plan.
     pub(super) pool_rules: Vec<PoolRules>,
@@ -129,7 +129,7 @@ fn sockets(
     sockets
 }
 
-/// New balancers by pool and then by worker; `None` for a pool that keeps the ones it has.
+/// Creates balancers by pool and then by worker; `None` for a pool that keeps its balancers.
 fn balancers(proxy: &Proxy, next: &Next<'_>, wrong: &mut Wrong) -> Vec<Option<Vec<Balancer>>> {
     let plan = next.plan();
     let old_pools: HashMap<&str, &Pool> =
@@ -182,7 +182,7 @@ fn log_help(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// An error for each pool that needs what the process lacks.
+/// Returns an error for each pool with `source = "client"`, as the process lacks the capability for it.
 fn no_source(plan: &Plan, error: &io::Error) -> impl Iterator<Item = Diagnostic> {
     let needs = plan.pools.iter().enumerate().filter(|(_, pool)| pool.source == SpeakAs::Client);
     needs.map(move |(at, pool)| {

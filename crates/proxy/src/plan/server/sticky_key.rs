@@ -10,7 +10,7 @@ use std::path::Path;
 /// Length of a new key before it is written as text, in bytes: as long as the hash that signs.
 const LENGTH: usize = 32;
 
-/// Reads the key. If there is none, makes it, with access for this user only.
+/// Reads the key. Creates a missing key, with access for this user only.
 ///
 /// # Errors
 /// The file cannot be read or made, or all users may read it.
@@ -23,7 +23,7 @@ pub fn read_or_make(path: &Path) -> io::Result<Vec<u8>> {
     checked(path, fs::read(path)?)
 }
 
-/// Refuses a key that all users can read: they could choose endpoints. Its group may be that of a volume.
+/// Refuses a key that all users can read: they could choose endpoints. Its group may be the group of a volume.
 fn checked(path: &Path, key: Vec<u8>) -> io::Result<Vec<u8>> {
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     match mode & 0o007 {

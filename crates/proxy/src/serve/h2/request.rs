@@ -1,4 +1,4 @@
-//! A request on a stream of an HTTP/2 client connection, served as messages in a task and with a deadline of its own.
+//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task, with its own deadline.
 
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
@@ -91,7 +91,7 @@ pub fn note_refused(connection: &Connection, refused: Refused) {
         Request { method: &head.method, target: &head.path, host: &head.authority, fields: head.fields.fields() };
     record.note_asked(&request);
     record.blame(Cause::Proxy);
-    record.reason.get_or_init(|| why.to_string().into());
+    record.note_reason(&why.to_string());
     if let Some(status) = status {
         // Without a status the engine has reset the stream, which `on_reset` counts.
         client.listener.stats.malformed.add(1);

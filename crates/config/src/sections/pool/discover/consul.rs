@@ -1,12 +1,14 @@
 //! `discover.consul` of a pool, and `[discovery.consul]`: healthy instances of a service in Consul. See [`Consul`].
 
-use super::server::Credentials;
+use super::declare::{Asks, Settings};
+use super::server::{Credentials, check};
+use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, Key, Kind, S, table};
+use crate::table::{Absent, Key, Kind, S, Section, table};
 use std::time::Duration;
 
 table! {
-    pub(super) static CONSUL = "discover.consul of [pool.NAME]",
+    static CONSUL = "discover.consul of [pool.NAME]",
         "Instances of a service in Consul. An instance gets the weight that it registered for its state: one with a \
         critical check gets none, one in maintenance is drained.";
 
@@ -77,8 +79,26 @@ table! {
     }
 }
 
+impl Settings for Consul {
+    const KIND: Kind = Kind::Table(&CONSUL);
+
+    fn shown(&self) -> String {
+        self.service.clone()
+    }
+}
+
+impl Asks<ConsulServer> for Consul {
+    fn ask(&mut self, server: ConsulServer) {
+        self.server = server;
+    }
+
+    fn check_server(server: &Section, findings: &mut Findings) {
+        check(server, findings);
+    }
+}
+
 table! {
-    pub(crate) static CONSUL_SERVER = "[discovery.consul]",
+    static CONSUL_SERVER = "[discovery.consul]",
         "The Consul agent or server that pools with `discover.consul` ask. Each of them has one request waiting there, \
         which it answers when something changes.";
 

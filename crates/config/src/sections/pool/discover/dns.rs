@@ -1,5 +1,6 @@
 //! `discover.dns` of a pool: endpoints from records of a name. See [`Dns`].
 
+use super::declare::Settings;
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Form;
@@ -8,7 +9,7 @@ use crate::table::{Absent, Field, H, Key, Kind, Lines, MS, Section, table, words
 use std::time::Duration;
 
 table! {
-    pub(super) static DNS = "discover.dns of [pool.NAME]",
+    static DNS = "discover.dns of [pool.NAME]",
         "DNS records of a name, queried again when their TTL expires.";
 
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,27 @@ table! {
     }
 }
 
+impl Settings for Dns {
+    const KIND: Kind = Kind::Table(&DNS);
+
+    fn shown(&self) -> String {
+        match self.records {
+            Records::Srv => self.name.clone(),
+            _ => format!("{}:{}", self.name, self.port),
+        }
+    }
+
+    fn start_from(&mut self, resolver: &Resolver, discover: &Section) {
+        if !discover.section("dns").has("min_ttl") {
+            self.min_ttl = resolver.min_ttl;
+        }
+    }
+
+    fn check(discover: &Section, findings: &mut Findings) {
+        check(&discover.section("dns"), findings);
+    }
+}
+
 words! {
     /// Record types. [`Records::Addresses`] is the default and has no word.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +98,7 @@ impl Dns {
 }
 
 /// Reports records without a port, and a port that records say themselves.
-pub(super) fn check(section: &Section, findings: &mut Findings) {
+fn check(section: &Section, findings: &mut Findings) {
     match (Records::read(section.value("type")), section.set("port")) {
         (Records::Srv, Some(port)) => {
             section

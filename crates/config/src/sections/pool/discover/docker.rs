@@ -1,11 +1,13 @@
 //! `discover.docker` of a pool, and `[discovery.docker]`: containers of Docker or Podman. See [`Docker`].
 
-use super::server::Credentials;
+use super::declare::{Asks, Settings};
+use super::server::{Credentials, check};
+use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, Key, Kind, table};
+use crate::table::{Absent, Key, Kind, Section, table};
 
 table! {
-    pub(super) static DOCKER = "discover.docker of [pool.NAME]",
+    static DOCKER = "discover.docker of [pool.NAME]",
         "Running containers with a label. Labels of a container override what this table says: `evenkeel.port`, \
         `evenkeel.network`, `evenkeel.weight`, `evenkeel.priority`, `evenkeel.zone`, `evenkeel.drain`.";
 
@@ -42,8 +44,26 @@ table! {
     }
 }
 
+impl Settings for Docker {
+    const KIND: Kind = Kind::Table(&DOCKER);
+
+    fn shown(&self) -> String {
+        self.labels.join(",")
+    }
+}
+
+impl Asks<DockerServer> for Docker {
+    fn ask(&mut self, server: DockerServer) {
+        self.server = server;
+    }
+
+    fn check_server(server: &Section, findings: &mut Findings) {
+        check(server, findings);
+    }
+}
+
 table! {
-    pub(crate) static DOCKER_SERVER = "[discovery.docker]",
+    static DOCKER_SERVER = "[discovery.docker]",
         "The Docker engine, or the API of Podman, that pools with `discover.docker` ask. Its socket gives power over the \
         machine: let evenkeel reach only `GET` of containers and events, by a filtering proxy.";
 

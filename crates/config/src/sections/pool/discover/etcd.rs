@@ -1,5 +1,6 @@
 //! `discover.etcd` of a pool, and `[discovery.etcd]`: endpoints below a prefix of keys in etcd. See [`Etcd`].
 
+use super::declare::{Asks, Settings};
 use super::server::check_halves;
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -8,7 +9,7 @@ use crate::table::{Absent, Declared, Key, Kind, Section, table};
 use std::path::PathBuf;
 
 table! {
-    pub(super) static ETCD = "discover.etcd of [pool.NAME]",
+    static ETCD = "discover.etcd of [pool.NAME]",
         "Keys of etcd, one for each endpoint. Its value is `HOST:PORT`, or an entry of `endpoints` as JSON, such as \
         `{\"addr\": \"10.0.0.1:8080\", \"weight\": 2}`: addresses only, no names. An endpoint without a `name` has that of \
         its key, without the prefix. A key with a lease goes with it.";
@@ -28,8 +29,26 @@ table! {
     }
 }
 
+impl Settings for Etcd {
+    const KIND: Kind = Kind::Table(&ETCD);
+
+    fn shown(&self) -> String {
+        self.prefix.clone()
+    }
+}
+
+impl Asks<EtcdServer> for Etcd {
+    fn ask(&mut self, server: EtcdServer) {
+        self.server = server;
+    }
+
+    fn check_server(server: &Section, findings: &mut Findings) {
+        check(server, findings);
+    }
+}
+
 table! {
-    pub(crate) static ETCD_SERVER = "[discovery.etcd]",
+    static ETCD_SERVER = "[discovery.etcd]",
         "The etcd that pools with `discover.etcd` ask. They share one connection, to one member at a time.";
 
     /// `[discovery.etcd]`.
@@ -86,7 +105,7 @@ table! {
 }
 
 /// Reports a user without a password, and credentials of TLS for members without it.
-pub(crate) fn check(section: &Section, findings: &mut Findings) {
+fn check(section: &Section, findings: &mut Findings) {
     check_halves(section, findings);
     if let [Some(user), None] | [None, Some(user)] = ["user", "password_file"].map(|name| section.set(name)) {
         let (one, other, like) = match section.has("user") {

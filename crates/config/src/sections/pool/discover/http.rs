@@ -1,13 +1,14 @@
 //! `discover.http` of a pool: a list of endpoints from a server. See [`HttpList`].
 
-use super::server::{self, Credentials};
+use super::declare::Settings;
+use super::server::{Credentials, check};
 use crate::diagnostic::Findings;
 use crate::form::Form;
 use crate::table::{Absent, H, Key, Kind, S, Section, table};
 use std::time::Duration;
 
 table! {
-    pub(super) static HTTP = "discover.http of [pool.NAME]",
+    static HTTP = "discover.http of [pool.NAME]",
         "List of endpoints as JSON: `endpoints` of a pool, or the form of Prometheus, \
         `[{ \"targets\": [\"10.0.0.1:8080\"] }]`.";
 
@@ -34,14 +35,15 @@ table! {
     }
 }
 
-impl HttpList {
-    /// URL for logs and metrics: its query may hold a secret.
-    pub(super) fn shown(&self) -> &str {
-        self.url.split_once('?').map_or(&self.url, |(url, _)| url)
-    }
-}
+impl Settings for HttpList {
+    const KIND: Kind = Kind::Table(&HTTP);
 
-/// Reports credentials that do not fit.
-pub(super) fn check(section: &Section, findings: &mut Findings) {
-    server::check(section, findings);
+    /// Without the query, which may hold a secret.
+    fn shown(&self) -> String {
+        self.url.split_once('?').map_or(&*self.url, |(url, _)| url).to_owned()
+    }
+
+    fn check(discover: &Section, findings: &mut Findings) {
+        check(&discover.section("http"), findings);
+    }
 }

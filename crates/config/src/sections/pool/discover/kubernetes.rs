@@ -1,12 +1,13 @@
 //! `discover.kubernetes` of a pool, and `[discovery.kubernetes]`: endpoints of a Service. See [`Kubernetes`].
 
+use super::declare::{Asks, Settings};
 use crate::form::Form;
 use crate::printable::quote;
 use crate::table::{Absent, Field, Key, Kind, Value, table, words};
 use std::path::PathBuf;
 
 table! {
-    pub(super) static KUBERNETES = "discover.kubernetes of [pool.NAME]",
+    static KUBERNETES = "discover.kubernetes of [pool.NAME]",
         "Endpoints of a Service in Kubernetes, from its EndpointSlices. Pods that are ready get requests. Pods that \
         terminate and still serve are drained; if no pod is ready, they get the requests.";
 
@@ -41,8 +42,22 @@ table! {
     }
 }
 
+impl Settings for Kubernetes {
+    const KIND: Kind = Kind::Table(&KUBERNETES);
+
+    fn shown(&self) -> String {
+        format!("{}/{}", self.namespace, self.service)
+    }
+}
+
+impl Asks<KubernetesServer> for Kubernetes {
+    fn ask(&mut self, server: KubernetesServer) {
+        self.server = server;
+    }
+}
+
 table! {
-    pub(crate) static KUBERNETES_SERVER = "[discovery.kubernetes]",
+    static KUBERNETES_SERVER = "[discovery.kubernetes]",
         "The cluster that pools with `discover.kubernetes` ask. They share one connection, over which the API server \
         reports changes. It needs the right to `list` and `watch` `endpointslices`, and no other.";
 

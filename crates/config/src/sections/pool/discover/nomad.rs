@@ -1,12 +1,14 @@
 //! `discover.nomad` of a pool, and `[discovery.nomad]`: allocations of a service in Nomad. See [`Nomad`].
 
-use super::server::Credentials;
+use super::declare::{Asks, Settings};
+use super::server::{Credentials, check};
+use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, Key, Kind, S, table};
+use crate::table::{Absent, Key, Kind, S, Section, table};
 use std::time::Duration;
 
 table! {
-    pub(super) static NOMAD = "discover.nomad of [pool.NAME]",
+    static NOMAD = "discover.nomad of [pool.NAME]",
         "Allocations that have registered a service in Nomad itself (`provider = \"nomad\"`). Nomad removes those whose \
         checks fail.";
 
@@ -47,8 +49,26 @@ table! {
     }
 }
 
+impl Settings for Nomad {
+    const KIND: Kind = Kind::Table(&NOMAD);
+
+    fn shown(&self) -> String {
+        self.service.clone()
+    }
+}
+
+impl Asks<NomadServer> for Nomad {
+    fn ask(&mut self, server: NomadServer) {
+        self.server = server;
+    }
+
+    fn check_server(server: &Section, findings: &mut Findings) {
+        check(server, findings);
+    }
+}
+
 table! {
-    pub(crate) static NOMAD_SERVER = "[discovery.nomad]",
+    static NOMAD_SERVER = "[discovery.nomad]",
         "The Nomad agent or server that pools with `discover.nomad` ask.";
 
     /// `[discovery.nomad]`.

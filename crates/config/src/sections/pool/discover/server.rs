@@ -60,7 +60,7 @@ pub(super) fn check_halves(section: &Section, findings: &mut Findings) {
 }
 
 /// Reports half of a certificate, and credentials of TLS for a server without it.
-pub(crate) fn check(section: &Section, findings: &mut Findings) {
+pub(super) fn check(section: &Section, findings: &mut Findings) {
     check_halves(section, findings);
     if section.set("url").is_some_and(|url| url.is_broken()) {
         return;

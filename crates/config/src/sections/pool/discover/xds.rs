@@ -1,12 +1,14 @@
 //! `discover.xds` of a pool, and `[discovery.xds]`: endpoints that a control plane assigns to a cluster. See [`Xds`].
 
-use super::server::Credentials;
+use super::declare::{Asks, Settings};
+use super::server::{Credentials, check};
+use crate::diagnostic::Findings;
 use crate::form::Form;
-use crate::table::{Absent, H, Key, Kind, S, table};
+use crate::table::{Absent, H, Key, Kind, S, Section, table};
 use std::time::Duration;
 
 table! {
-    pub(super) static XDS = "discover.xds of [pool.NAME]",
+    static XDS = "discover.xds of [pool.NAME]",
         "Endpoints that a control plane of Envoy or gRPC assigns to a cluster (EDS). Other settings of the cluster are not \
         read: they stand in the pool.";
 
@@ -25,8 +27,26 @@ table! {
     }
 }
 
+impl Settings for Xds {
+    const KIND: Kind = Kind::Table(&XDS);
+
+    fn shown(&self) -> String {
+        self.cluster.clone()
+    }
+}
+
+impl Asks<XdsServer> for Xds {
+    fn ask(&mut self, server: XdsServer) {
+        self.server = server;
+    }
+
+    fn check_server(server: &Section, findings: &mut Findings) {
+        check(server, findings);
+    }
+}
+
 table! {
-    pub(crate) static XDS_SERVER = "[discovery.xds]",
+    static XDS_SERVER = "[discovery.xds]",
         "The control plane that pools with `discover.xds` ask, over one stream for all (ADS, version 3).";
 
     /// `[discovery.xds]`.

@@ -198,7 +198,7 @@ fn forward_auth(
         return Some(annotations.refuse("auth-url", &format!("\"{url}\" is not a URL of HTTP")));
     };
     if let Some(what) = here(host, &world.local_networks) {
-        let why = format!("\"{host}\" is {what}; `local_networks` of [discovery] may allow its network");
+        let why = format!("\"{host}\" is {what}; set `local_networks` of [discovery] to allow its network");
         return Some(annotations.refuse("auth-url", &why));
     }
     let mut labels = host.split('.');

@@ -33,7 +33,7 @@ impl Refusals {
         let mut lines: Vec<String> = new.iter().take(LINES_MAX).map(line).collect();
         if new.len() > LINES_MAX {
             lines.push(format!(
-                "{} more objects are not in use; their statuses and events say why",
+                "{} more objects are not in use; their statuses and events give the reasons",
                 new.len() - LINES_MAX
             ));
         }
@@ -71,6 +71,6 @@ mod tests {
         let all: Vec<Refusal> = (0..5000).map(|n| refusal(&format!("HTTPRoute a/{n}"), "in use")).collect();
         let lines = Refusals::default().lines(&all);
         assert_eq!(lines.len(), 101);
-        assert_eq!(lines[100], "4900 more objects are not in use; their statuses and events say why");
+        assert_eq!(lines[100], "4900 more objects are not in use; their statuses and events give the reasons");
     }
 }

@@ -7,7 +7,7 @@ use ratatui::text::Span;
 
 pub const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
-/// A state: a sign and a word, and a colour beside them.
+/// A state as a sign and a word, with a colour.
 pub fn state(endpoint: &Endpoint) -> Span<'static> {
     let (sign, style) = match Standing::of(endpoint) {
         Standing::Up => ('\u{25cf}', Style::new().fg(Color::Green)),

@@ -1,4 +1,4 @@
-//! The figures of now, those of the last minutes, each endpoint that is not up, and what happened.
+//! Current figures, figures of the last minutes, endpoints that are not up, and recent events.
 
 use super::colours::{BAD, state};
 use crate::commands::top::model::Model;
@@ -28,7 +28,7 @@ pub fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     frame.render_widget(Paragraph::new(lines), rest);
 }
 
-/// Words for what the process serves.
+/// Words for the traffic that the process serves.
 fn traffic(model: &Model) -> &'static Traffic {
     model.status.as_ref().map_or(Traffic::of([]), Traffic::of_all)
 }

@@ -1,4 +1,4 @@
-//! Every endpoint: state, weight, share, rate, latency, and what is ordered of it; or all that is known of one.
+//! All endpoints: state, weight, share, rate, latency and orders; or all details of a single endpoint.
 
 use super::colours::{BAD, state};
 use crate::commands::top::model::{Column, Model, Row as Shown};
@@ -31,7 +31,7 @@ const INDENT: usize = 2;
 /// Least width of the column of names.
 const NAME_MIN: u16 = 16;
 
-/// Columns that are left out where there is no room for all.
+/// Columns that are omitted if there is no room for all.
 const WIDE: [usize; 5] = [2, 3, 6, 7, 8];
 
 /// The least width that has room for all of them.
@@ -90,7 +90,8 @@ fn of_pool(model: &Model, pool: &Pool) -> String {
     format!("{sign} {} ({}){panic}{waiting}", pool.name, pool.algorithm)
 }
 
-/// Width of the column of names: the longest one with its port, and at most five sixteenths of the screen, so that the reason has room on 80 columns.
+/// Width of the column of names: the longest name with its port, and at most five sixteenths of the screen, so that the
+/// reason has room on 80 columns.
 fn name_width(model: &Model, width: u16) -> u16 {
     let rows = model.rows();
     let names = rows.iter().map(|row| match row.endpoint {
@@ -101,7 +102,7 @@ fn name_width(model: &Model, width: u16) -> u16 {
     longest.clamp(NAME_MIN, (width * 5 / 16).max(NAME_MIN))
 }
 
-/// A name in this many characters: of one that is longer the middle is left out, as its end has the port.
+/// Shortens a name to this many characters. Cuts its middle, since the port is at its end.
 fn fitted(name: &str, room: usize) -> String {
     let length = name.chars().count();
     if length <= room {

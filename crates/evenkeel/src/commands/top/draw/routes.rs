@@ -1,4 +1,4 @@
-//! Every route: match, action, filters and traffic; or all that is known of one.
+//! All routes: match, action, filters and traffic; or all details of a single route.
 
 use super::colours::BAD;
 use crate::commands::top::model::Model;

@@ -1,4 +1,4 @@
-//! Requests as they end, the latest first; or the phases and the tries of one.
+//! Requests as they end, the latest first; or the phases and tries of a single request.
 
 use super::colours::BAD;
 use crate::commands::top::model::Model;

@@ -47,7 +47,7 @@ impl Credentials {
         }
     }
 
-    /// Name of the user, of at least one byte.
+    /// Name of the user, at least 1 byte.
     pub fn name(&self) -> &[u8] {
         &self.decoded[..self.colon]
     }

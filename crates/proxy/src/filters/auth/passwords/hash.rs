@@ -4,7 +4,7 @@ use argon2::Argon2;
 use argon2::password_hash::PasswordVerifier;
 use sha_crypt::{PasswordHashRef, ShaCrypt};
 
-/// True if the hash is that of the password. A hash that cannot be read is that of none.
+/// True if the hash matches the password. An unreadable hash matches no password.
 pub fn is_of(hash: &str, password: &[u8]) -> bool {
     if hash.starts_with("$argon2id$") {
         return Argon2::default().verify_password(password, hash).is_ok();
@@ -22,7 +22,8 @@ mod tests {
 
     #[test]
     fn each_kind_of_hash_is_that_of_one_password() {
-        // The first by `bcrypt::hash`, those of SHA-crypt by `openssl passwd` and glibc, the last of the tests of Argon2's reference.
+        // The first comes from `bcrypt::hash`, the hashes of SHA-crypt from `openssl passwd` and glibc, the last from
+        // the tests of Argon2's reference.
         let bcrypt = bcrypt::hash_with_salt("secret", 4, [7; 16]).expect("a good cost");
         let sha256 = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
         let sha512 =

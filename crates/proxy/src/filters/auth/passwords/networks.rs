@@ -5,7 +5,7 @@ use evenkeel_balance::time::SECOND_NS;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Most networks that are known. The one whose last result is oldest leaves for a new one.
+/// Most networks that are remembered. A new network replaces the network with the oldest last result.
 const NETWORKS_MAX: usize = 2048;
 
 /// Time for which a right password counts.
@@ -14,7 +14,7 @@ const RIGHT_NS: u64 = 24 * 3600 * SECOND_NS;
 /// Time for which wrong passwords count, from the last of them on.
 const WRONG_NS: u64 = 600 * SECOND_NS;
 
-/// Wrong passwords in a row that make a network one that guesses. A person mistypes once or twice.
+/// Wrong passwords in a row after which a network counts as guessing. A person mistypes once or twice.
 const WRONG_MIN: u32 = 3;
 
 /// Standing of a network, the worst first.
@@ -64,7 +64,7 @@ fn is_within(at: Instant, time_ns: u64, now: Instant) -> bool {
     now.0.saturating_sub(at.0) < time_ns
 }
 
-/// Removes the oldest entry if there is no room for a new one.
+/// Removes the oldest entry if there is no room for a new entry.
 fn make_room<T>(all: &mut HashMap<IpAddr, T>, new: IpAddr, at: impl Fn(&T) -> Instant) {
     if all.len() < NETWORKS_MAX || all.contains_key(&new) {
         return;
@@ -75,7 +75,7 @@ fn make_room<T>(all: &mut HashMap<IpAddr, T>, new: IpAddr, at: impl Fn(&T) -> In
     }
 }
 
-/// Network of an address: /24 for IPv4, /48 for IPv6, as one who has an address there may have many.
+/// Network of an address: /24 for IPv4, /48 for IPv6, since the owner of an address there may have many.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & u32::MAX << 8).into(),

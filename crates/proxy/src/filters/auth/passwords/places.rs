@@ -1,17 +1,18 @@
-//! Places of passwords that wait to be verified: which of them is next, and which gives its place up for a new one.
+//! Places of passwords that wait to be verified: the choice of the next password, and of the password that gives up its
+//! place for a new one.
 
 use super::networks::Standing;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Most passwords that wait for a thread. With bcrypt of cost 10 the last one waits for about two seconds.
+/// Most passwords that wait for a thread. With bcrypt of cost 10 the last password waits for about two seconds.
 pub const WAITING_MAX: usize = 64;
 
-/// Places of networks of which a password was right.
+/// Places reserved for networks that have sent a right password.
 pub const RESERVED: usize = 16;
 
-/// Passwords in a row, of which one is the oldest of all, so that none waits for ever.
+/// Every eighth password is the oldest of all, so that no password waits for ever.
 const OLDEST_EACH: u64 = 8;
 
 /// Network of a password and the standing of that network.
@@ -26,8 +27,9 @@ pub enum Place {
     None,
 }
 
-/// Finds a place for a new password. Of full places, one of the network that has most gives its newest up, for one that has
-/// clearly fewer, or that stands better.
+/// Finds a place for a new password. If all are taken, the network with the worst standing, and among equals the
+/// network with the most passwords, gives up its newest place for a network with better standing or clearly fewer
+/// passwords.
 pub fn place(waiting: &[Of], new: Of) -> Place {
     let is_reserved = new.1 == Standing::Right;
     let others = waiting.iter().filter(|(_, standing)| *standing != Standing::Right).count();
@@ -44,8 +46,9 @@ pub fn place(waiting: &[Of], new: Of) -> Place {
     most.filter(gives_up).map_or(Place::None, Place::Of)
 }
 
-/// Position of the password that is verified next: of those whose networks stand best, that of the network that was served
-/// longest ago, and of these the oldest. `served` has the turn in which a network was last served; `turn` counts the calls.
+/// Position of the password that is verified next. Networks with the best standing go first, then the network that was
+/// served longest ago, then its oldest password. `served` has the turn in which a network was last served; `turn`
+/// counts the calls.
 pub fn next(waiting: &[Of], served: &HashMap<IpAddr, u64>, turn: u64) -> Option<usize> {
     if turn % OLDEST_EACH == OLDEST_EACH - 1 {
         return (!waiting.is_empty()).then_some(0);
@@ -72,7 +75,7 @@ mod tests {
         assert_eq!(place(&waiting, of(3, Standing::Unknown)), Place::Of(29));
         assert_eq!(place(&waiting, of(2, Standing::Unknown)), Place::Of(29));
         assert_eq!(place(&waiting, of(1, Standing::Unknown)), Place::None);
-        // One each: none has more than another.
+        // A single password for each: no network has more than another.
         let each: Vec<Of> = (0..48).map(|net| of(net, Standing::Unknown)).collect();
         assert_eq!(place(&each, of(200, Standing::Unknown)), Place::None);
     }

@@ -1,5 +1,5 @@
-//! Results of verifications, in a constant amount of memory. Workers read them without a lock; only the threads that
-//! verify write, one at a time.
+//! Results of verifications, in a constant amount of memory. Workers read them without a lock. Only the threads that
+//! verify write, and only a single thread at a time.
 //!
 //! A key is 192 bits of a keyed hash, so that keys that collide cannot be made: a part chooses a set, the rest is
 //! compared as a whole and in constant time.
@@ -21,7 +21,7 @@ struct Place {
     ends: AtomicU64,
 }
 
-/// Keys with one result, each until its end.
+/// Keys with the same result, each until its end.
 #[derive(Debug)]
 pub struct Results(Box<[[Place; WAYS]]>);
 
@@ -41,7 +41,7 @@ impl Results {
         self.set(key).iter().fold(false, |has, place| has | place.is(key, now_ns))
     }
 
-    /// Adds a key in the place of the one that ends first. Calls must not overlap.
+    /// Adds a key in place of the key that ends first. Calls must not overlap.
     pub fn add(&self, key: ResultKey, ends_ns: u64) {
         let set = self.set(key);
         let place = set.iter().find(|place| place.is(key, 0)).unwrap_or_else(|| {

@@ -39,12 +39,12 @@ pub struct Users {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub hash: Arc<str>,
-    /// False if the user is unknown, and the hash is that of another.
+    /// False if the user is unknown, and the hash belongs to another user.
     pub is_known: bool,
 }
 
 impl Resource for UserLists {
-    /// Reads the files of the next plan. The verifier stays, with what it remembers.
+    /// Reads the files of the next plan. The verifier stays, with its remembered results.
     ///
     /// # Errors
     /// The files that cannot be read, and the lines that are wrong, each with its route.
@@ -125,8 +125,8 @@ impl Users {
         Users { by_name, hashes }
     }
 
-    /// Hash to verify a password of this user against: for an unknown one that of a known user, which `choice` picks, so
-    /// that both take the same time. `None` if there are no users.
+    /// Hash against which a password of this user is verified. An unknown user gets the hash of a known user, which
+    /// `choice` picks, so that both take the same time. `None` if there are no users.
     pub fn entry(&self, name: &[u8], choice: impl FnOnce() -> u64) -> Option<Entry> {
         if let Some(hash) = self.by_name.get(name) {
             return Some(Entry { hash: hash.clone(), is_known: true });

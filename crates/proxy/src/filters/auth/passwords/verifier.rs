@@ -1,9 +1,9 @@
-//! Verification of passwords on threads of its own, since one takes milliseconds to seconds.
+//! Verification of passwords on separate threads, since it takes milliseconds to seconds.
 //!
-//! Threads begin with the first verification. Their work is bounded: by [`WAITING_MAX`] jobs that wait, of which a client
-//! has few, and which make room for those of other networks; requests with the same credentials wait for the same job, and
-//! jobs of which no request waits any more are left out. Results are remembered for some minutes, so that a client is
-//! verified once and not with each request.
+//! Threads begin with the first verification. Their work is bounded by [`WAITING_MAX`] waiting jobs. A client has few
+//! of them, and they make room for jobs of other networks. Requests with the same credentials wait for the same job.
+//! Jobs without a waiting request are skipped. Results are remembered for some minutes, so that a client is verified
+//! once and not with each request.
 
 #![expect(
     clippy::disallowed_types,
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use zeroize::Zeroizing;
 
-/// Most jobs of one client that are not done. A client has one user, or a few.
+/// Most unfinished jobs of a client. A client has a single user, or a few.
 const CLIENT_MAX: usize = 4;
 
 /// Places for remembered results of right passwords, and of wrong ones.
@@ -42,7 +42,7 @@ const WRONG_MAX: usize = 4096;
 /// do not end together.
 const REMEMBERED_NS: u64 = 300 * SECOND_NS;
 
-/// Prefix of IPv6 addresses that count as one client.
+/// Prefix of IPv6 addresses that count as the same client.
 const IPV6_PREFIX: u32 = 64;
 
 /// Verifier of a process. Its threads end when it is dropped.
@@ -73,7 +73,7 @@ struct Jobs {
     now: Instant,
 }
 
-/// A job that waits for a thread, with what the thread needs.
+/// A job that waits for a thread, with the input of the thread.
 struct Wanted {
     job: Arc<Job>,
     hash: Arc<str>,
@@ -83,7 +83,7 @@ struct Wanted {
     ends_ns: u64,
 }
 
-/// A verification, for which one or more requests wait.
+/// A verification, for which at least one request waits.
 struct Job {
     key: ResultKey,
     client: IpAddr,
@@ -104,7 +104,7 @@ pub enum Verified {
     GaveWay,
 }
 
-/// Answer about the password of a request, or what it has to wait for.
+/// Answer about the password of a request, or the job that it waits for.
 pub enum Checked {
     /// The password was verified before: it is right, or it is not.
     Remembered(bool),
@@ -145,14 +145,14 @@ impl Verifier {
         Verifier(Threads::new(Verifying { secret, is_of: Box::new(is_of), results: OnceLock::new() }))
     }
 
-    /// Finds out if the password of a request is that of one of the users, or begins to.
+    /// Checks the password of a request against the users, or begins to.
     pub fn check(&self, users: &Users, credentials: &Credentials, client: IpAddr, now: Instant) -> Checked {
         let work = &self.0.work;
         let name = credentials.name();
         let Some(entry) = users.entry(name, || work.keyed([b"name", name, b"", b""])[0]) else {
             return Checked::Remembered(false);
         };
-        // An unknown user's result must not become that of a known one with the same hash.
+        // An unknown user's result must not become the result of a known user with the same hash.
         let known: &[u8] = if entry.is_known { b"known" } else { b"unknown" };
         let key = work.keyed([known, entry.hash.as_bytes(), name, credentials.password()]);
         if let Some(is_right) = work.remembered(key, now) {
@@ -223,8 +223,8 @@ impl Jobs {
 }
 
 impl Wanted {
-    /// True if a request waits for the job. Requests join a job under the lock of the queue, so none can join one that is
-    /// left out under it.
+    /// True if a request waits for the job. Requests join a job under the lock of the queue, so no request can join a
+    /// job that is skipped under it.
     fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.job) > 1
     }
@@ -286,7 +286,7 @@ impl Work for Verifying {
         let [right, wrong] = self.results.get_or_init(|| [RIGHT_MAX, WRONG_MAX].map(Results::new));
         let mut jobs = threads.lock();
         jobs.running.retain(|other| !Arc::ptr_eq(other, &job));
-        // Under the lock, as the tables have one writer at a time.
+        // Under the lock, as the tables allow a single writer at a time.
         (if is_right { right } else { wrong }).add(job.key, ends_ns);
         let now = jobs.now;
         jobs.networks.note(network(job.client), is_right, now);
@@ -334,7 +334,7 @@ impl Drop for Verification {
     }
 }
 
-/// Network of addresses that count as one client.
+/// Network of addresses that count as the same client.
 fn one_client(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & u128::MAX << (128 - IPV6_PREFIX)).into(),

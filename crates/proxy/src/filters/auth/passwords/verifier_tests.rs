@@ -1,4 +1,4 @@
-//! Bounds of the verifier, sharing of jobs and what is remembered. Its threads wait until the test lets them go on.
+//! Bounds of the verifier, sharing of jobs and remembered results. Its threads wait until the test releases them.
 
 use super::*;
 use base64::Engine;
@@ -118,7 +118,7 @@ fn a_result_is_remembered_for_its_user_and_hash_until_its_end() {
     }
     assert_eq!(after("ann", "righ", 0), None);
     assert_eq!(after("an", "nright", 0), None);
-    // A new hash has no results of the old one.
+    // A new hash has no results of the old hash.
     let users = Users::new(HashMap::from([(b"ann".to_vec(), "other".to_string())]));
     let changed = Held { users, ..held };
     assert_eq!(remembered(&changed.check("ann", "right", 10)), None);
@@ -195,7 +195,7 @@ fn a_network_that_was_right_has_places_of_its_own() {
     assert!(held.result(waits(held.check("ann", "right", 1))));
     held.next_begun();
     let threads = Verifying::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into));
-    // Each from a network of its own, so that none has more than another.
+    // Each from a separate network, so that no network has more than another.
     let guess = |n: usize| held.check_of(n as u8, 1, &format!("guess {n}"));
     let mut guesses: Vec<_> = (0..threads).map(|n| waits(guess(n))).collect();
     (0..threads).for_each(|_| _ = held.next_begun());

@@ -145,7 +145,7 @@ fn a_service_that_decides_is_neither_this_machine_nor_one_of_its_links() {
         let mut world = world(vec![simple(json!({ "auth-url": format!("http://{host}/v1/config") }))]);
         let translation = translated(&world);
         assert_eq!(lines(&translation), ["80 a.example/* > respond 503"], "{host}");
-        names(&translation, "`local_networks` of [discovery] may allow its network");
+        names(&translation, "set `local_networks` of [discovery] to allow its network");
         if ["0.", "224.", "255."].iter().any(|no_machine| host.starts_with(no_machine)) {
             continue;
         }
