@@ -39,7 +39,7 @@ mod upstream;
 
 pub use crate::core::Command;
 pub use body::fault::Unfit;
-pub use body::filter::{BodyFilter, Ended};
+pub use body::filter::{BodyFilter, Direction, Ended, Pace};
 pub use body::response::{Content, Response};
 pub use cache::handover::{self, Giving, Taken};
 pub use filters::exchange::Exchange;

@@ -40,8 +40,11 @@ pub trait Resource: Any + Send + Sync {
 pub struct Maker {
     id: fn() -> TypeId,
     takes_over: bool,
-    next: fn(&Plan, &Resources) -> Result<Box<dyn Held>, Vec<Diagnostic>>,
+    next: Next,
 }
+
+/// [`Resource::next`] with the resource before among all of a plan.
+type Next = fn(&Plan, &Resources) -> Result<Box<dyn Held>, Vec<Diagnostic>>;
 
 impl Maker {
     pub const fn of<R: Resource>() -> Maker {

@@ -130,7 +130,7 @@ pub enum Framing {
     Chunks,
     /// End of the connection, which carries nothing afterwards.
     Close,
-    /// End of one direction of the connection; the other may continue.
+    /// End of a direction of the connection; the other may continue.
     Tunnel,
 }
 

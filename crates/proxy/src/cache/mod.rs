@@ -1,22 +1,19 @@
 //! Stored responses, shared by all workers and kept across plans: the store, and the fetches under way ([`flights`]).
-//! The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. A request has a
-//! [`state`] at the cache, with a copy of its head ([`asked`]). A response whose body has not arrived yet is a
-//! [`filling`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
+//! The crate `evenkeel-cache` decides which responses may be stored and which requests they serve. Each request has an
+//! [`outcome`]. Bodies have [`encodings`], too. At an upgrade the process that takes over gets the stored responses
 //! ([`handover`]), and purges hold in both ([`partner`]). A [`disk`] may extend the memory. [`resource`] creates the cache
 //! of the next plan and writes its metrics.
 
-pub mod asked;
 pub mod counts;
 pub mod disk;
 pub mod encodings;
-pub mod filling;
 pub mod flights;
 pub mod handover;
 pub mod keys;
 pub mod of_late;
+pub mod outcome;
 pub mod partner;
 mod resource;
-pub mod state;
 mod stream;
 
 use counts::AllCounts;

@@ -2,14 +2,13 @@
 
 use super::states::States;
 use crate::cache::counts::CacheResult;
-use crate::cache::state::{Cached, Outcome};
+use crate::cache::outcome::{Cached, Outcome};
 use crate::core::Core;
 use crate::observe::request_id::RequestId;
 use crate::observe::stats::ListenerStats;
 use crate::observe::timing::Timing;
 use crate::observe::traces::Trace;
 use crate::peer::Peer;
-use crate::peer::bandwidth::Bandwidth;
 use crate::peer::forwarded::Origin;
 use crate::peer::sender::Sender;
 use crate::upstream::pool::{Endpoint, WorkerPool};
@@ -24,7 +23,6 @@ use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// A request and its response, as filters see them.
 pub struct Exchange<'c> {
@@ -39,8 +37,6 @@ pub struct Exchange<'c> {
     pub(crate) facts: Facts<'c>,
     /// Made by the first filter that keeps something.
     pub(super) states: States,
-    /// Bandwidth of the route, if it is limited.
-    pub(crate) bandwidth: Option<Arc<Bandwidth>>,
 }
 
 /// Facts about a request and its response that several filters, the pipeline or observers read.
@@ -125,7 +121,6 @@ impl<'c> Exchange<'c> {
                 id: OnceCell::new(),
             },
             states: States::default(),
-            bandwidth: None,
         }
     }
 
@@ -153,6 +148,11 @@ impl<'c> Exchange<'c> {
         let scheme = said.and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
         let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
         Sender { is_trusted: self.peer.is_trusted, ..Sender::new(self.client(), scheme) }
+    }
+
+    /// State of this type that filters keep of the client's connection, made at its first use. Its requests share it.
+    pub fn of_connection<S: Default + 'static>(&self) -> Rc<S> {
+        self.peer.states.get()
     }
 
     /// The client's address: the one that trusted proxies report, or else the peer's.

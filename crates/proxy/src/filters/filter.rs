@@ -3,7 +3,7 @@
 pub use super::states::Own;
 
 use super::exchange::Exchange;
-use crate::body::filter::BodyFilter;
+use crate::body::filter::{BodyFilter, Direction};
 use crate::body::response::Response;
 use crate::cache::encodings::Whole;
 use bytes::Bytes;
@@ -48,6 +48,11 @@ pub trait Filter: 'static {
         _: &Exchange<'_>,
         _: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>> {
+        None
+    }
+
+    /// Returns a filter for a direction of a tunnel, such as a WebSocket. Only of filters that inspect bodies.
+    fn tunnel(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: Direction) -> Option<Box<dyn BodyFilter>> {
         None
     }
 

@@ -5,7 +5,7 @@ use super::filter::{DryRun, RequestHead, ResponseHead, Resume, Verdict};
 use super::row::{LooksAt, Row};
 use super::states::Place;
 use super::step::Step;
-use crate::body::filter::BodyFilter;
+use crate::body::filter::{BodyFilter, Direction};
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
 
@@ -136,6 +136,12 @@ impl Filters {
     ) -> impl Iterator<Item = Box<dyn BodyFilter>> {
         let looking = self.of_bodies.iter().rev().map(|&at| &self.all[at]);
         looking.filter_map(move |step| step.filter.response_body(step.at, cx, head))
+    }
+
+    /// Returns the filters for a direction of a tunnel, in order.
+    pub fn tunnel(&self, cx: &Exchange<'_>, direction: Direction) -> impl Iterator<Item = Box<dyn BodyFilter>> {
+        let looking = self.of_bodies.iter().map(|&at| &self.all[at]);
+        looking.filter_map(move |step| step.filter.tunnel(step.at, cx, direction))
     }
 
     /// Returns the filters for the body of a response that the client does not get, last one first.

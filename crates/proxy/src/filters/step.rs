@@ -3,7 +3,7 @@
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Resume, Verdict};
 use super::states::Place;
-use crate::body::filter::BodyFilter;
+use crate::body::filter::{BodyFilter, Direction};
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
 
@@ -24,6 +24,7 @@ pub trait AnyFilter {
         cx: &Exchange<'_>,
         head: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>>;
+    fn tunnel(&self, at: Place, cx: &Exchange<'_>, direction: Direction) -> Option<Box<dyn BodyFilter>>;
     fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>>;
     fn did(&self, at: Place, cx: &Exchange<'_>) -> Cow<'static, str>;
 }
@@ -71,6 +72,10 @@ impl<F: Predict> AnyFilter for F {
         head: &ResponseHead<'_, '_, '_>,
     ) -> Option<Box<dyn BodyFilter>> {
         cx.states.with(at, |own| Filter::response_body(self, own, cx, head))
+    }
+
+    fn tunnel(&self, at: Place, cx: &Exchange<'_>, direction: Direction) -> Option<Box<dyn BodyFilter>> {
+        cx.states.with(at, |own| Filter::tunnel(self, own, cx, direction))
     }
 
     fn unsent_body(&self, at: Place, cx: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {

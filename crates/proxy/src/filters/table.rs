@@ -8,7 +8,6 @@ use super::{
 };
 use crate::cache::SharedCache;
 use crate::encoder_memory::EncoderMemory;
-use crate::peer::bandwidth::Bandwidths;
 use crate::resource::{Maker, Resources};
 use access::lists::AccessLists;
 use answering::error_pages::ErrorPages;
@@ -271,7 +270,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["bandwidth"]),
         summary: "Limits the rate of bodies, of the route and of each connection.",
         looks_at: BODIES,
-        resources: &[Maker::of::<Bandwidths>()],
+        resources: &[Maker::of::<policies::bandwidth::Bandwidths>()],
         build: policies::bandwidth::build,
     },
     Row {

@@ -4,7 +4,7 @@ use super::rules::Listener;
 use crate::core::linger::{Patience, linger};
 use crate::core::{Command, Core};
 use crate::peer::Peer;
-use crate::peer::bandwidth::Paces;
+use crate::peer::connection_states::ConnectionStates;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::Timer;
 use evenkeel_net::transport::Transport;
@@ -20,8 +20,6 @@ pub struct Client<'c> {
     pub listener: &'c Listener,
     /// Address and identity of the peer.
     pub peer: Peer<'c>,
-    /// Bytes that its requests have passed, for routes that limit bandwidth.
-    pub paces: &'c Paces,
 }
 
 impl<'c> Client<'c> {
@@ -31,10 +29,10 @@ impl<'c> Client<'c> {
         listener: &'c Listener,
         transport: &'c Transport,
         addr: SocketAddr,
-        paces: &'c Paces,
+        states: &'c ConnectionStates,
     ) -> Client<'c> {
-        let peer = Peer::new(addr, |ip| listener.peek().compiled.admission.is_trusted(ip), transport);
-        Client { core, listener, peer, paces }
+        let peer = Peer::new(addr, |ip| listener.peek().compiled.admission.is_trusted(ip), transport, states);
+        Client { core, listener, peer }
     }
 
     /// Reads more bytes behind `partial`. Returns the number of new bytes, 0 at the end, and the buffer with all of

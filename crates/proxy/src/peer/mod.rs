@@ -1,10 +1,10 @@
 //! The client of a connection: its [`Peer`], the origin that trusted proxies state ([`forwarded`]), its limits
-//! ([`admission`], [`min_rate`], and [`per_address`] with a [`key_table`]), the [`bandwidth`] of its
-//! bodies, and the key by which algorithms pick for it ([`hash_key`]).
+//! ([`admission`], [`min_rate`], and [`per_address`] with a [`key_table`]), the states that filters keep of its connection
+//! ([`connection_states`]), and the key by which algorithms pick for it ([`hash_key`]).
 
 pub mod address_text;
 pub mod admission;
-pub mod bandwidth;
+pub mod connection_states;
 pub mod forwarded;
 pub mod hash_key;
 pub mod key_table;
@@ -13,6 +13,7 @@ pub mod per_address;
 pub mod sender;
 
 use address_text::AddressText;
+use connection_states::ConnectionStates;
 use evenkeel_net::tls::Info;
 use evenkeel_net::transport::Transport;
 use evenkeel_wire::proxy_protocol::Addresses;
@@ -30,6 +31,8 @@ pub struct Peer<'c> {
     identity: Identity,
     /// Source of the addresses of both ends, and of the TLS session.
     transport: &'c Transport,
+    /// States that filters keep of the connection.
+    pub states: &'c ConnectionStates,
 }
 
 /// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
@@ -63,17 +66,22 @@ struct Announced {
 
 impl<'c> Peer<'c> {
     /// The peer that connected from `addr`. `is_trusted` is asked once, with the canonical address.
-    pub fn new(addr: SocketAddr, is_trusted: impl FnOnce(IpAddr) -> bool, transport: &'c Transport) -> Peer<'c> {
+    pub fn new(
+        addr: SocketAddr,
+        is_trusted: impl FnOnce(IpAddr) -> bool,
+        transport: &'c Transport,
+        states: &'c ConnectionStates,
+    ) -> Peer<'c> {
         // A dual-stack listener reports IPv4 clients as mapped addresses; logs and hash keys use the plain form.
         let ip = addr.ip().to_canonical();
         let identity =
             Identity { ip, port: addr.port(), is_trusted: is_trusted(ip), text: OnceCell::new(), announced: None };
-        Peer { identity, transport }
+        Peer { identity, transport, states }
     }
 
     /// The peer of another request on the same connection.
-    pub fn known(identity: Identity, transport: &'c Transport) -> Peer<'c> {
-        Peer { identity, transport }
+    pub fn known(identity: Identity, transport: &'c Transport, states: &'c ConnectionStates) -> Peer<'c> {
+        Peer { identity, transport, states }
     }
 
     /// Returns a clone of the known facts about the peer, with the text of its address written so that clones share the

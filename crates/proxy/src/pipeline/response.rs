@@ -1,8 +1,9 @@
 //! Responses on their way to the client. Responses of endpoints and responses that this proxy generates pass the same
 //! filters.
 
-use crate::body::chain::BodyChain;
+use crate::body::chain::{BodyChain, Pulled};
 use crate::body::fault::Unfit;
+use crate::body::filter::Direction;
 use crate::body::part::Part;
 use crate::body::response::{Content, Response, TEXT};
 use crate::cache::encodings::Whole;
@@ -90,6 +91,9 @@ pub fn filter_interim(record: &Record<'_>, fields: &mut Fields<'_, '_>) -> Optio
 
 /// The filters for the body of a response. Removes `Content-Length` if they may change the length.
 fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Option<Box<BodyChain>> {
+    if head.status == 101 {
+        return tunnel_chain(record, Direction::Download);
+    }
     if head.status < 200 || matches!(head.status, 204 | 304) {
         return None;
     }
@@ -100,6 +104,12 @@ fn body_chain(record: &Record<'_>, head: &mut ResponseHead<'_, '_, '_>) -> Optio
         head.fields.leave_out("content-length");
     }
     Some(chain)
+}
+
+/// Returns the filters for a direction of a tunnel.
+pub fn tunnel_chain(record: &Record<'_>, direction: Direction) -> Option<Box<BodyChain>> {
+    let (of_route, of_listener) = (record.rules.filters_of(record.route), &record.rules.filters);
+    BodyChain::new(of_listener.tunnel(&record.exchange, direction).chain(of_route.tunnel(&record.exchange, direction)))
 }
 
 /// A response that this proxy generates, ready to be sent.
@@ -144,18 +154,19 @@ pub fn own(record: &Record<'_>, mut response: Response) -> Own {
     if let Some(body) = body {
         own.body.left = body;
     }
-    if let Some(mut chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
+    if let Some(chain) = body_chain.filter(|_| !own.body.left.is_empty()) {
         if own.body.left.len() > WHOLE_MAX && !chain.keeps_length() && !record.exchange.facts.is_http10 {
             own.body.chain = Some(chain);
         } else {
             // A filter that rejects the body leaves the head alone.
-            own.body.left = chain.pass(&own.body.left).unwrap_or_default().into();
+            (own.body.left, own.body.chain) = chain.pass(own.body.left).unwrap_or_default();
         }
     }
     own
 }
 
-/// Body of a response that this proxy generates. A large body passes its filters while it is sent.
+/// Body of a response that this proxy generates. While it is sent, it passes filters that pause; a large body passes all
+/// its filters then.
 #[derive(Default)]
 pub struct OwnBody {
     left: Bytes,
@@ -167,7 +178,12 @@ impl OwnBody {
         OwnBody { left, chain: None }
     }
 
-    /// The whole body; `None` if it passes filters that change its length.
+    /// Length of the body; `None` if it passes filters that change it. To be called before any part is taken.
+    pub fn length(&self) -> Option<usize> {
+        self.chain.as_ref().is_none_or(|chain| chain.keeps_length()).then_some(self.left.len())
+    }
+
+    /// The whole body; `None` if it passes filters while it is sent.
     pub fn whole(&self) -> Option<&Bytes> {
         self.chain.is_none().then_some(&self.left)
     }
@@ -187,11 +203,11 @@ impl OwnBody {
     ///
     /// # Errors
     /// The body does not pass its filters.
-    pub fn next_part(&mut self) -> Result<Part, Unfit> {
-        let Some(chain) = &mut self.chain else { return Ok(Part::End) };
+    pub fn next_part(&mut self) -> Result<Pulled, Unfit> {
+        let Some(chain) = &mut self.chain else { return Ok(Pulled::Part(Part::End)) };
         loop {
-            if let Some(part) = chain.pull()? {
-                return Ok(part);
+            if let Some(pulled) = chain.pull()? {
+                return Ok(pulled);
             }
             let len = self.left.len().min(CAPACITY);
             chain.push(match len {

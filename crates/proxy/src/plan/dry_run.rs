@@ -8,6 +8,7 @@ use crate::filters::filter::{DryRun, RequestHead};
 use crate::filters::list::Filters;
 use crate::listener::rules::Rules;
 use crate::observe::stats::ListenerStats;
+use crate::peer::connection_states::ConnectionStates;
 use crate::peer::forwarded::Origin;
 use crate::peer::{Peer, hash_key};
 use evenkeel_balance::{Clock, Explanation, Request as Asked};
@@ -64,7 +65,8 @@ fn filter(
     // A peer needs a connection. This connection is never read.
     let (unused, _) = UnixStream::pair().map_err(|error| format!("no socket for a dry run: {error}"))?;
     let transport = Transport::from(Stream::new(OwnedFd::from(unused)));
-    let peer = Peer::new(SocketAddr::new(client, 0), |_| false, &transport);
+    let states = ConnectionStates::default();
+    let peer = Peer::new(SocketAddr::new(client, 0), |_| false, &transport, &states);
     let name = would.routed.pool.clone();
     let pool = worker.installed.borrow().pools.iter().find(|of| name.as_deref() == Some(&*of.name)).cloned();
     // Separate from the listener's statistics: nothing is counted.

@@ -17,7 +17,6 @@ use crate::observe::end::{Cause, Phase};
 use crate::observe::stats;
 use crate::observe::timing::Timing;
 use crate::observe::tries::{How, Try, TryStart, failure_text};
-use crate::peer::bandwidth::Paces;
 use crate::record::access_line::AccessLine;
 use crate::record::explanation::Explanation;
 use crate::record::export::Export;
@@ -225,11 +224,6 @@ impl<'c> Record<'c> {
     /// Adds bytes sent to the client.
     pub fn count_out(&self, n: usize) {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
-    }
-
-    /// Bytes that the client's connection has passed, for routes that limit bandwidth.
-    pub fn paces(&self) -> &Paces {
-        self.client.paces
     }
 
     /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call, and

@@ -38,16 +38,16 @@ pub fn start(core: &Rc<Core>, listener: &Rc<Listener>, fd: OwnedFd, addr: Socket
         event_loop::spawn_made(|| async move {
             let mut open = Open::new(core, listener);
             let (transport, timer) = (transport(), open.core.wheel.timer());
-            let Open { core, listener, place, paces } = &mut open;
-            let mut client = Client::new(core, listener, &transport, addr, paces);
+            let Open { core, listener, place, states } = &mut open;
+            let mut client = Client::new(core, listener, &transport, addr, states);
             until_cut(listener, pin!(tcp::serve(&mut client, &transport, &timer, place))).await;
         });
     } else {
         event_loop::spawn_made(|| async move {
             let mut open = Open::new(core, listener);
             let down = H1::new(transport(), &open.core);
-            let Open { core, listener, place, paces } = &mut open;
-            let mut client = Client::new(core, listener, &down.transport, addr, paces);
+            let Open { core, listener, place, states } = &mut open;
+            let mut client = Client::new(core, listener, &down.transport, addr, states);
             let ended = until_cut(listener, pin!(requests(&mut client, &down, place))).await;
             if let Some(Ended::Http2(came)) = ended {
                 let identity = client.peer.identity();

@@ -1,7 +1,8 @@
 //! Responses of this proxy to requests of HTTP/1: in one piece, or in chunks if their bodies pass filters meanwhile.
 
 use super::h1::{After, H1, Terms};
-use super::{paced, patience_for, piece_of};
+use super::patience_for;
+use crate::body::chain::Pulled;
 use crate::body::framing::{Framing, Writer};
 use crate::body::part::Part;
 use crate::body::response::{Content, Response};
@@ -10,6 +11,7 @@ use crate::pipeline::response::{Own, OwnBody, own};
 use crate::record::Record;
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use evenkeel_net::deadline::Elapsed;
+use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_net::pages::{self, PAGES_MIN};
 use evenkeel_net::splice::Pipe;
@@ -39,9 +41,9 @@ impl H1 {
         let keep_alive = keep_alive && !record.exchange.facts.is_http10;
         let towards = Towards { version: Version::V11, keep_alive };
         // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
-        let framing = match body.whole() {
+        let framing = match body.length() {
             _ if matches!(status, 204 | 304) => Stated::Nothing,
-            Some(whole) => Stated::Length(whole.len() as u64),
+            Some(length) => Stated::Length(length as u64),
             None if head_only => Stated::Nothing,
             None => Stated::Chunked,
         };
@@ -50,7 +52,7 @@ impl H1 {
         let is_written = match body.whole() {
             _ if head_only || framing == Stated::Nothing => self.write_out(record, &head, &[]).await,
             Some(whole) => self.write_out(record, &head, whole).await,
-            None => Box::pin(self.write_chunks(record, &head, &mut body)).await,
+            None => Box::pin(self.write_parts(record, &head, &mut body)).await,
         };
         record.client.core.give_back(head);
         if is_written && keep_alive { After::Next(rest) } else { After::Linger }
@@ -60,13 +62,13 @@ impl H1 {
     /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
     async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
         let patience = patience_for(record, Some(body.len()));
-        let pipe = self.pipe_for(record, body);
+        let pipe = self.pipe_for(body);
         let mut parts = head.chunks(CAPACITY).peekable();
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let mut buf = Buf::holding(part);
             let is_last = parts.peek().is_none();
-            if is_last && pipe.is_none() && record.exchange.bandwidth.is_none() {
+            if is_last && pipe.is_none() {
                 sent = buf.extend_some(body);
             }
             record.count_out(buf.len());
@@ -84,25 +86,20 @@ impl H1 {
             }
         }
         while sent < body.len() {
-            let mut piece = piece_of(record, &body[sent..]).await;
-            sent += piece.len();
-            while !piece.is_empty() {
-                let mut n = 0;
-                let writing = async { self.transport.write_some(piece).await.map(|taken| n = taken) };
-                if !self.is_taken(record, patience, writing).await {
-                    return false;
-                }
-                record.count_out(n);
-                piece = &piece[n..];
+            let mut n = 0;
+            let writing = async { self.transport.write_some(&body[sent..]).await.map(|taken| n = taken) };
+            if !self.is_taken(record, patience, writing).await {
+                return false;
             }
+            record.count_out(n);
+            sent += n;
         }
         self.is_taken(record, patience, poll_fn(|cx| self.transport.poll_flush(cx))).await
     }
 
     /// A pipe by which the socket refers to a body instead of copying it, if no other data shares its pages.
-    fn pipe_for(&self, record: &Record<'_>, body: &[u8]) -> Option<Pipe> {
-        let may_refer =
-            body.len() >= PAGES_MIN && self.transport.as_plain().is_some() && record.exchange.bandwidth.is_none();
+    fn pipe_for(&self, body: &[u8]) -> Option<Pipe> {
+        let may_refer = body.len() >= PAGES_MIN && self.transport.as_plain().is_some();
         if may_refer && pages::are_own(body) { Pipe::take() } else { None }
     }
 
@@ -128,20 +125,31 @@ impl H1 {
         Some(sent)
     }
 
-    /// Writes a head and a body that passes its filters meanwhile, in chunks. Returns false as [`H1::write_out`] does, and
-    /// if the body does not pass.
-    async fn write_chunks(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
-        let patience = patience_for(record, None);
-        let mut writer = Writer::new(Framing::Chunks);
+    /// Writes a head and a body that passes its filters meanwhile, in chunks unless its length is known. Returns false as
+    /// [`H1::write_out`] does, and if the body does not pass.
+    async fn write_parts(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
+        let patience = patience_for(record, body.length());
+        let mut writer = Writer::new(if body.length().is_some() { Framing::Stated } else { Framing::Chunks });
         writer.push(head);
         record.count_out(head.len());
         loop {
             // A body of many megabytes is ready all the time: other tasks get their turn between its parts.
             budget::proceed().await;
-            let Ok(part) = body.next_part() else { return false };
+            let part = match body.next_part() {
+                Ok(Pulled::Part(part)) => part,
+                Ok(Pulled::Pause(ns)) => {
+                    // What is held back on this side would be late by the pause.
+                    let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
+                    if !self.is_taken(record, patience, flush).await {
+                        return false;
+                    }
+                    sleep(Duration::from_nanos(ns)).await;
+                    continue;
+                }
+                Err(_) => return false,
+            };
             let is_last = !matches!(part, Part::Data(_));
             if let Part::Data(buf) = &part {
-                paced(record, buf.len()).await;
                 record.count_out(buf.len());
             }
             writer.send(part, false);

@@ -4,6 +4,7 @@
 use super::h1::{After, H1, Terms, Unsent};
 use crate::body::framing::{Framing, Writer, trailing};
 use crate::body::message::Message;
+use crate::body::part::Part;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Waiting};
 use crate::forward::Forward;
@@ -367,15 +368,14 @@ fn take_message(rest: &mut BodyRest, wanted: &Trailers, buf: &mut Buf) -> Result
     }
     let mut message = Message { content, trailers, whole, ..Message::default() };
     if let Some(chain) = chain {
-        message.parts().for_each(|part| chain.push(part));
-        message = Message::default();
-        // Only as much as may be kept for a retry; the filters hold the rest.
-        while message.content_len() < REPLAY_MAX
-            && !message.whole
-            && let Some(part) = chain.pull().map_err(Response::from)?
-        {
-            message.keep(&part, usize::MAX);
-        }
+        let mut passed = Message::default();
+        let keep = |part: &Part| {
+            passed.keep(part, usize::MAX);
+            // Only as much as may be kept for a retry; the filters hold the rest.
+            passed.content_len() < REPLAY_MAX
+        };
+        chain.begin(message.parts(), keep).map_err(Response::from)?;
+        message = passed;
     }
     Ok((Box::new(message), used))
 }

@@ -1,6 +1,7 @@
 //! Requests that arrive decoded, as messages: the head as a table of fields, the body in parts. Many of them may share
 //! a connection, each with its own deadline and back-pressure.
 
+use crate::body::chain::Pulled;
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::message::Message;
 use crate::body::part::Part;
@@ -17,11 +18,12 @@ use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
 use crate::record::grpc::{self, Call};
-use crate::serve::{paced, patience_for, until_gone};
+use crate::serve::{patience_for, until_gone};
 use bytes::Bytes;
 use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_balance::rng::mix;
 use evenkeel_net::buffer::Buf;
+use evenkeel_net::event_loop::alarm::sleep;
 use evenkeel_net::event_loop::budget;
 use evenkeel_wire::endpoint_head::{Connection, HeadParts, Switch, is_token, suit_http1, suit_http2, wants_trailers};
 use evenkeel_wire::grpc::{Status, TIMEOUT};
@@ -33,6 +35,7 @@ use evenkeel_wire::http1::response::{RequestContext, Towards};
 use evenkeel_wire::http1::{Body, Reject, Version};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::time::Duration;
 
 /// A request as a message. Responses of this proxy are sent in parts, too.
 pub trait Messages: Downstream + ClientParts {
@@ -233,17 +236,16 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
     // A 204 has no length, and a 304 would have the length of the 200 that it replaces (RFC 9110 section 8.6).
     let is_bare = matches!(status, 204 | 304);
     let ends = head_only || is_bare;
-    if let Some(whole) = body.whole().filter(|_| !is_bare) {
-        fields.push(b"content-length", whole.len().to_string().as_bytes());
+    if let Some(length) = body.length().filter(|_| !is_bare) {
+        fields.push(b"content-length", length.to_string().as_bytes());
     }
     record.count_out(fields.size());
     down.send_head(status, fields, ends);
     if ends {
         return;
     }
-    let (timer, patience) = (down.timer(), patience_for(record, body.whole().map(|whole| whole.len())));
+    let (timer, patience) = (down.timer(), patience_for(record, body.length()));
     let room = async |len| {
-        paced(record, len).await;
         timer.set(timer.tick_after(patience));
         let has_room = matches!(timer.limit(pin!(poll_fn(|cx| down.poll_room(cx)))).await, Ok(Ok(())));
         record.count_out(if has_room { len } else { 0 });
@@ -264,7 +266,14 @@ async fn answer<D: Messages>(record: &Record<'_>, down: &D, response: Response, 
                 return down.reset();
             }
         }
-        let Ok(part) = body.next_part() else { return down.reset() };
+        let part = match body.next_part() {
+            Ok(Pulled::Part(part)) => part,
+            Ok(Pulled::Pause(ns)) => {
+                sleep(Duration::from_nanos(ns)).await;
+                continue;
+            }
+            Err(_) => return down.reset(),
+        };
         let Part::Data(buf) = part else { return down.send(Part::End) };
         if !room(buf.len()).await {
             return down.reset();

@@ -14,11 +14,8 @@ mod open;
 use crate::body::downstream::Downstream;
 use crate::core::linger::LINGER;
 use crate::filters::filter::Resume;
-use crate::peer::bandwidth::Way;
 use crate::record::Record;
-use evenkeel_balance::Clock;
 use evenkeel_net::buffer::CAPACITY;
-use evenkeel_net::event_loop::alarm::sleep;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -39,22 +36,4 @@ fn patience_for(record: &Record<'_>, length: Option<usize>) -> Duration {
     let is_large = length.is_none_or(|length| length > CAPACITY);
     let planned = record.rules.routes.planned.get(record.route).filter(|_| is_large);
     planned.map_or(LINGER, |route| route.timeouts.idle.max(LINGER))
-}
-
-/// Piece of a body for the client: all of it, or as much as the bandwidth of the route lets pass at once. Waits until
-/// the piece may pass.
-async fn piece_of<'b>(record: &Record<'_>, body: &'b [u8]) -> &'b [u8] {
-    let Some(bandwidth) = &record.exchange.bandwidth else { return body };
-    let piece = &body[..body.len().min(bandwidth.piece(Way::Download))];
-    paced(record, piece.len()).await;
-    piece
-}
-
-/// Waits until the bandwidth of the route has room for this many bytes to the client.
-async fn paced(record: &Record<'_>, bytes: usize) {
-    let Some(bandwidth) = &record.exchange.bandwidth else { return };
-    let wait = bandwidth.pace(Way::Download, record.paces(), bytes, record.client.core.clock.now());
-    if wait > 0 {
-        sleep(Duration::from_nanos(wait)).await;
-    }
 }

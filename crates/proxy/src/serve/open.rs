@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::listener::rules::Listener;
-use crate::peer::bandwidth::Paces;
+use crate::peer::connection_states::ConnectionStates;
 use crate::peer::per_address::OpenConnection;
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ pub struct Open {
     pub listener: Rc<Listener>,
     /// Its count among the connections of its address, if these are limited.
     pub place: Option<OpenConnection>,
-    /// Bytes that its requests have passed, for routes that limit bandwidth.
-    pub paces: Paces,
+    /// States that filters keep of it.
+    pub states: ConnectionStates,
 }
 
 impl Open {
@@ -21,7 +21,7 @@ impl Open {
     /// too.
     pub fn new(core: Rc<Core>, listener: Rc<Listener>) -> Open {
         listener.stats.active.add(1);
-        Open { core, listener, place: None, paces: Paces::default() }
+        Open { core, listener, place: None, states: ConnectionStates::default() }
     }
 }
 

@@ -64,3 +64,28 @@ fn the_requests_of_a_connection_share_its_bandwidth() {
     }
     assert!(began.elapsed() >= Duration::from_millis(450), "{:?}", began.elapsed());
 }
+
+/// The bytes of a tunnel pass as slowly as a body, in both directions.
+#[test]
+fn tunnels_are_no_faster_than_their_route_allows() {
+    const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
+    let endpoint = Endpoint::start(|conn| {
+        conn.head();
+        conn.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n");
+        let bytes = conn.bytes(SIZE);
+        conn.send(bytes);
+    });
+    let body = noise(SIZE);
+    // A tenth of a second may be caught up, and nothing waits behind the last piece.
+    let each = Duration::from_millis((SIZE as u64 - 15_000) / 100);
+    for (bandwidth, ways) in [("'100kB'", 1), ("{ upload_per_connection = '100kB', download = '100kB' }", 2)] {
+        let proxy = before(endpoint.addr, "", bandwidth);
+        let began = Instant::now();
+        let mut client = proxy.client();
+        client.send(ASK);
+        assert!(client.head().starts_with("HTTP/1.1 101 "));
+        client.send(&body);
+        assert!(client.bytes(SIZE) == body, "{bandwidth}");
+        assert!(began.elapsed() >= ways * each, "{bandwidth}: {:?}", began.elapsed());
+    }
+}

@@ -4,7 +4,7 @@ use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::yield_now;
 use evenkeel_proxy::row::{Build, Key, LooksAt, Row, Stage};
 use evenkeel_proxy::{
-    BodyFilter, Ended, Exchange, Filter, Own, Pure, RequestHead, Response, ResponseHead, Step, Unfit, Verdict,
+    BodyFilter, Ended, Exchange, Filter, Own, Pace, Pure, RequestHead, Response, ResponseHead, Step, Unfit, Verdict,
 };
 use evenkeel_wire::head::{Request, Table};
 use std::cell::Cell;
@@ -207,7 +207,7 @@ struct Twice {
 }
 
 impl BodyFilter for Twice {
-    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
         let len = from.len().min(to.spare().len() / 2);
         let taken = &from.filled()[..len];
         if taken.contains(&b'!') {
@@ -220,7 +220,7 @@ impl BodyFilter for Twice {
         to.fill(2 * len);
         from.consume(len);
         self.came += len;
-        Ok(())
+        Ok(Pace::On)
     }
 
     fn end(&mut self, to: &mut Buf, trailers: &mut Table) -> Result<Ended, Unfit> {

@@ -1,11 +1,11 @@
 //! Fetches behind requests: validations of stored responses that have answered them (`stale-while-revalidate`, RFC 5861), and
 //! fetches of whole responses, of which they have asked for a part.
 
+use super::fetch::{Asked, Fetch, Part};
 use super::responses::Responses;
-use crate::cache::asked::Asked;
 use crate::cache::counts::{CacheCounts, WholeFetch};
 use crate::cache::flights::{End, Lead, Role};
-use crate::cache::state::{Fetch, Part, Why};
+use crate::cache::outcome::Why;
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::exchange::Exchange;

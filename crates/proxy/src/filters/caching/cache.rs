@@ -3,17 +3,16 @@
 //! as the endpoint sent it.
 
 use super::behind::{Behind, Due, leave_out_replaced};
-use super::fill::Kept;
+use super::fetch::{Asked, Fetch};
+use super::fill::{Ending, Filling, Kept};
 use super::responses::Responses;
 use crate::body::filter::BodyFilter;
 use crate::body::response::Response;
-use crate::cache::asked::Asked;
 use crate::cache::counts::CacheCounts;
 use crate::cache::disk;
 use crate::cache::encodings::Whole;
-use crate::cache::filling::{Ending, Filling};
 use crate::cache::flights::{End, Follow, Role};
-use crate::cache::state::{Cached, Fate, Fetch, Outcome, Why};
+use crate::cache::outcome::{Cached, Fate, Outcome, Why};
 use crate::cache::{Entry, SharedCache};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};

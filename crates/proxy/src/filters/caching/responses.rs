@@ -2,7 +2,7 @@
 
 use super::rules;
 use crate::cache::keys::keys;
-use crate::cache::state::Why;
+use crate::cache::outcome::Why;
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
 use crate::filters::row::Build;

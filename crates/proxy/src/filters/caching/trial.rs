@@ -2,8 +2,8 @@
 //! fetched, and nothing counts as used.
 
 use super::cache::{Cache, Wish, stored_response};
+use super::fetch::Asked;
 use crate::cache::Entry;
-use crate::cache::asked::Asked;
 use crate::cache::keys::user_text;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, RequestHead};

@@ -2,7 +2,7 @@
 //! such a body is then forwarded as it comes. A body without a stated length is counted while it passes.
 
 use crate::body::fault::Unfit;
-use crate::body::filter::BodyFilter;
+use crate::body::filter::{BodyFilter, Pace};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
@@ -82,7 +82,7 @@ impl BodyFilter for Counted {
         true
     }
 
-    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
         match self.left.checked_sub(from.len() as u64) {
             Some(left) => self.left = left,
             None => {
@@ -92,7 +92,7 @@ impl BodyFilter for Counted {
         }
         // Passed on without a copy.
         *to = std::mem::replace(from, Buf::none());
-        Ok(())
+        Ok(Pace::On)
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
         let mut counted = Counted { left: 5, stats: stats.clone() };
         for piece in ["abc", "de"] {
             let (mut from, mut to) = (Buf::holding(piece.as_bytes()), Buf::none());
-            assert_eq!(counted.data(&mut from, &mut to), Ok(()));
+            assert_eq!(counted.data(&mut from, &mut to), Ok(Pace::On));
             assert_eq!((to.filled(), from.is_empty()), (piece.as_bytes(), true));
         }
         let refused = counted.data(&mut Buf::holding(b"f"), &mut Buf::none());

@@ -6,7 +6,7 @@
 
 use super::compressed::Tally;
 use crate::body::fault::Unfit;
-use crate::body::filter::{BodyFilter, Ended};
+use crate::body::filter::{BodyFilter, Ended, Pace};
 use crate::encoder_memory::{EncoderMemory, Lack, Share, Taken};
 use evenkeel_compress::coding::Coding;
 use evenkeel_compress::encoder::{Encoder, Failed, Op, Room, memory_of};
@@ -221,12 +221,13 @@ impl Streamed {
 }
 
 impl BodyFilter for Body {
-    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
         self.make();
-        self.0.borrow_mut().data(from, to)
+        self.0.borrow_mut().data(from, to)?;
+        Ok(Pace::On)
     }
 
-    fn pause(&mut self, to: &mut Buf) -> Result<(), Unfit> {
+    fn flush(&mut self, to: &mut Buf) -> Result<(), Unfit> {
         let mut body = self.0.borrow_mut();
         if body.holds { body.flush(to) } else { Ok(()) }
     }

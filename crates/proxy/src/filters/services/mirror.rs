@@ -3,7 +3,7 @@
 
 use super::copied::copied;
 use crate::body::fault::Unfit;
-use crate::body::filter::{BodyFilter, Ended};
+use crate::body::filter::{BodyFilter, Ended, Pace};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use crate::filters::row::Build;
@@ -155,11 +155,11 @@ impl BodyFilter for CopiedBody {
         true
     }
 
-    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<(), Unfit> {
+    fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit> {
         self.0.retain(|copy| copy.push(from.filled()));
         // Passed on without a copy.
         *to = std::mem::replace(from, Buf::none());
-        Ok(())
+        Ok(Pace::On)
     }
 
     fn end(&mut self, _: &mut Buf, _: &mut Table) -> Result<Ended, Unfit> {

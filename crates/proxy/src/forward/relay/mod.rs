@@ -16,7 +16,6 @@ use crate::forward::outgoing::Outgoing;
 use crate::listener::client::Client;
 use crate::observe::end::Phase;
 use crate::observe::timing::Timing;
-use crate::peer::bandwidth::{Bandwidth, Way};
 use crate::pipeline::route::Opened;
 use crate::record::Record;
 use crate::record::grpc::Call;
@@ -245,15 +244,13 @@ impl Relay<'_> {
         Ok((ended.await?, sent))
     }
 
-    /// Waits until the bandwidth of the route has room for bytes that pass now. The silence is neither side's fault, so
-    /// only the request's deadline may end it.
-    async fn pace(&self, bandwidth: &Bandwidth, way: Way, bytes: usize) {
-        let mut wait = bandwidth.pace(way, self.client.paces, bytes, self.client.core.clock.now());
-        while wait > 0 {
-            let part = wait.min(self.timeouts.idle.as_nanos() as u64 / 2).max(1);
+    /// Pauses for a filter of a body. The silence is neither side's fault, so only the request's deadline may end it.
+    async fn pause(&self, mut ns: u64) {
+        while ns > 0 {
+            let part = ns.min(self.timeouts.idle.as_nanos() as u64 / 2).max(1);
             self.allow_silence();
             sleep(Duration::from_nanos(part)).await;
-            wait -= part;
+            ns -= part;
         }
     }
 

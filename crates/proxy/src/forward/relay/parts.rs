@@ -2,21 +2,20 @@
 //! only when the receiver has room for it, so that flow control holds the sender back.
 
 use super::{Answered, Relay};
-use crate::body::chain::BodyChain;
+use crate::body::chain::{BodyChain, Pulled};
 use crate::body::downstream::{ClientParts, Downstream};
 use crate::body::fault::Fault;
+use crate::body::filter::Direction;
 use crate::body::part::{Gone, Part};
 use crate::body::upstream::{Head, Kept, Upstream};
 use crate::forward::outgoing::{BodyRest, Outgoing, REPLAY_MAX};
 use crate::forward::relay::decision::{Accepted, Decision, Known, call_outcome};
 use crate::observe::end::Phase;
-use crate::peer::bandwidth::Way;
 use crate::peer::min_rate::MinRate;
-use crate::pipeline::response::Filtered;
+use crate::pipeline::response::{Filtered, tunnel_chain};
 use crate::record::grpc::Call;
 use crate::upstream::pick::InFlight;
 use evenkeel_balance::Clock;
-use evenkeel_net::buffer::Buf;
 use evenkeel_net::event_loop::{budget, yield_now};
 use evenkeel_wire::grpc::Status;
 use evenkeel_wire::http1::{Body, INTERIM_MAX, Reject};
@@ -99,7 +98,7 @@ impl Relay<'_> {
                 self.body_gone.set(true);
             }
             ends = !matches!(part, Part::Data(_));
-            if self.give(up, part).await.is_err() {
+            if give(up, part).await.is_err() {
                 return Ok(());
             }
         }
@@ -110,12 +109,12 @@ impl Relay<'_> {
         if self.switched.get() {
             down.begin_tunnel();
             up.begin_tunnel();
-            out.rest.body = Body::UntilClose;
+            out.rest = BodyRest { body: Body::UntilClose, chain: tunnel_chain(self.record, Direction::Upload) };
             let mut is_open = true;
             while is_open {
-                let part = self.next_part(down, &mut out.rest.body, &mut rate).await?;
+                let part = self.next_filtered(down, &mut out.rest, &mut rate).await?;
                 is_open = matches!(part, Part::Data(_));
-                is_open &= self.give(up, part).await.is_ok();
+                is_open &= give(up, part).await.is_ok();
             }
             self.half_close();
         }
@@ -280,8 +279,8 @@ impl Relay<'_> {
                 }
                 Poll::Pending => {
                     if let Some(chain) = &mut chain {
-                        while let Some(part) = chain.pull_held()? {
-                            self.deliver(down, part).await?;
+                        while let Some(pulled) = chain.pull_held()? {
+                            self.proceed(down, pulled).await?;
                         }
                     }
                     // No more data to coalesce with the data that waits.
@@ -306,8 +305,8 @@ impl Relay<'_> {
                         self.on_client(pin!(poll_fn(|cx| down.poll_open(cx)))).await?;
                     }
                     chain.push(part);
-                    while let Some(part) = chain.pull()? {
-                        self.deliver(down, part).await?;
+                    while let Some(pulled) = chain.pull()? {
+                        self.proceed(down, pulled).await?;
                     }
                 }
             }
@@ -317,20 +316,28 @@ impl Relay<'_> {
         }
     }
 
+    /// Sends a part of the response that has passed the filters to the client, or pauses for a filter.
+    async fn proceed<P: ClientParts>(&self, down: &P, pulled: Pulled) -> Result<(), Fault> {
+        match pulled {
+            Pulled::Part(part) => self.deliver(down, part).await,
+            Pulled::Pause(ns) => {
+                let (clock, ends) = (&self.client.core.clock, self.client.core.clock.now().0.saturating_add(ns));
+                // What is held back on this side would be late by the pause.
+                self.flush(down).await?;
+                self.pause(ends.saturating_sub(clock.now().0)).await;
+                Ok(())
+            }
+        }
+    }
+
     /// Sends a part of the response to the client, once there is room for it.
     async fn deliver<P: ClientParts>(&self, down: &P, part: Part) -> Result<(), Fault> {
         match part {
-            Part::Data(buf) => match &self.record.exchange.bandwidth {
-                None => self.deliver_data(down, buf).await?,
-                Some(bandwidth) => {
-                    for piece in pieces(buf, bandwidth.piece(Way::Download)) {
-                        // Bytes held back on this side would be late by the wait.
-                        self.flush(down).await?;
-                        self.pace(bandwidth, Way::Download, piece.len()).await;
-                        self.deliver_data(down, piece).await?;
-                    }
-                }
-            },
+            Part::Data(buf) => {
+                self.room(down).await?;
+                self.record.count_out(buf.len());
+                down.send(Part::Data(buf));
+            }
             // Trailers need no room, and leave with the data before them.
             Part::Trailers(trailers) => {
                 down.send(Part::Trailers(trailers));
@@ -338,13 +345,6 @@ impl Relay<'_> {
             }
             Part::End => down.send(Part::End),
         }
-        Ok(())
-    }
-
-    async fn deliver_data<P: ClientParts>(&self, down: &P, buf: Buf) -> Result<(), Fault> {
-        self.room(down).await?;
-        self.record.count_out(buf.len());
-        down.send(Part::Data(buf));
         Ok(())
     }
 
@@ -356,21 +356,6 @@ impl Relay<'_> {
     /// Waits until nothing sent to the client is held back on this side.
     async fn flush<P: ClientParts>(&self, down: &P) -> Result<(), Fault> {
         self.on_client(pin!(poll_fn(|cx| down.poll_flush(cx)))).await
-    }
-
-    /// Sends a part of the request to the endpoint, as fast as the bandwidth of the route allows.
-    async fn give<U: Upstream>(&self, up: &U, part: Part) -> Result<(), Gone> {
-        match (part, &self.record.exchange.bandwidth) {
-            (Part::Data(buf), Some(bandwidth)) => {
-                for piece in pieces(buf, bandwidth.piece(Way::Upload)) {
-                    self.pace(bandwidth, Way::Upload, piece.len()).await;
-                    give(up, Part::Data(piece)).await?;
-                }
-                self.expect(Phase::Head, self.timeouts.response);
-                Ok(())
-            }
-            (part, _) => give(up, part).await,
-        }
     }
 
     /// Minimum rate of the request body: by `timeouts.client_body`; for gRPC calls, by the longer of that and
@@ -392,9 +377,16 @@ impl Relay<'_> {
     ) -> Result<Part, Fault> {
         loop {
             if let Some(chain) = &mut rest.chain
-                && let Some(part) = chain.pull()?
+                && let Some(pulled) = chain.pull()?
             {
-                return Ok(part);
+                match pulled {
+                    Pulled::Part(part) => return Ok(part),
+                    Pulled::Pause(ns) => {
+                        self.pause(ns).await;
+                        self.expect(Phase::Head, self.timeouts.response);
+                        continue;
+                    }
+                }
             }
             let part = self.opened.trailers.pass(self.next_part(down, &mut rest.body, rate).await?);
             self.body_due.set(!rest.body.is_done());
@@ -431,18 +423,6 @@ impl Relay<'_> {
         self.expect(Phase::Head, self.timeouts.response);
         Ok(part)
     }
-}
-
-/// Splits a part of a body into pieces of at most `most` bytes.
-fn pieces(mut buf: Buf, most: usize) -> impl Iterator<Item = Buf> {
-    std::iter::from_fn(move || {
-        if buf.len() <= most {
-            return (!buf.is_empty()).then(|| std::mem::replace(&mut buf, Buf::none()));
-        }
-        let piece = Buf::holding(&buf.filled()[..most]);
-        buf.consume(most);
-        Some(piece)
-    })
 }
 
 /// Sends a part to the endpoint, once there is room for it.

@@ -44,8 +44,8 @@ pub struct Connection {
 impl Connection {
     /// The client, for the record of a request.
     pub fn client(&self) -> Client<'_> {
-        let peer = Peer::known(self.identity.clone(), &self.session.transport);
-        Client { core: &self.open.core, listener: &self.open.listener, peer, paces: &self.open.paces }
+        let peer = Peer::known(self.identity.clone(), &self.session.transport, &self.open.states);
+        Client { core: &self.open.core, listener: &self.open.listener, peer }
     }
 }
 

@@ -1,18 +1,10 @@
-//! Request that the cache of a route sends to an endpoint, and the effect of the cache on its response.
+//! Effect of the cache of a route on a response, as clients, counters and explanations get it.
 
-use super::Entry;
-use super::asked::Asked;
 use super::counts::{CacheCounts, CacheResult};
-use super::flights::Lead;
-use evenkeel_cache::key::Key;
-use evenkeel_cache::lookup::Lookup;
-use evenkeel_cache::moment::Moment;
 use evenkeel_cache::refusal::{Bypass, Refusal};
 use evenkeel_cache::status::{CacheStatus, Forward};
-use evenkeel_cache::store::Sequence;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Effect of the cache on a response that has begun.
 pub struct Cached {
@@ -44,37 +36,6 @@ impl Cached {
     pub fn outcome(&self) -> Outcome {
         self.planned.but(self.fate.as_ref().and_then(|fate| fate.get()))
     }
-}
-
-/// Request to an endpoint whose response may be stored.
-pub struct Fetch {
-    pub asked: Asked,
-    pub lookup: Lookup,
-    pub key: Key,
-    /// Stored response that is to be validated, or served if the endpoint fails.
-    pub entry: Option<Arc<Entry>>,
-    /// Moment of the soft purge that covers it.
-    pub stale_from: Option<Moment>,
-    pub forward: Forward,
-    pub sent: Moment,
-    /// Point in the order of purges at which the request was sent.
-    pub began: Sequence,
-    /// Duty to notify the requests that wait for the response.
-    pub lead: Option<Lead>,
-    /// True if the request has waited for the request of another client.
-    pub is_collapsed: bool,
-    /// Target, host and place of a request for a part of a response that is not stored.
-    pub part: Option<Box<Part>>,
-}
-
-/// Request for a part of a response that is not stored, as the endpoint gets it. Has the values that a request for the
-/// whole needs.
-pub struct Part {
-    pub target: Box<str>,
-    /// Host; `None` for the host of the endpoint.
-    pub host: Option<Box<[u8]>>,
-    /// Hash of the request for the algorithm of its pool.
-    pub hash: Option<u64>,
 }
 
 /// Effect of the cache on a response, as clients, counters and explanations get it.
