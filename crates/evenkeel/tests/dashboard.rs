@@ -308,7 +308,7 @@ fn requests_are_followed_as_they_end() {
     let some = followed("?path=/cart&status=2xx&pool=shop");
     assert!(some.contains("GET test/cart?a=b") && !some.contains("GET test/other"), "{some}");
     for (query, said) in
-        [("status=9xx", "not &quot;9xx&quot;"), ("pool=none", "unknown pool"), ("min_ms=x", "min_ms is a number")]
+        [("status=9xx", "status &quot;9xx&quot; is unknown"), ("pool=none", "unknown pool"), ("min_ms=x", "min_ms must be a number")]
     {
         let (status, page) = site.fetch(&format!("/ui/tap?{query}"));
         assert!((400..500).contains(&status) && page.contains(said), "{page}");

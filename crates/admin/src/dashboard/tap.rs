@@ -113,7 +113,7 @@ fn remarks(one: &Tapped) -> String {
 fn filter(asked: &Asked) -> Result<Filter, Problem> {
     let text = |name: &str| asked.value(name).map(str::to_owned);
     let number = |name: &str| match asked.value(name).map(f64::from_str) {
-        Some(Err(_)) => Err(Problem::malformed(format!("{name} is a number"))),
+        Some(Err(_)) => Err(Problem::malformed(format!("{name} must be a number"))),
         Some(Ok(number)) => Ok(Some(number)),
         None => Ok(None),
     };

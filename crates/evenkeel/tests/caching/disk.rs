@@ -186,7 +186,7 @@ fn a_disk_that_cannot_be_used_is_named_and_the_cache_continues_in_memory() {
     let admin =
         text.lines().find_map(|line| line.strip_prefix("http = { bind = '")).and_then(|rest| rest.split('\'').next());
     let limited = Running::from(command);
-    eventually("a reason", || limited.said().contains("cannot take room for ").then_some(()));
+    eventually("a reason", || limited.said().contains("cannot allocate space for ").then_some(()));
     assert!(limited.said().contains("ulimit -f"), "{}", limited.said());
     let cache = get(admin.expect("an address"), "/v1/cache").expect("an answer").1;
     let cache: Value = serde_json::from_str(&cache).expect("JSON");
