@@ -11,7 +11,7 @@ pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
 pub use crate::sections::acme::{Acme, Challenge, ExternalAccount};
-pub use crate::sections::action::{Action, Redirect, Respond, Split};
+pub use crate::sections::action::*;
 pub use crate::sections::admin::{Admin, AdminHttp};
 pub use crate::sections::cache::{CacheDisk, CacheMemory};
 pub use crate::sections::discovery::Discovery;

@@ -86,7 +86,7 @@ fn page(asked: &Asked, tried: Option<&Result<WouldGo, Problem>>) -> Markup {
 /// Pools of a split that are shown, of many.
 const SHARES: usize = 4;
 
-/// The action of a route: a pool, pools with their shares, the target of a redirect, or a status.
+/// The action of a route: a pool, pools with their shares, or words.
 fn action(action: &Action) -> Markup {
     let pool = |name: &str| html! { a href={ "/ui/pools?q=" (escaped(name)) } { (name) } };
     match action {
@@ -98,10 +98,7 @@ fn action(action: &Action) -> Markup {
             }
             @if let Some(order) = &split.order { div.dim { "weights by " (order.by) } }
         },
-        Action::Redirect(redirect) => {
-            html! { "redirect " (redirect.status) div.dim { "to " code { (cut(&redirect.to)) } } }
-        }
-        Action::Respond(respond) => html! { "respond " (respond.status) },
+        own => html! { (cut(&own.words())) },
     }
 }
 
@@ -181,8 +178,8 @@ mod tests {
         assert!(page.contains(">pool-0</a> 17 %") && page.contains("pool-5 1\">and 2 more"), "{page}");
         let to = format!("https://{{host}}/{}", "x".repeat(80));
         let page = first(Action::Redirect(Redirect { status: 308, to: to.clone() }));
-        assert!(page.contains("redirect 308") && page.contains(&format!("title=\"{to}\"")), "{page}");
-        assert!(!page.contains(&format!(">{to}")), "{page}");
+        assert!(page.contains("redirect 308") && page.contains(&format!("title=\"redirect 308 to {to}\"")), "{page}");
+        assert!(!page.contains(&format!("{to}<")), "{page}");
         let page = first(Action::Respond(Respond { status: 410 }));
         assert!(page.contains("respond 410"), "{page}");
     }

@@ -61,7 +61,7 @@ fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &
             let pools = at.iter().map(|pool| pools[*pool].clone());
             Target::Split(Split::new(pools, weights.reader(), split.key.clone()))
         }),
-        plan::Action::Redirect(_) | plan::Action::Respond(_) => Target::Nowhere,
+        _ => Target::Nowhere,
     }
 }
 
