@@ -3,6 +3,7 @@
 
 use crate::Plan;
 use crate::form::pem_digest;
+use crate::sections::action::ACTIONS;
 use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,9 +13,6 @@ const DEFAULT: &str = "(default)";
 
 /// Most characters of a value that are shown.
 const VALUE_MAX: usize = 120;
-
-/// Keys of which a route has exactly 1.
-const ACTIONS: [&str; 4] = ["pool", "split", "redirect", "respond"];
 
 /// Most lines about routes of which only the order differs. With more, a line counts them: routes of a provider move
 /// when a route is added.
@@ -178,7 +176,7 @@ impl Differs<'_> {
         let none = DeTable::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
         let is_named = old.contains_key("name") && new.contains_key("name");
-        let action = |table: &DeTable<'_>| ACTIONS.into_iter().find(|key| table.contains_key(*key));
+        let action = |table: &DeTable<'_>| ACTIONS.iter().map(|key| key.name).find(|name| table.contains_key(*name));
         let is_route = of.starts_with("route ") && path.is_empty();
         let actions = action(old).zip(action(new)).filter(|(old, new)| is_route && old != new);
         if let Some((had, has)) = actions {
@@ -189,7 +187,7 @@ impl Differs<'_> {
             self.say(of, &format!("action: {had} -> {has}"));
         }
         for key in keys(old, new) {
-            if actions.is_some() && ACTIONS.contains(&&*key) {
+            if actions.is_some() && ACTIONS.iter().any(|action| action.name == &*key) {
                 continue;
             }
             let (old, new) = (old.get(&*key), new.get(&*key));

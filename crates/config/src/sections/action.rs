@@ -26,7 +26,7 @@ pub enum Action {
 }
 
 /// Keys of which a route has exactly 1.
-pub(super) const ACTIONS: [Key; 4] = [
+pub(crate) const ACTIONS: [Key; 4] = [
     Key {
         name: "pool",
         kind: Kind::Text(Form::Name),

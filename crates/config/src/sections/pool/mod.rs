@@ -41,6 +41,7 @@ pub(crate) use outlier::{check as check_outlier, outlier};
 
 use crate::code::Code;
 use crate::diagnostic::Findings;
+use crate::sections::action::ACTIONS;
 use crate::sections::discovery::Discovery;
 use crate::sections::filters::headers::{
     self, POOL_REQUEST_HEADERS, POOL_RESPONSE_HEADERS, RequestHeaders, ResponseHeaders,
@@ -411,9 +412,10 @@ pub(crate) fn pools(
     findings: &mut Findings,
 ) -> Vec<Arc<Pool>> {
     let named = root.named("pool");
-    // Routes may answer by themselves.
-    let answers = |route: &&Section| route.has("respond") || route.has("redirect");
-    let is_needed = !root.has("provider") && !root.sections("route").iter().any(answers);
+    // Routes may respond by themselves.
+    let own = || ACTIONS.iter().map(|key| key.name).filter(|name| !["pool", "split"].contains(name));
+    let responds = |route: &&Section| own().any(|name| route.has(name));
+    let is_needed = !root.has("provider") && !root.sections("route").iter().any(responds);
     if named.is_empty() && is_needed && root.set("pool").is_none_or(|p| !p.is_broken()) {
         findings
             .add(Code::NothingToDo, root.span, "there is no pool: no request could be answered")
