@@ -152,6 +152,11 @@ impl Conn {
         read_head(&mut self.reader).expect("a whole head")
     }
 
+    /// Like [`next_head`](Self::next_head), but the proxy may close or reset within a head.
+    pub fn next_head_if_whole(&mut self) -> Option<String> {
+        read_head(&mut self.reader).ok().flatten()
+    }
+
     /// Like [`next_head`](Self::next_head), where a request must come.
     #[track_caller]
     pub fn head(&mut self) -> String {
