@@ -15,7 +15,7 @@ use std::pin::Pin;
 
 /// A step that requests and responses pass. Its prediction for described requests is in [`Predict`].
 pub trait Filter: 'static {
-    /// State that the filter keeps of one request, from hook to hook. `()` keeps nothing, and costs nothing.
+    /// State that the filter keeps for a request, from hook to hook. `()` keeps nothing, and costs nothing.
     type State: 'static;
 
     /// Inspects a request; may change its head or answer it.
@@ -92,8 +92,8 @@ pub trait Filter: 'static {
     note = "implement `Predict`, or `Pure` if it changes nothing but the request and the exchange"
 )]
 pub trait Predict: Filter {
-    /// Predicts [`request`](Filter::request) for a request that is only described: nothing is counted, sent or awaited. The
-    /// statistics of the exchange are not those of the listener.
+    /// Predicts [`request`](Filter::request) for a request that is only described: nothing is counted, sent or awaited.
+    /// The statistics of the exchange are separate from the listener's.
     fn dry_run(&self, own: &mut Own<Self::State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun;
 }
 
@@ -118,7 +118,7 @@ pub enum Verdict {
 
 /// Predicted decision of a filter about a request.
 pub enum DryRun {
-    /// Continues. The text is what the filter would do, in a few words; empty for nothing that matters.
+    /// Continues. The text describes the effect of the filter in a few words; empty for no effect.
     Next(Cow<'static, str>),
     /// Answers the request, for the reason.
     Answer(Response, Cow<'static, str>),
@@ -174,11 +174,11 @@ pub struct ResponseHead<'a, 'h, 'b> {
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.
     pub outcome: Option<Outcome>,
-    /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
+    /// Response of the proxy that the client gets instead, once a filter has set it. It passes the filters anew.
     pub instead: Option<Box<Response>>,
-    /// Stored response whose body this one has.
+    /// Stored response with the same body, for the filter that sends it in another coding.
     pub(crate) whole: Option<Box<Whole>>,
-    /// Body that is sent instead of that of a response of the proxy itself, once a filter has set one.
+    /// Body that replaces the body of a response of the proxy itself, once a filter has set it.
     pub(crate) body: Option<Bytes>,
 }
 

@@ -69,8 +69,8 @@ pub struct Over<'l> {
 }
 
 impl Resource for AllLimits {
-    /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
-    /// size, and are still rates or still numbers in flight.
+    /// Limits of the routes of a plan. A limit keeps its state from the plan before if its key and size are the same,
+    /// and if it bounds a rate or a number in flight as before.
     fn next(plan: &Plan, before: Option<&Arc<AllLimits>>) -> Result<Arc<AllLimits>, Vec<Diagnostic>> {
         let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {

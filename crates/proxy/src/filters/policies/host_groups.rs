@@ -56,14 +56,14 @@ impl HostGroups {
         if self.exact.contains(host) {
             return Group::Exact(host);
         }
-        // A wildcard requires at least one byte before its suffix.
+        // A wildcard requires at least a byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);
         let tail = host.get(from..).unwrap_or_default();
         let mut suffixes = memchr_iter(b'.', tail).map(|at| &tail[at..]);
         suffixes.find(|suffix| self.wildcard.contains(*suffix)).map_or(Group::None, Group::Wildcard)
     }
 
-    /// True if both hosts are of one group.
+    /// True if both hosts are in the same group.
     fn are_one(&self, host: &[u8], server_name: &[u8]) -> bool {
         if host.eq_ignore_ascii_case(server_name) {
             return true;

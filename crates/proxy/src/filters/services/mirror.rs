@@ -45,7 +45,7 @@ enum Copied {
 /// A pool that gets copies, with its share of the requests.
 struct Mirroring {
     to: Rc<Mirror>,
-    /// Draws below this number, of 64 bits, are copied; `None` = all are.
+    /// Requests with a 64-bit draw below this number are copied; `None` = all requests.
     below: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Names of fields, and the lines of those that filters have added to a head, each with its line end.
+//! Lines of fields that filters add to a head, each with its line end, and comparison of field names.
 
 /// Name and value of each line.
 pub fn each(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
