@@ -261,7 +261,7 @@ impl Fault {
     }
 
     /// Status and text if the response had begun: for the log, and for the client of a gRPC call. `None` if there is
-    /// nothing to say.
+    /// nothing to report.
     pub fn reply_within(self) -> Option<(u16, String)> {
         match self {
             Fault::CutShort => Some((502, "closed the connection in the middle of its response".into())),

@@ -4,7 +4,7 @@ use crate::body::fault::Unfit;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// A step that the body of one message passes.
+/// A step that the body of a message passes.
 pub trait BodyFilter {
     /// True if the body keeps its length, so that a stated length holds.
     fn keeps_length(&self) -> bool {
@@ -19,7 +19,7 @@ pub trait BodyFilter {
 
     /// Consumes bytes from the front of `from` and writes the bytes to forward instead into `to`, which is empty: as
     /// many as fit, or none yet. Bytes left in `from` are passed again at the next call. A call must consume or write
-    /// at least one byte, or pause.
+    /// something, or pause.
     ///
     /// # Errors
     /// The body does not pass.
@@ -34,8 +34,8 @@ pub trait BodyFilter {
         Ok(())
     }
 
-    /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers, of which there
-    /// may be none.
+    /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers.
+    /// The table is empty if there are none.
     ///
     /// # Errors
     /// The body does not pass.

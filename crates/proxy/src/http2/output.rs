@@ -1,5 +1,5 @@
-//! Output of a connection that waits to be written: what the protocol engine has written, and between that parts of bodies that
-//! others may send too, which are not copied.
+//! Output of a connection that waits to be written: output of the protocol engine, and parts of bodies between it.
+//! These parts are not copied, as other streams may send them too.
 
 use bytes::{Buf, Bytes};
 use evenkeel_net::transport::Transport;
@@ -10,10 +10,10 @@ use std::task::{Context, Poll, ready};
 /// Fewest bytes of a body that are not copied: with less than a page, two more slices are not worth it.
 const SHARED_MIN: usize = 4096;
 
-/// Most slices of one `sendmsg(2)`: two for each frame of the backlog, and some more.
+/// Most slices of a `sendmsg(2)`: two for each frame of the backlog, and some more.
 const SLICES_MAX: usize = 32;
 
-/// Output that is not in the engine's buffer, and how much of that is written.
+/// Output that is not in the engine's buffer, and the written length of that buffer.
 #[derive(Debug)]
 pub struct Output {
     /// True if the transport writes several slices at once. TLS seals each write by itself.

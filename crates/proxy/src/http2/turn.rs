@@ -26,7 +26,7 @@ const WORK_MAX: u64 = 1100;
 
 /// Bytes of interim response heads that a stream holds until its task takes them; more are dropped. A client that does
 /// not read must not make this side hold more, and the endpoint's connection cannot wait, as other streams share it.
-/// Interim responses are hints: the final one does not depend on them.
+/// Interim responses are hints: the final response does not depend on them.
 const INTERIM_HELD: usize = 16 * 1024;
 
 /// Bytes of the output buffer that an idle connection may keep.
@@ -81,7 +81,7 @@ pub trait Role {
         let _ = head;
     }
 
-    /// Handles a request that was refused because of its head; the engine has answered it.
+    /// Handles a request that was refused because of its head; the engine has sent the response.
     fn on_refused(&self, refused: Box<Refused>) {
         let _ = refused;
     }
@@ -286,7 +286,7 @@ enum News {
 }
 
 impl State {
-    /// Applies an event to its stream. `bytes` are those that the engine was given.
+    /// Applies an event to its stream. `bytes` are the bytes that the engine was given.
     fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
         self.messages += u64::from(matches!(event, Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. }));
         match event {
