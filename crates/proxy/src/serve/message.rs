@@ -1,5 +1,5 @@
 //! Requests that arrive decoded, as messages: the head as a table of fields, the body in parts. Many of them may share
-//! a connection, each with its own deadline and back-pressure.
+//! a connection, each with a separate deadline and back-pressure.
 
 use crate::body::chain::Pulled;
 use crate::body::downstream::{ClientParts, Downstream};
@@ -39,7 +39,7 @@ use std::time::Duration;
 
 /// A request as a message. Responses of this proxy are sent in parts, too.
 pub trait Messages: Downstream + ClientParts {
-    /// Sends data that others may send too. Needs room, as [`ClientParts::send`] does.
+    /// Sends data that other streams may send too. Needs room, as [`ClientParts::send`] does.
     fn send_shared(&self, bytes: Bytes);
 
     /// Cuts the response off so that the client notices (RST_STREAM).
@@ -219,7 +219,7 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
     let mut line = b"Sec-WebSocket-Key: ".to_vec();
     let id = stable_hash(client.core.next_request_id().to_string().as_bytes());
     let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
-    // 16 bytes of base64 are 21 digits of 6 bits and one of 2 bits.
+    // 16 bytes of base64 are 21 digits of 6 bits and a digit of 2 bits.
     line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
     line.push(DIGITS[(random as usize & 3) << 4]);
     line.extend_from_slice(b"==\r\n");

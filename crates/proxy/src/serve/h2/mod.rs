@@ -1,5 +1,5 @@
-//! The client's side of HTTP/2: each request is a separate task that exchanges messages on a stream, and one more
-//! task reads and writes for all streams of the connection.
+//! The client's side of HTTP/2: each request is a separate task that exchanges messages on a stream, and a further task
+//! reads and writes for all streams of the connection.
 
 mod request;
 
@@ -33,8 +33,8 @@ const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
-/// Time without a new request after which no more are on their way. A client with several threads may answer pings
-/// in one thread, and begin a request in another thread that has not seen the notice yet.
+/// Time without a new request after which no more are on their way. A client with several threads may answer pings in a
+/// thread, and begin a request in another thread that has not seen the notice yet.
 const DRAIN_QUIET: Duration = Duration::from_secs(1);
 
 /// Payload of the pings that check whether the client has read the first GOAWAY.
@@ -217,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Handles the deadlines that have passed. Returns the end of the connection if one of them ends it.
+    /// Handles the deadlines that have passed. Returns the end of the connection if any of them ends it.
     fn on_elapsed(&self) -> Option<Ended> {
         self.due.set(NEVER);
         self.timer.set(NEVER);

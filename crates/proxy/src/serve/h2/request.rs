@@ -1,4 +1,5 @@
-//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task, with its own deadline.
+//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task with a separate
+//! deadline.
 
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
@@ -109,7 +110,7 @@ fn urgency(value: &[u8]) -> u8 {
     }
 }
 
-/// The client's side of one request.
+/// The client's side of a request.
 struct H2 {
     stream: StreamHandle,
     timer: Timer,
