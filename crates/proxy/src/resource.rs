@@ -35,7 +35,7 @@ pub trait Resource: Any + Send + Sync {
     }
 }
 
-/// Makes a resource of one type.
+/// Makes a resource of a type.
 #[derive(Clone, Copy)]
 pub struct Maker {
     id: fn() -> TypeId,
@@ -55,7 +55,7 @@ impl Maker {
         Maker { id: TypeId::of::<R>, takes_over: R::TAKES_OVER, next }
     }
 
-    /// True if both make resources of one type.
+    /// True if both make resources of the same type.
     pub fn is_same(&self, other: &Maker) -> bool {
         (self.id)() == (other.id)()
     }
