@@ -109,7 +109,7 @@ impl<W: Work> Shared<W> {
     /// Does the jobs in turn until the owner is dropped.
     fn serve(&self) {
         while let Some(job) = self.next() {
-            // A job that panics costs itself alone.
+            // A panic ends only its job.
             let _ = catch_unwind(AssertUnwindSafe(|| self.work.run(job, self)));
         }
     }

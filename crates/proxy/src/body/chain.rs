@@ -89,7 +89,8 @@ impl BodyChain {
         pull_held(&mut self.links)
     }
 
-    /// Passes the beginning of a body through the filters that do not pause, as long as `takes` returns true for a part.
+    /// Passes the beginning of a body through the filters that do not pause, as long as `takes` returns true for a
+    /// part.
     ///
     /// # Errors
     /// The body does not pass.

@@ -11,8 +11,8 @@ pub trait BodyFilter {
         false
     }
 
-    /// True if [`data`](Self::data) may pause. The body passes such a filter after all others. Bytes that come with the head
-    /// of a request do not pass it.
+    /// True if [`data`](Self::data) may pause. The body passes such a filter after all others. Bytes that come with the
+    /// head of a request do not pass it.
     fn may_pause(&self) -> bool {
         false
     }
@@ -25,8 +25,8 @@ pub trait BodyFilter {
     /// The body does not pass.
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit>;
 
-    /// Writes bytes that are held back into `to`, which is empty, as the sender pauses: the receiver must be able to read
-    /// all that has come. Called again until it writes none.
+    /// Writes bytes that are held back into `to`, which is empty, as the sender pauses: the receiver must be able to
+    /// read everything that has come. Called again until it writes nothing.
     ///
     /// # Errors
     /// The body does not pass.

@@ -43,7 +43,7 @@ pub struct Exchange<'c> {
 pub(crate) struct Facts<'c> {
     /// False if the request cannot have passed a proxy before.
     pub has_passed_proxies: bool,
-    /// True if the request asks for a switch of protocols.
+    /// True if the request wants to switch protocols.
     pub switches: bool,
     /// True if the client speaks HTTP/1.0, which has no chunks.
     pub is_http10: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Facts<'c> {
     pub takes_coding: bool,
     /// True if a filter looks at the request body, whatever its framing.
     pub wants_body: bool,
-    /// True if a stored response answers the request.
+    /// True if a stored response serves the request.
     pub serves_stored: Cell<bool>,
     /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated, and
     /// for an open stream of a stated length of 0.

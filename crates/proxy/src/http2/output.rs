@@ -32,12 +32,12 @@ impl Output {
         Output { is_plain, written: 0, shared: VecDeque::new(), shared_len: 0 }
     }
 
-    /// True if so many bytes of a body are better not copied.
+    /// True if a part of a body with this number of bytes is better not copied.
     pub fn takes_shared(&self, len: usize) -> bool {
         self.is_plain && len >= SHARED_MIN
     }
 
-    /// Adds a part of a body behind so many bytes of the engine's buffer.
+    /// Adds a part of a body, behind this number of bytes of the engine's buffer.
     pub fn push(&mut self, behind: usize, part: Bytes) {
         self.shared_len += part.len();
         self.shared.push_back((behind, part));
@@ -71,7 +71,7 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
-    /// First slices that are not written yet; their number.
+    /// Collects the first slices that are not written yet. Returns their number.
     fn slices<'s>(&'s self, engine: &'s [u8], slices: &mut [IoSlice<'s>; SLICES_MAX]) -> usize {
         let mut at = self.written;
         let parts = self.shared.iter().flat_map(|(behind, part)| {
@@ -83,7 +83,7 @@ impl Output {
         slices.iter_mut().zip(all).map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count()
     }
 
-    /// Notes that so many bytes are written.
+    /// Notes that this number of bytes is written.
     fn advance(&mut self, mut n: usize) {
         while let Some((behind, part)) = self.shared.front_mut() {
             let before = n.min(*behind - self.written);

@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 /// them wait.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// Requests begun in a turn, limited for the same reason: a request that is answered at once takes four units of the 128
-/// of a turn.
+/// Requests begun in a turn, limited for the same reason: a request that is answered at once takes four units of the
+/// 128 of a turn.
 const REQUESTS_MAX: usize = 32;
 
 /// Work done in a turn, in frames, limited for the same reason; a head counts as several. Heads that are discarded
@@ -81,7 +81,7 @@ pub trait Role {
         let _ = head;
     }
 
-    /// Handles a request that was refused because of its head; the engine has sent the response.
+    /// Handles a request that was refused because of its head; the engine has sent a response or reset the stream.
     fn on_refused(&self, refused: Box<Refused>) {
         let _ = refused;
     }

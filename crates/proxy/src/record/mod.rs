@@ -49,7 +49,7 @@ pub struct Record<'c> {
     pub proto: &'static str,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// True once all filters have passed the request on to its pool, whether or not that has an endpoint for it.
+    /// True once all filters have passed the request on to its pool, even if the pool has no endpoint for it.
     pub is_sent: bool,
     /// Start of the current or last try.
     pub current_try: TryStart,
@@ -226,8 +226,8 @@ impl<'c> Record<'c> {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }
 
-    /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call, and
-    /// to `host` the endpoint's host, if the route sends that.
+    /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call,
+    /// and to `host` the endpoint's host, if the route sends it.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
         let exchange = &self.exchange;

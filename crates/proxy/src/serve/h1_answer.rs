@@ -125,8 +125,8 @@ impl H1 {
         Some(sent)
     }
 
-    /// Writes a head and a body that passes its filters meanwhile, in chunks unless its length is known. Returns false as
-    /// [`H1::write_out`] does, and if the body does not pass.
+    /// Writes a head and a body that passes its filters meanwhile, in chunks unless its length is known. Returns false
+    /// as [`H1::write_out`] does, and if the body does not pass.
     async fn write_parts(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
         let patience = patience_for(record, body.length());
         let mut writer = Writer::new(if body.length().is_some() { Framing::Stated } else { Framing::Chunks });

@@ -149,7 +149,7 @@ impl Behind {
     }
 }
 
-/// Bytes of a stored response beside its body, its fields and its key, at most.
+/// Most bytes of a stored response in addition to its body, its fields and its key.
 const OVERHEAD: u64 = 1 << 10;
 
 /// Removes the client's conditions and range, and the fields that filters made of them, from a request whose response

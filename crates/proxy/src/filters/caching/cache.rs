@@ -448,7 +448,7 @@ impl Cache {
         match storable {
             Ok(stored) => {
                 let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
-                // The conditions of the client were left out, so that there is a response to store.
+                // The client's conditions were removed from the request, so that there is a response to store.
                 let answer = Answer::new(&stored, &request, length_of(head));
                 if answer.status == 304 {
                     cx.facts.serves_stored.set(true);
@@ -481,7 +481,7 @@ impl Cache {
     }
 }
 
-/// Answers a request with a stored response. `copy`: the request with its changes, if that was made before.
+/// Answers a request with a stored response. `copy`: the request with its changes, if it was copied before.
 fn answer(
     cx: &mut Exchange<'_>,
     head: &RequestHead<'_, '_, '_>,

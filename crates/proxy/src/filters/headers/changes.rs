@@ -119,8 +119,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Applies the changes to fields and to `lines` that are added already, then adds `rendered`, the lines of the fields
-    /// that are set and added. `memory` is empty before and after.
+    /// Applies the changes to fields and to `lines` that are added already, then adds `rendered`, the lines of the
+    /// fields that are set and added. `memory` is empty before and after.
     pub fn apply(&self, fields: &mut Fields<'_, '_>, lines: &mut Vec<u8>, rendered: &[u8], memory: &mut Vec<u8>) {
         let removed = |name: &[u8]| self.remove.iter().any(|removed| removed.takes(name));
         let set = |name: &[u8]| self.set.iter().any(|(set, _)| is_like(name, set.as_bytes()));

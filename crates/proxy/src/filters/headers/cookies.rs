@@ -1,5 +1,5 @@
-//! Filter that gives the cookies of endpoints attributes, `Secure`, `HttpOnly` and `SameSite`, and puts the prefix that a
-//! rewrite removed back into their path.
+//! Filter for the cookies of endpoints: sets their attributes `Secure`, `HttpOnly` and `SameSite`, and puts the prefix
+//! that a rewrite removed back into their path.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, ResponseHead};

@@ -136,7 +136,7 @@ pub fn sweep() {
     let idle: Vec<_> = MADE.with_borrow_mut(|made| {
         made.retain(|body| body.strong_count() > 0);
         if made.is_empty() {
-            // So many at once may never come again.
+            // A vector that has grown would keep its memory forever.
             *made = Vec::new();
         }
         made.iter().filter_map(Weak::upgrade).filter(|body| body.borrow_mut().grow_idle()).collect()

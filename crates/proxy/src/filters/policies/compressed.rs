@@ -1,5 +1,5 @@
-//! State of a request at `compress` of its route: the coding, the decision about the response, and its bytes. It counts the
-//! response when it ends.
+//! State of a request at `compress` of its route: the coding, the decision about the response, and its bytes. It counts
+//! the response when it ends.
 
 use crate::observe::route_stats::{Compressed, RouteStats};
 use evenkeel_compress::coding::Coding;

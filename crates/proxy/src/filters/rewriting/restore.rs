@@ -1,6 +1,6 @@
-//! Filter that puts the prefix that a rewrite removed back into responses: into `Location`, `Content-Location`, `Refresh`
-//! and `Link`, and, through [`cookies`](crate::filters::headers::cookies), into the path of cookies. From `Destination` of
-//! a request, the other way round, it removes the prefix.
+//! Filter that puts the prefix that a rewrite removed back into responses: into `Location`, `Content-Location`,
+//! `Refresh` and `Link`, and, through [`cookies`](crate::filters::headers::cookies), into the path of cookies.
+//! Conversely, it removes the prefix from `Destination` of a request.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};

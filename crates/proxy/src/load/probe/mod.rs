@@ -1,6 +1,6 @@
-//! Load probes. Requests do not wait for them: a request whose pick makes the algorithm want a probe queues it and
-//! continues. The worker's prober sends queued probes after the current batch of requests, and passes the answers to
-//! the balancers of the same worker.
+//! Load probes. Requests do not wait for them: if the algorithm wants a probe at a pick, the request queues the probe
+//! and continues. The worker's prober sends queued probes after the current batch of requests, and passes the answers
+//! to the balancers of the same worker.
 
 pub mod datagram;
 mod http;

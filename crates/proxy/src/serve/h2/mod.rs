@@ -28,9 +28,9 @@ use std::time::Duration;
 /// The part of the connection preface that an HTTP/1 parser takes for a head (RFC 9113 section 3.4).
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Answers to two pings and a quiet
-/// time end it early. A client whose event loop is busy answers late, and without the grace its requests of that time
-/// would be refused.
+/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Acknowledgements of two pings
+/// and a quiet time end it early. A client with a busy event loop acknowledges late, and without the grace its requests
+/// of that time would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
 /// Time without a new request after which no more are on their way. A client with several threads may answer pings in a

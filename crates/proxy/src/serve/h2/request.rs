@@ -80,7 +80,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     down.discard_rest(|| client.is_ending()).await;
 }
 
-/// Counts and logs a request whose head was refused; the engine has answered it.
+/// Counts and logs a request whose head was refused; the engine has sent a response or reset the stream.
 #[cold]
 pub fn note_refused(connection: &Connection, refused: Refused) {
     let Refused { mut head, why, status } = refused;
