@@ -35,7 +35,7 @@ pub trait Resource: Any + Send + Sync {
     }
 }
 
-/// Makes a resource of a type.
+/// Maker of one type of resource.
 #[derive(Clone, Copy)]
 pub struct Maker {
     id: fn() -> TypeId,

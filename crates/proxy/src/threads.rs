@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Work of a kind, with the state that its threads share.
+/// A kind of work, with the state that its threads share.
 pub trait Work: Send + Sync + 'static {
     /// Jobs that wait, and other state under the same lock.
     type Queue: Default + Send;
@@ -35,7 +35,7 @@ pub trait Work: Send + Sync + 'static {
         Self: Sized;
 }
 
-/// Threads of a kind of work. They end when this is dropped, and jobs that wait are not done.
+/// Threads for one kind of work. They end when this is dropped, and jobs that wait are discarded.
 pub struct Threads<W: Work>(Arc<Shared<W>>);
 
 /// State that the threads share with the owner.

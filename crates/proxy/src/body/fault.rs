@@ -66,7 +66,7 @@ pub enum Fault {
     /// The endpoint answered a request for a WebSocket with this status: a 2xx other than a switch, or a 101 without
     /// the right `Sec-WebSocket-Accept`.
     NoWebSocket(u16),
-    /// The endpoint sent bytes on an idle connection without a request.
+    /// The endpoint sent bytes on an idle connection that belong to no request.
     Stray,
     /// A tunnel was ended by this cause, and not by both sides closing.
     Tunnel(Cause),

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 struct Traces;
 
-/// Always built: tracing is switched on and off for the whole process, and costs a branch while off.
+/// Always built: tracing is switched on and off for the whole process, and costs one branch while off.
 pub fn build(_: &Build<'_>) -> Option<Step> {
     Some(Box::new(Traces))
 }

@@ -65,7 +65,7 @@ impl<T> ByHost<T> {
 
     /// Suffixes of a host that a wildcard here may have, longest first.
     pub fn suffixes<'h>(&self, host: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
-        // A wildcard requires at least a byte before its suffix.
+        // A wildcard requires at least one byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);
         let host = host.get(from..).filter(|_| self.suffix_max > 0).unwrap_or_default();
         memchr::memchr_iter(b'.', host).map(move |at| &host[at..])

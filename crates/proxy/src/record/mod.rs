@@ -1,5 +1,5 @@
 //! The record of a request: its facts so far, and its events in order, each passed to the observers that want it
-//! (access log, taps and traces, explanations). Without an observer, each event costs a branch. [`ended`] passes the
+//! (access log, taps and traces, explanations). Without an observer, each event costs one branch. [`ended`] passes the
 //! end to the observers and the counters.
 
 mod access_line;

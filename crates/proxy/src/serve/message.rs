@@ -219,7 +219,7 @@ fn websocket_key(client: &Client<'_>) -> Vec<u8> {
     let mut line = b"Sec-WebSocket-Key: ".to_vec();
     let id = stable_hash(client.core.next_request_id().to_string().as_bytes());
     let random = u128::from(mix(id)) << 64 | u128::from(mix(!id));
-    // 16 bytes of base64 are 21 digits of 6 bits and a digit of 2 bits.
+    // 16 bytes of base64 are 21 digits of 6 bits and one of 2 bits.
     line.extend((0..21).map(|n| DIGITS[(random >> (122 - 6 * n)) as usize & 63]));
     line.push(DIGITS[(random as usize & 3) << 4]);
     line.extend_from_slice(b"==\r\n");

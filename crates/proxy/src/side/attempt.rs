@@ -1,5 +1,5 @@
-//! Attempt of a request of this proxy at an endpoint: connects or takes an idle connection, sends the request, reads
-//! the response up to a limit, and gives the connection back.
+//! Attempt to send a request of this proxy to an endpoint: connects or takes an idle connection, sends the request,
+//! reads the response up to a limit, and gives the connection back.
 
 use super::request::SideRequest;
 use crate::body::fault::{Due, Fault};

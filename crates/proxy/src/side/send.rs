@@ -1,5 +1,4 @@
-//! Sending of a request of this proxy: tries the endpoints of a pool in turn until a response comes, within retry
-//! rules.
+//! Requests of this proxy, sent within retry rules: the endpoints of a pool are tried in turn until a response comes.
 
 use super::attempt::{self, Answer, Terms};
 use super::request::SideRequest;

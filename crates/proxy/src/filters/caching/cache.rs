@@ -315,7 +315,7 @@ impl Cache {
         let target = head.edits.target().unwrap_or(head.request.target);
         let counting = self.responses.target(target);
         if counting != target {
-            // By parameters that the key lacks, a single client could choose the responses that others get.
+            // Through parameters that the key lacks, a single client could choose the responses that others get.
             let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }

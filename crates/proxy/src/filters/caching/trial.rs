@@ -15,7 +15,7 @@ use evenkeel_cache::stored::{Stored, Terms};
 use evenkeel_cache::vary;
 use std::sync::Arc;
 
-/// Most variants whose fields are listed.
+/// Maximum number of variants whose fields are listed.
 const LISTED: usize = 4;
 
 impl Cache {

@@ -49,7 +49,7 @@ impl Removed {
     fn takes(&self, name: &[u8]) -> bool {
         match self {
             Removed::Name(removed) => is_like(name, removed.as_bytes()),
-            // Names that no filter may change may begin alike.
+            // Names that no filter may change may have the same beginning.
             Removed::Begin(begin) => {
                 name.get(..begin.len()).is_some_and(|start| is_like(start, begin.as_bytes())) && !steers(name)
             }

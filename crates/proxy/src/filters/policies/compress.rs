@@ -147,7 +147,7 @@ impl Filter for Compression {
 impl Pure for Compression {}
 
 impl Compression {
-    /// Decides about the compression of a response, and changes its head. `switches`: the request wants to switch
+    /// Decides on the compression of a response, and changes its head. `switches`: the request wants to switch
     /// protocols.
     fn decide(&self, state: &CompressState, switches: bool, head: &mut ResponseHead<'_, '_, '_>) -> Decision {
         let response =

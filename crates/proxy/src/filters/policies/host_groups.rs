@@ -56,7 +56,7 @@ impl HostGroups {
         if self.exact.contains(host) {
             return Group::Exact(host);
         }
-        // A wildcard requires at least a byte before its suffix.
+        // A wildcard requires at least one byte before its suffix.
         let from = host.len().saturating_sub(self.suffix_max).max(1);
         let tail = host.get(from..).unwrap_or_default();
         let mut suffixes = memchr_iter(b'.', tail).map(|at| &tail[at..]);

@@ -198,7 +198,7 @@ fn socket(prober: &Rc<Prober>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSock
 
 /// Receives answers. Ends only with the event loop.
 async fn listen(prober: Rc<Prober>, socket: Rc<Source<UdpSocket>>) {
-    // A byte more than a datagram has, so that a longer datagram is not mistaken for a valid datagram.
+    // One byte more than a datagram has, so that a longer datagram is not mistaken for a valid datagram.
     let mut bytes = [0; datagram::LEN + 1];
     loop {
         socket.readable().await;

@@ -33,8 +33,8 @@ const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 /// of that time would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
-/// Time without a new request after which no more are on their way. A client with several threads may answer pings in a
-/// thread, and begin a request in another thread that has not seen the notice yet.
+/// Time without a new request after which no more are on their way. A client with several threads may answer pings in
+/// one thread, and begin a request in another that has not seen the notice yet.
 const DRAIN_QUIET: Duration = Duration::from_secs(1);
 
 /// Payload of the pings that check whether the client has read the first GOAWAY.
