@@ -1,5 +1,5 @@
-//! Memory of the compressors of all workers. Each takes its part of a budget of the process before it is made, so that clients
-//! that do not read their responses cannot take all memory.
+//! Memory of the compressors of all workers. Each compressor takes its part of a budget of the process before it is
+//! made, so that clients that do not read their responses cannot take all memory.
 
 use crate::resource::Resource;
 use evenkeel_config::Plan;
@@ -67,7 +67,7 @@ impl EncoderMemory {
         self.limit.load(Relaxed)
     }
 
-    /// Bytes that compressors take, with what those that were given up have left.
+    /// Bytes that compressors take, including bytes left by compressors that were given up.
     pub fn in_use(&self) -> u64 {
         self.in_use.load(Relaxed)
     }
@@ -77,17 +77,17 @@ impl EncoderMemory {
         self.in_use() > self.limit() / 2
     }
 
-    /// True if there is room for so many bytes.
+    /// True if there is room for this number of bytes.
     pub fn has_room(&self, bytes: u64, share: Share) -> bool {
         self.in_use().saturating_add(bytes) <= self.most(share)
     }
 
-    /// True if it is time to be frugal with so many bytes: half of the memory is in use, or they have no room.
+    /// True if memory has to be saved: half of it is in use, or there is no room for this number of bytes.
     pub fn is_tight(&self, bytes: u64, share: Share) -> bool {
         self.is_short() || !self.has_room(bytes, share)
     }
 
-    /// Takes so many bytes, if there is room for them.
+    /// Takes this number of bytes, if there is room for them.
     pub fn take(self: &Arc<EncoderMemory>, bytes: u64, share: Share) -> Option<Taken> {
         let most = self.most(share);
         let fits = |in_use: u64| in_use.checked_add(bytes).filter(|sum| *sum <= most);
@@ -95,7 +95,7 @@ impl EncoderMemory {
         Some(Taken { memory: self.clone(), bytes })
     }
 
-    /// Takes bytes that are there already, whether there is room or not.
+    /// Takes bytes that are in use already, even if there is no room for them.
     pub fn keep(self: &Arc<EncoderMemory>, bytes: u64) -> Taken {
         self.in_use.fetch_add(bytes, Relaxed);
         Taken { memory: self.clone(), bytes }
@@ -118,7 +118,7 @@ impl EncoderMemory {
     }
 }
 
-/// Bytes of the budget, which are given back when dropped.
+/// Bytes of the budget, given back on drop.
 #[derive(Debug)]
 pub struct Taken {
     memory: Arc<EncoderMemory>,

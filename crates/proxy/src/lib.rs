@@ -1,12 +1,12 @@
 //! evenkeel's proxying planes: HTTP, TCP and UDP. The modules are layered: each uses only those below it.
 //!
-//! 1. [`plan`]: the [`Proxy`] prepares a plan, the first or the next one, and applies it to all workers at once.
+//! 1. [`plan`]: the [`Proxy`] prepares a plan, the first or the next, and applies it to all workers at once.
 //! 2. [`serve`]: client connections with HTTP; [`tcp`]: sessions relayed as bytes; [`udp`]: flows of datagrams.
 //! 3. [`forward`]: forwarding of a request to an endpoint, and of its response; [`pipeline`]: the decisions before that,
 //!    and the last step of every response; [`record`]: progress and result of a request.
 //! 4. [`listener`]: listeners with their rules, routes, TLS and clients; [`filters`]: steps that requests and responses
 //!    pass.
-//! 5. [`side`]: requests that filters send on their own; [`load`]: load reports of endpoints, and those of this process.
+//! 5. [`side`]: requests that filters send on their own; [`load`]: load reports of endpoints and of this process.
 //! 6. [`upstream`]: a pool on one worker: picks of endpoints, and connections to them.
 //! 7. [`http2`]: HTTP/2 connections, on either side; [`body`]: the interface between both sides of a request.
 //! 8. [`core`]: state of a worker that does not depend on the plan.

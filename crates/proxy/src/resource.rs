@@ -8,13 +8,13 @@ use std::any::{Any, TypeId};
 use std::fmt;
 use std::sync::Arc;
 
-/// State of a filter that all workers share. Each plan has its value, made from the value of the plan before.
+/// State of a filter that all workers share. Each plan has a value, made from the value of the plan before.
 pub trait Resource: Any + Send + Sync {
-    /// True if [`next`](Self::next) changes `before`. It then runs when the plan is installed, and must not fail. Otherwise
-    /// it runs while the plan is prepared, and changes nothing.
+    /// True if [`next`](Self::next) changes `before`. It then runs when the plan is installed, and must not fail.
+    /// Otherwise it runs while the plan is prepared, and changes nothing.
     const TAKES_OVER: bool = false;
 
-    /// Makes the resource of a plan. State of `before` that is still of use stays.
+    /// Makes the resource of a plan. Useful state of `before` is kept.
     ///
     /// # Errors
     /// Files that cannot be read, and other reasons why this machine cannot run the plan.
@@ -25,8 +25,8 @@ pub trait Resource: Any + Send + Sync {
         false
     }
 
-    /// Reads files again that have changed and then stayed the same between two calls. Logs wrong files, and keeps their
-    /// previous content. Blocks.
+    /// Reads files again that have changed and then stayed the same between two calls. Logs wrong files, and keeps
+    /// their previous content. Blocks.
     fn look(&self) {}
 
     /// Writes the metrics of the resource under the plan that runs.
@@ -35,7 +35,7 @@ pub trait Resource: Any + Send + Sync {
     }
 }
 
-/// Makes a resource of one type.
+/// Maker of one type of resource.
 #[derive(Clone, Copy)]
 pub struct Maker {
     id: fn() -> TypeId,
@@ -55,7 +55,7 @@ impl Maker {
         Maker { id: TypeId::of::<R>, takes_over: R::TAKES_OVER, next }
     }
 
-    /// True if both make resources of one type.
+    /// True if both make resources of the same type.
     pub fn is_same(&self, other: &Maker) -> bool {
         (self.id)() == (other.id)()
     }

@@ -1,5 +1,5 @@
-//! Threads for work that takes milliseconds to seconds, for which a worker must not be held. They begin with the first job, and
-//! end with their owner. Who adds a job bounds how many may wait.
+//! Threads for work that takes milliseconds to seconds and must not hold a worker. They begin with the first job, and
+//! end with their owner. The caller that adds jobs bounds how many may wait.
 
 #![expect(
     clippy::disallowed_types,
@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Work of one kind, with what its threads share.
+/// A kind of work, with the state that its threads share.
 pub trait Work: Send + Sync + 'static {
-    /// Jobs that wait, and what else is under their lock.
+    /// Jobs that wait, and other state under the same lock.
     type Queue: Default + Send;
     type Job;
 
@@ -35,7 +35,7 @@ pub trait Work: Send + Sync + 'static {
         Self: Sized;
 }
 
-/// Threads of one kind of work. They end when this is dropped, and jobs that wait are left out.
+/// Threads for one kind of work. They end when this is dropped, and jobs that wait are discarded.
 pub struct Threads<W: Work>(Arc<Shared<W>>);
 
 /// State that the threads share with the owner.
@@ -60,7 +60,8 @@ impl<W: Work> Threads<W> {
         Threads(Arc::new(Shared { work, state: Mutex::default(), wake: Condvar::new() }))
     }
 
-    /// Starts a thread if one more job than those that wait would have none. False if there is none and none can be started.
+    /// Starts a thread if no thread would be free for a further job. Returns false if there is no thread and none can
+    /// be started.
     pub fn has_thread(&self, state: &mut State<W::Queue>) -> bool {
         let is_busy = W::waiting(&state.queue) >= state.idle;
         if is_busy && state.threads < W::THREADS_MAX.min(thread::available_parallelism().map_or(1, Into::into)) {
@@ -100,15 +101,15 @@ impl<W: Work> Drop for Threads<W> {
 }
 
 impl<W: Work> Shared<W> {
-    /// Locks the jobs that wait: for a short look, as workers do so, too.
+    /// Locks the waiting jobs. To be held briefly, as workers take this lock, too.
     pub fn lock(&self) -> MutexGuard<'_, State<W::Queue>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one job after the other until the owner is dropped.
+    /// Does the jobs in turn until the owner is dropped.
     fn serve(&self) {
         while let Some(job) = self.next() {
-            // A job that panics costs itself alone.
+            // A panic ends only its job.
             let _ = catch_unwind(AssertUnwindSafe(|| self.work.run(job, self)));
         }
     }

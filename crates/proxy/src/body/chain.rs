@@ -1,4 +1,4 @@
-//! Chain of the filters of one body. At most one buffer waits in front of each filter, even if a filter multiplies its
+//! Chain of the filters of a body. At most one buffer waits in front of each filter, even if a filter multiplies its
 //! input: the sender is held back until the output was taken.
 
 use super::filter::{BodyFilter, Ended, Pace};
@@ -11,9 +11,9 @@ use evenkeel_wire::head::Table;
 /// Error for a filter that consumes nothing and produces nothing, as it would be called forever.
 const STUCK: Unfit = Unfit { status: 500, why: "a filter took nothing of the body" };
 
-/// Filters of one body. Parts are pushed at the front and pulled behind the last filter.
+/// Filters of a body. Parts are pushed at the front and pulled behind the last filter.
 pub struct BodyChain {
-    /// Filters in order, except that all that may pause are last.
+    /// Filters in order, except that filters that may pause are last.
     links: Vec<Link>,
     is_done: bool,
 }
@@ -80,7 +80,7 @@ impl BodyChain {
         Ok(pulled)
     }
 
-    /// Pulls the next part of what filters hold back, as the sender pauses; `None` if there is no more. To be called once
+    /// Pulls the next part that filters hold back, as the sender pauses; `None` if there is no more. To be called once
     /// [`pull`](Self::pull) has returned `None`.
     ///
     /// # Errors
@@ -89,7 +89,8 @@ impl BodyChain {
         pull_held(&mut self.links)
     }
 
-    /// Passes the beginning of a body through the filters that do not pause, as long as `takes` returns true for a part.
+    /// Passes the beginning of a body through the filters that do not pause, as long as `takes` returns true for a
+    /// part.
     ///
     /// # Errors
     /// The body does not pass.
@@ -153,7 +154,7 @@ fn pull(links: &mut [Link]) -> Result<Option<Pulled>, Unfit> {
     }
 }
 
-/// Pulls the next part of what these filters hold back: a filter gives what those before it have given.
+/// Pulls the next part that these filters hold back: each filter gets the held bytes of the filters before it.
 fn pull_held(links: &mut [Link]) -> Result<Option<Pulled>, Unfit> {
     let Some((link, before)) = links.split_last_mut() else { return Ok(None) };
     loop {

@@ -19,7 +19,8 @@ pub trait Downstream {
     where
         Self: 'p;
 
-    /// Timer of the request, shared by all that it waits for. Concurrent requests of a connection have separate ones.
+    /// Timer of the request, shared by everything that it waits for. Concurrent requests of a connection have separate
+    /// timers.
     fn timer(&self) -> &Timer;
 
     /// Ready once the client can neither send nor receive. A client that has only ended its sending half may still wait
@@ -51,8 +52,8 @@ pub trait ClientParts {
     /// The client has left.
     fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>>;
 
-    /// Waits until there is room for another part of the response, and the client's own window for it is open. Before that, filters
-    /// of the body need no memory.
+    /// Waits until there is room for another part of the response, and the client's own window for it is open. Before
+    /// that, filters of the body need no memory.
     ///
     /// # Errors
     /// The client has left.
@@ -74,7 +75,7 @@ pub trait ClientParts {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends a response head; interim ones (1xx) may precede the final one. `ends`: neither body nor trailers follow.
+    /// Sends a response head; interim heads (1xx) may precede the final head. `ends`: neither body nor trailers follow.
     /// Returns the status that the client sees: for tunnels it depends on the protocol (101 or 200).
     fn send_head(&self, status: u16, fields: Table, ends: bool) -> u16;
 
@@ -84,7 +85,7 @@ pub trait ClientParts {
     /// Begins a tunnel: the request has ended, and further parts belong to the tunnel.
     fn begin_tunnel(&self) {}
 
-    /// Returns the unread rest of the connection, if it can carry requests after this one.
+    /// Returns the unread rest of the connection, if it can carry further requests.
     fn into_rest(self) -> Option<Rest>
     where
         Self: Sized,
@@ -145,11 +146,12 @@ pub struct Flow<'p> {
     pub asked: RequestContext,
     /// True while more of the request body is to arrive.
     pub body_due: &'p Cell<bool>,
-    /// True while the client may wait for a 100 before it sends the body. After another response it need not send it.
+    /// True while the client may wait for a 100 before it sends the body. After another response it need not send the
+    /// body.
     pub awaits_continue: &'p Cell<bool>,
     /// True once the listener has left the plan.
     pub gone: &'p Cell<bool>,
-    /// Bytes received from the client. The relay adds those of parts.
+    /// Bytes received from the client. The relay adds the bytes of parts.
     pub bytes_in: &'p Cell<u64>,
 }
 

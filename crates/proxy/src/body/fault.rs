@@ -63,12 +63,12 @@ pub enum Fault {
     NotHttp2,
     /// The endpoint sent a malformed response.
     Response(Reject),
-    /// The endpoint answered a request for a WebSocket with this status: a 2xx other than a switch, or a 101 without the
-    /// answer to the key.
+    /// The endpoint answered a request for a WebSocket with this status: a 2xx other than a switch, or a 101 without
+    /// the right `Sec-WebSocket-Accept`.
     NoWebSocket(u16),
-    /// The endpoint sent bytes on an idle connection that answer no request.
+    /// The endpoint sent bytes on an idle connection that belong to no request.
     Stray,
-    /// A tunnel ended otherwise than by both sides closing, through this cause.
+    /// A tunnel was ended by this cause, and not by both sides closing.
     Tunnel(Cause),
     /// The client's body was malformed.
     Request(Reject),
@@ -168,8 +168,8 @@ impl Fault {
                 Some(ErrorKind::Protocol)
             }
             Fault::TimedOut(_) => Some(ErrorKind::Timeout),
-            // Closing a connection gracefully is not an error, and a client may set any deadline and ask any resource for a
-            // WebSocket.
+            // Closing a connection gracefully is not an error, and a client may set any deadline and ask any resource
+            // for a WebSocket.
             Fault::Unseen
             | Fault::NoWebSocket(_)
             | Fault::Idle
@@ -261,7 +261,7 @@ impl Fault {
     }
 
     /// Status and text if the response had begun: for the log, and for the client of a gRPC call. `None` if there is
-    /// nothing to say.
+    /// nothing to report.
     pub fn reply_within(self) -> Option<(u16, String)> {
         match self {
             Fault::CutShort => Some((502, "closed the connection in the middle of its response".into())),

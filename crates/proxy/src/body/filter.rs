@@ -4,29 +4,29 @@ use crate::body::fault::Unfit;
 use evenkeel_net::buffer::Buf;
 use evenkeel_wire::head::Table;
 
-/// A step that the body of one message passes.
+/// A step that the body of a message passes.
 pub trait BodyFilter {
     /// True if the body keeps its length, so that a stated length holds.
     fn keeps_length(&self) -> bool {
         false
     }
 
-    /// True if [`data`](Self::data) may pause. The body passes such a filter after all others. Bytes that come with the head
-    /// of a request do not pass it.
+    /// True if [`data`](Self::data) may pause. The body passes such a filter after all others. Bytes that come with the
+    /// head of a request do not pass it.
     fn may_pause(&self) -> bool {
         false
     }
 
     /// Consumes bytes from the front of `from` and writes the bytes to forward instead into `to`, which is empty: as
     /// many as fit, or none yet. Bytes left in `from` are passed again at the next call. A call must consume or write
-    /// at least one byte, or pause.
+    /// something, or pause.
     ///
     /// # Errors
     /// The body does not pass.
     fn data(&mut self, from: &mut Buf, to: &mut Buf) -> Result<Pace, Unfit>;
 
-    /// Writes bytes that are held back into `to`, which is empty, as the sender pauses: the receiver must be able to read
-    /// all that has come. Called again until it writes none.
+    /// Writes bytes that are held back into `to`, which is empty, as the sender pauses: the receiver must be able to
+    /// read everything that has come. Called again until it writes nothing.
     ///
     /// # Errors
     /// The body does not pass.
@@ -34,8 +34,8 @@ pub trait BodyFilter {
         Ok(())
     }
 
-    /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers, of which there
-    /// may be none.
+    /// Ends the body: writes the bytes that are left to forward into `to`, which is empty, and may change the trailers.
+    /// The table is empty if there are none.
     ///
     /// # Errors
     /// The body does not pass.

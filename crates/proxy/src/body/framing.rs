@@ -104,7 +104,7 @@ impl Reader {
         if table.is_empty() { Part::End } else { Part::Trailers(table) }
     }
 
-    /// Discards the received content of the body. Returns true if that was all of it and no bytes are behind it.
+    /// Discards the received content of the body. Returns true if the body is complete and no bytes are behind it.
     pub fn discard(&mut self) -> bool {
         let is_sound = self.body.is_done() || self.take().is_ok();
         self.content = Buf::none();
@@ -112,7 +112,7 @@ impl Reader {
     }
 }
 
-/// Returns those of the trailer fields that may be forwarded. `lines` end in CRLF each; the last one is empty.
+/// Returns the trailer fields that may be forwarded. `lines` end in CRLF each; the last line is empty.
 pub fn trailing(lines: &[u8]) -> Table {
     let mut all = Table::default();
     all.push_lines(lines);
@@ -126,7 +126,7 @@ pub fn trailing(lines: &[u8]) -> Table {
 pub enum Framing {
     /// Length stated in the head.
     Stated,
-    /// Chunks; the last one ends the body and may have trailers.
+    /// Chunks; the last chunk ends the body and may have trailers.
     Chunks,
     /// End of the connection, which carries nothing afterwards.
     Close,

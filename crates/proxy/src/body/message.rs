@@ -44,7 +44,8 @@ impl Message {
         true
     }
 
-    /// True if the whole body can be sent with the head: at most one part of data, for which a new stream has room.
+    /// True if the whole body can be sent with the head: it is at most a single part of data, for which a new stream
+    /// has room.
     pub fn goes_at_once(&self) -> bool {
         let is_one = self.content.is_empty() || self.kept.is_empty();
         self.whole && is_one && self.content_len() <= CAPACITY

@@ -5,7 +5,7 @@ use evenkeel_wire::head::Table;
 
 #[derive(Debug)]
 pub enum Part {
-    /// Bytes of the body, at least one.
+    /// Bytes of the body; never empty.
     Data(Buf),
     /// Trailer fields. No data follows.
     Trailers(Table),

@@ -1,4 +1,4 @@
-//! Responses of the proxy itself: errors, redirects, pages, answers to ACME challenges.
+//! Responses of the proxy itself: errors, redirects, pages, responses to ACME challenges.
 
 use crate::cache::encodings::Whole;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub struct Response {
     pub fields: Table,
     /// The body, or the reason from which it is made.
     pub content: Content,
-    /// Stored response whose body this one has, for the filter that sends it in another coding.
+    /// Stored response with the same body, for the filter that sends it in another coding.
     pub(crate) whole: Option<Box<Whole>>,
 }
 
@@ -59,7 +59,7 @@ impl Response {
         Response { status, ..self }
     }
 
-    /// Returns the response with one more field.
+    /// Returns the response with an additional field.
     pub fn with(mut self, name: &str, value: &str) -> Response {
         self.fields.push(name.as_bytes(), value.as_bytes());
         self
@@ -74,7 +74,7 @@ impl Response {
         }
     }
 
-    /// Bytes of the body of a page; 0 of other responses, whose body is made later.
+    /// Bytes of the body of a page; 0 for other responses, whose body is made later.
     pub fn page_len(&self) -> usize {
         if let Content::Page { body, .. } = &self.content { body.len() } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! The endpoint's side of a request in parts: it receives those of the request and sends those of the response.
+//! The endpoint's side of a request in parts: it receives the parts of the request and sends the parts of the response.
 
 use crate::body::fault::Fault;
 use crate::body::part::{Gone, Part};
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 pub struct Head {
     /// HTTP status, 100 to 999.
     pub status: u16,
-    /// Fields, without those of the connection.
+    /// Fields, without the fields of the connection.
     pub fields: Table,
     pub ends: bool,
     /// True if the endpoint closes its connection after the response.
@@ -36,7 +36,7 @@ pub trait Upstream {
         None
     }
 
-    /// Takes the next response head: interim ones, then the final one.
+    /// Takes the next response head: interim heads, then the final head.
     ///
     /// # Errors
     /// The response does not arrive, or its head is malformed.
@@ -74,7 +74,7 @@ pub trait Upstream {
     /// Begins a tunnel: the request has ended, and further parts belong to the tunnel.
     fn begin_tunnel(&self) {}
 
-    /// Ends the response, discarding what has arrived of its body, and returns the state of the connection.
+    /// Ends the response, discarding the received rest of its body, and returns the state of the connection.
     fn kept(&self) -> Kept {
         Kept::default()
     }

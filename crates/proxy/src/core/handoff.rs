@@ -1,6 +1,6 @@
 //! Handoff of new connections between workers. The worker that accepted a connection serves it, unless it has many more
-//! than another: the kernel distributes connections by a hash, which is even for many short ones but not for a few
-//! long-lived ones.
+//! connections than another worker: the kernel distributes connections by a hash, which is even for many short
+//! connections but not for a few long-lived connections.
 
 use evenkeel_net::counter::Counter;
 use evenkeel_net::total::Total;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
-/// Lead over the least loaded worker, in connections, from which a worker hands over new ones; 1/16 of that worker's
-/// count is added. Short connections rarely reach it.
+/// Lead over the least loaded worker, in connections, from which a worker hands over new connections; 1/16 of that
+/// worker's count is added. Short connections rarely reach it.
 const SLACK: u64 = 4;
 
 /// An accepted connection on its way to another worker.
@@ -20,15 +20,15 @@ pub struct Handoff {
     pub peer: SocketAddr,
     /// Name of the listener that accepted it.
     pub listener: Arc<str>,
-    /// Open connections of that listener, including this one.
+    /// Open connections of that listener, including this connection.
     pub open: Arc<Total>,
-    /// Generation of the plan in which it was accepted: a worker with an older plan must wait for that one.
+    /// Generation of the plan at the accept. A worker with an older plan must wait for this plan.
     pub generation: u64,
 }
 
 impl Handoff {
-    /// Moves the connection to the count `open`: a new listener of the same name may have replaced the one that
-    /// accepted it.
+    /// Moves the connection to the count `open`: the listener that accepted it may have been replaced by a new listener
+    /// of the same name.
     pub fn count_among(&self, open: &Arc<Total>) {
         if !Arc::ptr_eq(&self.open, open) {
             open.add();
@@ -44,7 +44,7 @@ pub struct Peers {
     doors: Vec<mpsc::UnboundedSender<Handoff>>,
 }
 
-/// Open connections of one worker. Aligned to 128 bytes, so that the counters of two workers share no cache line.
+/// Open connections of a worker. Aligned to 128 bytes, so that the counters of two workers share no cache line.
 #[derive(Default)]
 #[repr(align(128))]
 struct Open {
@@ -99,7 +99,7 @@ impl Peers {
     /// Hands a connection over.
     ///
     /// # Errors
-    /// The other worker accepts no more connections; returns this one.
+    /// The other worker accepts no more connections; returns the connection.
     pub fn hand(&self, to: usize, handed: Handoff) -> Result<(), Handoff> {
         self.open[to].handed.fetch_add(1, Relaxed);
         self.doors[to].send(handed).map_err(|refused| {

@@ -1,4 +1,4 @@
-//! Limit of the idle connections to endpoints that one worker keeps, over all pools. The most recently used are kept.
+//! Limit of the idle connections to endpoints that a worker keeps, over all pools. The most recently used are kept.
 
 use evenkeel_balance::Instant;
 use std::cell::{Cell, RefCell};
@@ -8,7 +8,7 @@ use std::rc::Weak;
 /// rare.
 const CLOSED_SHARE: usize = 16;
 
-/// Holder of the idle connections to one endpoint.
+/// Holder of the idle connections to an endpoint.
 pub trait IdleHolder {
     /// Calls `add` with the time since which each connection has been idle.
     fn each_since(&self, add: &mut dyn FnMut(Instant));

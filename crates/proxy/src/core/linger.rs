@@ -28,7 +28,7 @@ pub struct Patience {
 
 impl Patience {
     /// Limits for a client that may still send the rest of its answered request. Many clients write a whole upload
-    /// before they read, so a limit on bytes would cut off the fast ones. The times are the defaults of NGINX's
+    /// before they read, so a limit on bytes would cut off fast clients. The times are the defaults of NGINX's
     /// `lingering_time` and `lingering_timeout`.
     pub const UPLOAD: Patience =
         Patience { time: Duration::from_secs(30), silence: Duration::from_secs(5), bytes: u64::MAX };
@@ -53,9 +53,9 @@ impl Drop for Lingering<'_> {
     }
 }
 
-/// Waits until the peer's kernel has acknowledged all that was sent, before a reset that would discard the rest. Waits
-/// at most [`LINGER`], and not for a peer that has reset the connection. The kernel reports no such event, so it is
-/// polled, after 1 ms at first and doubled each time.
+/// Waits until the peer's kernel has acknowledged everything that was sent, before a reset that would discard the rest.
+/// Waits at most [`LINGER`], and not for a peer that has reset the connection. The kernel reports no such event, so it
+/// is polled, after 1 ms at first and doubled each time.
 #[cold]
 pub async fn delivered(transport: &Transport) {
     let waits = (0..).map(|n| Duration::from_millis(1 << n));

@@ -1,5 +1,5 @@
 //! State of a worker that does not depend on the plan: the clock, the timers, the log, scratch buffers, and the
-//! command. Used by one thread, so nothing is locked; [`handoff`] shares connection counts with the other workers.
+//! command. Used by a single thread, so nothing is locked; [`handoff`] shares connection counts with the other workers.
 //! [`idle_limit`] bounds the idle connections; [`linger`] closes a connection so that its last response arrives.
 
 pub mod handoff;
@@ -140,7 +140,7 @@ impl Core {
         self.peers.opened(self.index);
     }
 
-    /// Counts a closed connection. Notifies `closed` if it was the last one and the worker is stopping.
+    /// Counts a closed connection. Notifies `closed` if it was the last connection and the worker is stopping.
     pub fn connection_closed(&self) {
         if self.peers.closed(self.index) && self.command.get() != Command::Run {
             self.closed.notify_one();
@@ -152,7 +152,7 @@ impl Core {
         self.flows.set(self.flows.get() + 1);
     }
 
-    /// Counts an ended UDP flow. Notifies `closed` if it was the last one and the worker is stopping.
+    /// Counts an ended UDP flow. Notifies `closed` if it was the last flow and the worker is stopping.
     pub fn flow_closed(&self) {
         self.flows.set(self.flows.get() - 1);
         if self.flows.get() == 0 && self.command.get() != Command::Run {
@@ -175,7 +175,7 @@ impl Core {
         self.peers.open(self.index) == 0 && self.flows.get() == 0
     }
 
-    /// Returns the worker that should serve a new connection instead of this one, if any has clearly fewer.
+    /// Returns the worker that should serve a new connection instead of this worker, if any has clearly fewer.
     pub fn less_loaded(&self) -> Option<usize> {
         self.peers.less_loaded(self.index)
     }

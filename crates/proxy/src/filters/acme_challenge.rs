@@ -1,4 +1,4 @@
-//! Answers to HTTP-01 challenges of a certificate authority (RFC 8555 section 8.3).
+//! Responses to HTTP-01 challenges of a certificate authority (RFC 8555 section 8.3).
 
 use super::exchange::Exchange;
 use super::filter::{Filter, Own, Pure, RequestHead, Verdict};

@@ -43,17 +43,17 @@ pub struct Exchange<'c> {
 pub(crate) struct Facts<'c> {
     /// False if the request cannot have passed a proxy before.
     pub has_passed_proxies: bool,
-    /// True if the request asks for a switch of protocols.
+    /// True if the request wants to switch protocols.
     pub switches: bool,
     /// True if the client speaks HTTP/1.0, which has no chunks.
     pub is_http10: bool,
     /// True if each endpoint gets its own host instead of the client's.
     pub sends_host_of_endpoint: bool,
-    /// True if the client gets a compressed response where one can be made.
+    /// True if `compress` may send the response in a coding that the client accepts.
     pub takes_coding: bool,
     /// True if a filter looks at the request body, whatever its framing.
     pub wants_body: bool,
-    /// True if a stored response answers the request.
+    /// True if a stored response serves the request.
     pub serves_stored: Cell<bool>,
     /// Framing of the request body as the client states it; chunked if it has a body whose length is not stated, and
     /// for an open stream of a stated length of 0.
@@ -66,15 +66,15 @@ pub(crate) struct Facts<'c> {
     pub pool: Option<&'c WorkerPool>,
     /// The endpoint that was picked.
     pub endpoint: Option<Rc<Endpoint>>,
-    /// Places of the request among those in flight, which limits of the route by any key count until this is dropped.
+    /// Places of the request in the in-flight limits of its route, until this is dropped.
     pub held: Option<Box<dyn Any>>,
     /// Session of the client, if the pool is sticky.
     pub session: Option<Session>,
-    /// User whose password the request has, if its route asks for one.
+    /// User that the request was authenticated as, if its route has `basic_auth`.
     pub user: Option<Box<[u8]>>,
     /// Token of the request, if its route verifies tokens.
     pub token: Option<Checked>,
-    /// Fields for the client of the service that `forward_auth` of the route asks.
+    /// Fields for the client, from the service that `forward_auth` of the route asks.
     pub of_service: Option<Box<Table>>,
     /// Reason for the log, if a page of a service refuses the request.
     pub refusal: Option<Box<str>>,
@@ -124,7 +124,7 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent one.
+    /// Id of the request in logs and traces, generated at the first use unless a trusted proxy sent an id.
     pub(crate) fn request_id(&self) -> &RequestId {
         self.facts.id.get_or_init(|| self.core.next_request_id())
     }
@@ -155,7 +155,7 @@ impl<'c> Exchange<'c> {
         self.peer.states.get()
     }
 
-    /// The client's address: the one that trusted proxies report, or else the peer's.
+    /// Address of the client as trusted proxies report it, or else the address of the peer.
     pub fn client(&self) -> IpAddr {
         self.facts.origin.unwrap_or(self.peer.ip)
     }

@@ -15,7 +15,7 @@ use std::pin::Pin;
 
 /// A step that requests and responses pass. Its prediction for described requests is in [`Predict`].
 pub trait Filter: 'static {
-    /// State that the filter keeps of one request, from hook to hook. `()` keeps nothing, and costs nothing.
+    /// State that the filter keeps for a request, from hook to hook. `()` keeps nothing, and costs nothing.
     type State: 'static;
 
     /// Inspects a request; may change its head or answer it.
@@ -23,11 +23,12 @@ pub trait Filter: 'static {
         Verdict::Next
     }
 
-    /// Inspects the head of a final response, of an endpoint or the proxy itself; may change it, or replace the response.
+    /// Inspects the head of a final response, from an endpoint or from the proxy itself. May change or replace the
+    /// response.
     fn response(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: &mut ResponseHead<'_, '_, '_>) {}
 
-    /// Inspects the head of an interim response of an endpoint; may drop fields, and add lines to `added`, each ending in
-    /// CRLF. Only of filters that inspect responses.
+    /// Inspects the head of an interim response of an endpoint. May drop fields, and add lines to `added`, each ending
+    /// in CRLF. Only called for filters that inspect responses.
     fn interim(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>, _: &mut Fields<'_, '_>, _added: &mut Vec<u8>) {}
 
     /// Returns a filter for the request body. Called once the route is known, and only if a body follows the head.
@@ -56,7 +57,8 @@ pub trait Filter: 'static {
         None
     }
 
-    /// Returns a filter for the body of a response that the client does not get, as [`ResponseHead::instead`] replaces it.
+    /// Returns a filter for the body of a response that the client does not get, since [`ResponseHead::instead`]
+    /// replaces it.
     fn unsent_body(&self, _own: &mut Own<Self::State>, _: &Exchange<'_>) -> Option<Box<dyn BodyFilter>> {
         None
     }
@@ -66,8 +68,8 @@ pub trait Filter: 'static {
         "".into()
     }
 
-    /// Returns the verdict of a filter that waits for `future`, and continues with `then`. Meanwhile nothing of the request
-    /// is borrowed, and no buffer is held for it.
+    /// Returns the verdict of a filter that waits for `future`, and continues with `then`. Meanwhile nothing of the
+    /// request is borrowed, and no buffer is held for it.
     fn wait<T: 'static>(
         future: impl Future<Output = T> + 'static,
         then: impl FnOnce(T, &mut Own<Self::State>, &mut Exchange<'_>, &mut RequestHead<'_, '_, '_>) -> Verdict + 'static,
@@ -92,8 +94,8 @@ pub trait Filter: 'static {
     note = "implement `Predict`, or `Pure` if it changes nothing but the request and the exchange"
 )]
 pub trait Predict: Filter {
-    /// Predicts [`request`](Filter::request) for a request that is only described: nothing is counted, sent or awaited. The
-    /// statistics of the exchange are not those of the listener.
+    /// Predicts [`request`](Filter::request) for a request that is only described: nothing is counted, sent or awaited.
+    /// The statistics of the exchange are separate from the listener's.
     fn dry_run(&self, own: &mut Own<Self::State>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun;
 }
 
@@ -118,7 +120,7 @@ pub enum Verdict {
 
 /// Predicted decision of a filter about a request.
 pub enum DryRun {
-    /// Continues. The text is what the filter would do, in a few words; empty for nothing that matters.
+    /// Continues. The text describes the effect of the filter in a few words; empty for no effect.
     Next(Cow<'static, str>),
     /// Answers the request, for the reason.
     Answer(Response, Cow<'static, str>),
@@ -155,7 +157,7 @@ pub type Resume = Box<dyn FnOnce(&mut dyn Any, &mut Exchange<'_>, &mut RequestHe
 
 /// The head of a request, and the changes to it.
 pub struct RequestHead<'a, 'h, 'b> {
-    /// The head as received. Fields that are left out are not forwarded.
+    /// The head as received. Fields that are dropped here are not forwarded.
     pub request: &'a mut Request<'h, 'b>,
     /// Fields to add, and replacements of others.
     pub edits: &'a mut Edits,
@@ -164,21 +166,21 @@ pub struct RequestHead<'a, 'h, 'b> {
 /// The head of a final response, and the changes to it.
 pub struct ResponseHead<'a, 'h, 'b> {
     pub status: u16,
-    /// Fields as received. Those left out are not forwarded.
+    /// Fields as received. Fields that are dropped here are not forwarded.
     pub fields: &'a mut Fields<'h, 'b>,
     /// True if no body follows the head, as in a 304 or with a length of 0.
     pub ends: bool,
-    /// Length in bytes of the body of a response of the proxy itself, also if it answers HEAD; `None` for others.
+    /// Length in bytes of the body of a response of the proxy itself, even in response to HEAD; `None` for others.
     pub length: Option<u64>,
     /// Field lines to add, each ending in CRLF.
     pub added: &'a mut Vec<u8>,
     /// Outcome for the balancer; `None` for responses of the proxy itself.
     pub outcome: Option<Outcome>,
-    /// Response of the proxy that the client gets instead, once a filter has set one. It passes the filters anew.
+    /// Response of the proxy that the client gets instead, once a filter has set it. It passes the filters anew.
     pub instead: Option<Box<Response>>,
-    /// Stored response whose body this one has.
+    /// Stored response with the same body, for the filter that sends it in another coding.
     pub(crate) whole: Option<Box<Whole>>,
-    /// Body that is sent instead of that of a response of the proxy itself, once a filter has set one.
+    /// Body that replaces the body of a response of the proxy itself, once a filter has set it.
     pub(crate) body: Option<Bytes>,
 }
 

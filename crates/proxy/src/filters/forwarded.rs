@@ -1,4 +1,5 @@
-//! Forwarding fields for endpoints: the client's address, scheme, host and certificate, and those reported by trusted proxies.
+//! Forwarding fields for endpoints: the client's address, scheme, host and certificate, and the values that trusted
+//! proxies report.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, Own, Pure, RequestHead, Verdict};

@@ -1,5 +1,5 @@
 //! `Strict-Transport-Security`: browsers that have received it use only TLS for the stated time. Added to every
-//! response over TLS, of endpoints and the proxy itself (RFC 6797 section 7.1).
+//! response over TLS, from endpoints and from the proxy itself (RFC 6797 section 7.1).
 
 use super::exchange::Exchange;
 use super::filter::{Filter, Own, Pure, ResponseHead};

@@ -1,5 +1,5 @@
-//! Redirects requests that came without TLS to the same URL over HTTPS. The scheme of a request is that of the connection, or
-//! the scheme that a trusted proxy reports.
+//! Redirects requests that came without TLS to the same URL over HTTPS. The scheme of a request is the scheme of its
+//! connection, or the scheme that a trusted proxy reports.
 
 use super::exchange::Exchange;
 use super::filter::{Filter, Own, Pure, RequestHead, Verdict};
@@ -10,7 +10,7 @@ use evenkeel_config::plan::Scheme;
 use evenkeel_wire::host;
 
 struct Redirect {
-    /// Port of the URL with its colon; empty for the usual one.
+    /// Port of the URL with its colon; empty for the default port.
     port: String,
 }
 

@@ -20,13 +20,14 @@ pub(super) struct Placed {
 #[derive(Default)]
 pub struct Filters {
     all: Box<[Placed]>,
-    /// Indices of the filters that inspect responses, last one first.
+    /// Indices of the filters that inspect responses, in reverse order.
     of_responses: Box<[usize]>,
     /// Indices of the filters that inspect bodies.
     of_bodies: Box<[usize]>,
-    /// Indices of the filters that inspect request bodies: all, those of unknown length, or those of some requests.
+    /// Indices of the filters that inspect request bodies: all bodies, bodies of unknown length, or bodies of some
+    /// requests.
     of_request_bodies: Box<[usize]>,
-    /// True if one of these inspects all bodies, or those of unknown length.
+    /// True if any filter inspects all bodies, or bodies of unknown length.
     look_at_open_bodies: bool,
 }
 
@@ -58,8 +59,8 @@ impl Filters {
         !self.of_responses.is_empty()
     }
 
-    /// Passes the request through the filters from index `at` on. If one stops it, `at` becomes the index of the filter
-    /// after that one.
+    /// Passes the request through the filters from index `at` on. If a filter stops the request, `at` becomes the index
+    /// of the next filter.
     #[inline]
     pub fn request(&self, at: &mut usize, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let left = self.all.get(*at..).unwrap_or_default();
@@ -88,8 +89,8 @@ impl Filters {
         waited.map_or(Verdict::Next, |step| step.filter.resume(step.at, resume, cx, head))
     }
 
-    /// Passes a described request through the filters, up to the first one that answers. Returns the name of each and its
-    /// prediction.
+    /// Passes a described request through the filters, up to the first that answers. Returns the name of each filter
+    /// and its prediction.
     pub fn dry_run(
         &self,
         cx: &mut Exchange<'_>,
@@ -98,7 +99,7 @@ impl Filters {
         self.all.iter().map(|step| (step.row.name, step.filter.dry_run(step.at, cx, head)))
     }
 
-    /// Passes the head of a response through the filters, last one first, until one replaces the response.
+    /// Passes the head of a response through the filters in reverse order, until a filter replaces the response.
     #[inline]
     pub fn response(&self, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
         for &at in &self.of_responses {
@@ -110,7 +111,7 @@ impl Filters {
         }
     }
 
-    /// Passes the head of an interim response through the filters, last one first.
+    /// Passes the head of an interim response through the filters, in reverse order.
     pub fn interim(&self, cx: &Exchange<'_>, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
         for &at in &self.of_responses {
             let step = &self.all[at];
@@ -128,7 +129,7 @@ impl Filters {
         looking.filter_map(move |step| step.filter.request_body(step.at, cx, request))
     }
 
-    /// Returns the filters for the body of a response, last one first.
+    /// Returns the filters for the body of a response, in reverse order.
     pub fn response_body(
         &self,
         cx: &Exchange<'_>,
@@ -144,7 +145,7 @@ impl Filters {
         looking.filter_map(move |step| step.filter.tunnel(step.at, cx, direction))
     }
 
-    /// Returns the filters for the body of a response that the client does not get, last one first.
+    /// Returns the filters for the body of a response that the client does not get, in reverse order.
     pub fn unsent_body(&self, cx: &Exchange<'_>) -> impl Iterator<Item = Box<dyn BodyFilter>> {
         let looking = self.of_bodies.iter().rev().map(|&at| &self.all[at]);
         looking.filter_map(move |step| step.filter.unsent_body(step.at, cx))

@@ -1,5 +1,6 @@
-//! Loop detection: marks requests that a listener forwards by a route. A request that has this mark already was
-//! forwarded so before: an endpoint leads back here, and the request would circulate until some resource is exhausted.
+//! Loop detection: marks the requests that a listener forwards on a route. A request that arrives with the mark was
+//! forwarded here before. An endpoint leads back to this proxy, and the request would circulate until some resource is
+//! exhausted.
 //!
 //! The field is `CDN-Loop` (RFC 8586), which servers use for nothing else. `Via` would serve the purpose, but NGINX
 //! does not compress responses to requests that have it (`gzip_proxied`), and other servers behave alike.
@@ -13,8 +14,8 @@ use evenkeel_balance::endpoint::stable_hash;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::list;
 
-/// Mark of one route at one listener of one instance. Two instances in a chain have different marks even with the same
-/// configuration, and so have two listeners of one instance.
+/// Mark of a route at a listener of an instance. Two instances in a chain have different marks even with the same
+/// configuration, and so do two listeners of an instance.
 #[derive(Debug)]
 pub struct Mark {
     line: Box<str>,

@@ -1,8 +1,8 @@
 //! Filters of requests and responses; each has a file and a row of [`table::FILTERS`]. Filters of a listener see every
-//! request, before it has a route, and every response; those of a route see its requests and their responses.
+//! request, before it has a route, and every response. Filters of a route see its requests and their responses.
 //!
-//! A filter that is not configured is not built. It keeps its state of a request in [`states`]; facts that
-//! others read are in the [`exchange`].
+//! A filter that is not configured is not built. Filters keep their states of a request in [`states`]. Facts that
+//! several filters read are in the [`exchange`].
 
 mod access;
 mod acme_challenge;

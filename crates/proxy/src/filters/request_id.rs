@@ -29,7 +29,7 @@ impl Id {
 impl Filter for Id {
     type State = ();
 
-    /// Replaces the field, and lookalikes of it, by the request's id; only a trusted proxy's value is kept.
+    /// Replaces the field and its lookalikes by the request's id. Only the value of a trusted proxy is kept.
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let field = &self.0.field;
         let taken = head.request.field(field).filter(|_| cx.peer.is_trusted).and_then(RequestId::take);

@@ -35,7 +35,7 @@ pub struct Row {
 pub enum Key {
     /// None: the filter is always built.
     Always,
-    /// Keys of `[[route]]`, one of which is set: rows of [`FILTER_KEYS`](plan::FILTER_KEYS).
+    /// Keys of `[[route]]`, any of which configures the filter: rows of [`FILTER_KEYS`](plan::FILTER_KEYS).
     Route(&'static [&'static str]),
     /// Action of `[[route]]`.
     Action(&'static str),
@@ -72,7 +72,7 @@ pub struct LooksAt {
     pub bodies: bool,
     /// Content of request bodies whose length is not stated; others pass as they come.
     pub open_bodies: bool,
-    /// Content of the bodies of those requests that the filter copies.
+    /// Bodies of requests that the filter copies.
     pub copied_bodies: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Build<'b> {
     pub resources: &'b Resources,
     /// Trusted client addresses, and the limits per other address.
     pub(crate) admission: &'b Arc<Admission>,
-    /// Answers to ACME challenges, if HTTP-01 is used.
+    /// Responses to ACME challenges, if HTTP-01 is used.
     pub(crate) challenges: Option<&'b Arc<Challenges>>,
     /// Load reporter of the listener, if it reports.
     pub(crate) reporter: Option<&'b Rc<Reporter>>,
@@ -104,7 +104,7 @@ pub struct Route<'b> {
     pub(crate) route_stats: &'b Arc<RouteStats>,
     /// Random id of this process, for loop detection.
     pub(crate) instance: u64,
-    /// Pools that filters of the route send requests of their own to, if there are any.
+    /// Pools to which filters of the route send their own requests, if there are any.
     pub(crate) services: Option<&'b Services>,
     /// Sender of load probes of the listener's worker.
     pub(crate) prober: &'b Rc<Prober>,

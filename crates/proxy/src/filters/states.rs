@@ -1,15 +1,15 @@
-//! States of the filters of one request. They are made by the filters that keep something, and dropped with the exchange.
+//! States of the filters for a request. A filter makes its state when it keeps something; the exchange drops them.
 
 use std::any::Any;
 use std::cell::Cell;
 
-/// State that a filter keeps of one request; `None` until it keeps something.
+/// State that a filter keeps for a request; `None` until it keeps something.
 pub type Own<S> = Option<Box<S>>;
 
 /// Place of a filter among the states of a request: its index in the table of filters.
 pub type Place = u16;
 
-/// States of the filters of one request; nothing is allocated before a filter keeps something.
+/// States of the filters for a request. Nothing is allocated before a filter keeps something.
 #[derive(Default)]
 pub struct States(Cell<Vec<(Place, Box<dyn Any>)>>);
 

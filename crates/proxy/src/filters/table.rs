@@ -386,8 +386,8 @@ pub static FILTERS: &[Row] = &[
 /// Filters of a program that embeds the proxy.
 static ADDED: OnceLock<&[Row]> = OnceLock::new();
 
-/// Adds filters of a program that embeds the proxy, behind those of the table. Returns false, and does nothing, if
-/// filters were added before. Filters that were built already are not affected.
+/// Adds filters of a program that embeds the proxy, behind the filters of the table. Returns false, and does nothing,
+/// if filters were added before. Filters that were built already are not affected.
 pub fn add(rows: &'static [Row]) -> bool {
     ADDED.set(rows).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Trace of a request: the client's, or a new one. Endpoints get its fields anew with each try, as each try has its own
-//! span.
+//! Trace of a request: the client's trace or a new trace. Endpoints get its fields anew with each try, as each try has
+//! a separate span.
 
 use super::exchange::Exchange;
 use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
@@ -70,7 +70,7 @@ fn take(cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
     cx.facts.trace = Some(Box::new(Trace::new(told, parent, sampled, rules.formats.and(came.formats), seed)));
 }
 
-/// Id of a new trace: the request id if it was generated here, else a generated one.
+/// Id of a new trace: the request id if it was generated here, else a newly generated id.
 fn new_trace(cx: &Exchange<'_>) -> u128 {
     let made = cx.request_id().number().or_else(|| cx.core.next_request_id().number());
     // A trace id of 0 is invalid.

@@ -40,8 +40,8 @@ impl WatchedFiles {
         self.files.is_empty()
     }
 
-    /// Calls `read` if files have changed and then stayed the same from one call to the next: writers that write
-    /// piecemeal are faster.
+    /// Calls `read` if files have changed and then stayed the same between two calls: files that are still being
+    /// written are not read yet.
     pub fn look(&self, read: impl FnOnce()) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps: Vec<Stamp> = self.files.iter().map(|file| Stamp::of(file)).collect();
@@ -70,7 +70,7 @@ impl Stamp {
     }
 }
 
-/// Reads a file of at most `max` bytes. Of a longer file it reads one byte more, so that the caller can tell.
+/// Reads a file of at most `max` bytes. From a longer file it reads `max` + 1 bytes, so that the caller notices.
 ///
 /// # Errors
 /// The file and the reason why it cannot be read.

@@ -27,7 +27,7 @@ pub struct Failed {
 }
 
 /// Ends an attempt that was answered. `tries` records the latency for the hedging delay; `None` if the second copy
-/// answered, as the race has recorded the first one's then.
+/// answered, as the race has recorded the latency of the first copy then.
 #[inline]
 pub(super) fn answered(record: &Record<'_>, ticket: InFlight<'_>, answered: Answered, tries: Option<&Tries<'_>>) {
     if let Some(tries) = tries {

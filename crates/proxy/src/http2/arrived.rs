@@ -1,10 +1,10 @@
 //! Bytes received for a stream and not yet taken by its task, bounded by the stream's window. Small pieces share
-//! memory, so that a peer that sends single bytes cannot make this side hold much more than these.
+//! memory, so that a peer that sends single bytes cannot make this side hold much more than the bytes themselves.
 
 use evenkeel_net::buffer::{Buf, CAPACITY};
 use std::collections::VecDeque;
 
-/// Bytes from which a piece gets a buffer of its own.
+/// Bytes from which a piece gets a separate buffer.
 const LARGE: usize = 8 * 1024;
 
 /// Received data, in the order of arrival.

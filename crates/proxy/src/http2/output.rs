@@ -1,5 +1,5 @@
-//! Output of a connection that waits to be written: what the protocol engine has written, and between that parts of bodies that
-//! others may send too, which are not copied.
+//! Output of a connection that waits to be written: output of the protocol engine, and parts of bodies between it.
+//! These parts are not copied, as other streams may send them too.
 
 use bytes::{Buf, Bytes};
 use evenkeel_net::transport::Transport;
@@ -10,10 +10,10 @@ use std::task::{Context, Poll, ready};
 /// Fewest bytes of a body that are not copied: with less than a page, two more slices are not worth it.
 const SHARED_MIN: usize = 4096;
 
-/// Most slices of one `sendmsg(2)`: two for each frame of the backlog, and some more.
+/// Most slices of a `sendmsg(2)`: two for each frame of the backlog, and some more.
 const SLICES_MAX: usize = 32;
 
-/// Output that is not in the engine's buffer, and how much of that is written.
+/// Output that is not in the engine's buffer, and the written length of that buffer.
 #[derive(Debug)]
 pub struct Output {
     /// True if the transport writes several slices at once. TLS seals each write by itself.
@@ -32,12 +32,12 @@ impl Output {
         Output { is_plain, written: 0, shared: VecDeque::new(), shared_len: 0 }
     }
 
-    /// True if so many bytes of a body are better not copied.
+    /// True if a part of a body with this number of bytes is better not copied.
     pub fn takes_shared(&self, len: usize) -> bool {
         self.is_plain && len >= SHARED_MIN
     }
 
-    /// Adds a part of a body behind so many bytes of the engine's buffer.
+    /// Adds a part of a body, behind this number of bytes of the engine's buffer.
     pub fn push(&mut self, behind: usize, part: Bytes) {
         self.shared_len += part.len();
         self.shared.push_back((behind, part));
@@ -71,7 +71,7 @@ impl Output {
         Poll::Ready(Ok(()))
     }
 
-    /// First slices that are not written yet; their number.
+    /// Collects the first slices that are not written yet. Returns their number.
     fn slices<'s>(&'s self, engine: &'s [u8], slices: &mut [IoSlice<'s>; SLICES_MAX]) -> usize {
         let mut at = self.written;
         let parts = self.shared.iter().flat_map(|(behind, part)| {
@@ -83,7 +83,7 @@ impl Output {
         slices.iter_mut().zip(all).map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count()
     }
 
-    /// Notes that so many bytes are written.
+    /// Notes that this number of bytes is written.
     fn advance(&mut self, mut n: usize) {
         while let Some((behind, part)) = self.shared.front_mut() {
             let before = n.min(*behind - self.written);

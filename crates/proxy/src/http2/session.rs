@@ -22,7 +22,7 @@ pub(super) const BACKLOG_MAX: usize = 64 * 1024;
 /// of a queue.
 const QUEUED_KEPT: usize = 4;
 
-/// HTTP/2 connection of one worker.
+/// HTTP/2 connection of a worker.
 pub struct Session {
     /// Transport of the connection, plain or TLS.
     pub transport: Transport,
@@ -68,7 +68,7 @@ pub(super) struct Stream {
     /// Number of interim responses received.
     pub interim: u32,
     pub arrived: Arrived,
-    /// Bytes of the windows held by the part that the task took last. Freed when it takes the next one, so that the
+    /// Bytes of the windows held by the part that the task took last. Freed when it takes the next part, so that the
     /// task and this queue together hold no more than a window.
     pub in_hand: usize,
     pub trailers: Option<Table>,
@@ -116,7 +116,7 @@ impl Stream {
 /// Data of a stream that is not framed yet.
 pub(super) enum Pending {
     Own(Buf),
-    /// Part of a body that others may send too.
+    /// Part of a body that other streams may send too.
     Shared(Bytes),
 }
 

@@ -64,7 +64,7 @@ impl StreamHandle {
         })
     }
 
-    /// Waits for a response head without taking it; `false` if the stream ended without one.
+    /// Waits for a response head without taking it; `false` if the stream ended without a response.
     pub fn poll_answered(&self, cx: &Context<'_>) -> Poll<bool> {
         self.poll(cx, |state, key| {
             let stream = state.stream(key);
@@ -117,8 +117,8 @@ impl StreamHandle {
         })
     }
 
-    /// Waits until there is room to send another part, and the window of the stream is open. The window of the connection is not
-    /// waited for: each update of it would wake all streams.
+    /// Waits until there is room to send another part, and the window of the stream is open. It does not wait for the
+    /// window of the connection: each update of that window would wake all streams.
     pub fn poll_open(&self, cx: &Context<'_>) -> Poll<Result<(), Gone>> {
         self.poll(cx, |state, key| {
             let has_room = state.backlog() < BACKLOG_MAX;
@@ -167,7 +167,7 @@ impl StreamHandle {
                 return;
             }
             match part {
-                // Framed at the connection's turn: by then the end may be known, and needs no frame of its own.
+                // Framed at the connection's turn: by then the end may be known, and needs no separate frame.
                 Part::Data(buf) => {
                     stream.pending = Pending::Own(buf);
                     return state.make_ready(self.key);
@@ -188,7 +188,8 @@ impl StreamHandle {
         });
     }
 
-    /// Sends data that others may send too, without a copy for this stream. Needs room: see [`poll_room`](Self::poll_room).
+    /// Sends data that other streams may send too, without a copy for this stream. Needs room: see
+    /// [`poll_room`](Self::poll_room).
     pub fn send_shared(&self, bytes: Bytes) {
         self.session.change(|state| {
             let stream = state.stream(self.key);

@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 /// them wait.
 const TURN_BYTES: usize = 16 * 1024;
 
-/// Requests begun in a turn, limited for the same reason: a request that is answered at once takes four units of the 128
-/// of a turn.
+/// Requests begun in a turn, limited for the same reason: a request that is answered at once takes four units of the
+/// 128 of a turn.
 const REQUESTS_MAX: usize = 32;
 
 /// Work done in a turn, in frames, limited for the same reason; a head counts as several. Heads that are discarded
@@ -26,7 +26,7 @@ const WORK_MAX: u64 = 1100;
 
 /// Bytes of interim response heads that a stream holds until its task takes them; more are dropped. A client that does
 /// not read must not make this side hold more, and the endpoint's connection cannot wait, as other streams share it.
-/// Interim responses are hints: the final one does not depend on them.
+/// Interim responses are hints: the final response does not depend on them.
 const INTERIM_HELD: usize = 16 * 1024;
 
 /// Bytes of the output buffer that an idle connection may keep.
@@ -81,7 +81,7 @@ pub trait Role {
         let _ = head;
     }
 
-    /// Handles a request that was refused because of its head; the engine has answered it.
+    /// Handles a request that was refused because of its head; the engine has sent a response or reset the stream.
     fn on_refused(&self, refused: Box<Refused>) {
         let _ = refused;
     }
@@ -286,7 +286,7 @@ enum News {
 }
 
 impl State {
-    /// Applies an event to its stream. `bytes` are those that the engine was given.
+    /// Applies an event to its stream. `bytes` are the bytes that the engine was given.
     fn take_event(&mut self, event: Event, bytes: &[u8]) -> Option<News> {
         self.messages += u64::from(matches!(event, Event::Head { .. } | Event::Data { .. } | Event::Trailers { .. }));
         match event {

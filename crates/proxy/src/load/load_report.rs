@@ -1,5 +1,5 @@
 //! Load report of the application behind a listener, for balancers in front: the exact number of requests in flight
-//! through the listener, over all workers and including queued ones; and the latency of a request at that load.
+//! through the listener, over all workers and including queued requests; and the latency of a request at that load.
 
 use evenkeel_balance::{Instant, LoadEstimate, LoadReport};
 use evenkeel_config::plan::ReportLoad;
@@ -22,7 +22,7 @@ pub struct SharedLoad {
 
 impl Default for SharedLoad {
     fn default() -> SharedLoad {
-        // Stamps increase by one per report. They start at the time in microseconds, so that they also increase over a
+        // Stamps increase by 1 per report. They start at the time in microseconds, so that they also increase over a
         // restart, unless more than a million reports per second were sent. Below 2^53, exact in a float, until the
         // year 2255.
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -31,7 +31,7 @@ impl Default for SharedLoad {
     }
 }
 
-/// Load reporter of a listener on one worker.
+/// Load reporter of a listener for a worker.
 #[derive(Debug)]
 pub struct Reporter {
     /// Configuration of the reports.
@@ -50,7 +50,7 @@ pub struct Working {
 }
 
 impl Reporter {
-    /// Creates a reporter; `before` is the listener's previous one, whose estimate continues.
+    /// Creates a reporter; `before` is the listener's previous reporter, whose estimate continues.
     pub fn new(plan: ReportLoad, shared: Arc<SharedLoad>, before: Option<&Reporter>) -> Reporter {
         Reporter { plan, shared, estimate: before.map(|before| before.estimate.clone()).unwrap_or_default() }
     }

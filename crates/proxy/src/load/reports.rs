@@ -88,7 +88,7 @@ impl WorkerPool {
     pub fn take_report(&self, slot: Slot, endpoint: &Rc<Endpoint>, came: Came, report: &Report, now: Instant) {
         self.stats.reports[came.index()].add(1);
         endpoint.stats.reported.show(report, now);
-        // Casts saturate; the balancer refuses values that large.
+        // Casts saturate; the balancer refuses such large values.
         let whole = |x: Option<f64>| x.map_or(0, |x| x as u64);
         let Some(in_flight) = report.in_flight else { return self.drop_report(Dropped::UtilizationOnly) };
         let (latency_ns, stamp) = (whole(report.latency_ns), whole(report.stamp));

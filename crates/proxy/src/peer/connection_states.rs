@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// States of one connection, by their type. Nothing is allocated before a filter keeps something.
+/// States of a connection, by their type. Nothing is allocated before a filter keeps something.
 #[derive(Default)]
 pub struct ConnectionStates(RefCell<Vec<Rc<dyn Any>>>);
 

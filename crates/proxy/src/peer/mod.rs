@@ -38,7 +38,7 @@ pub struct Peer<'c> {
 /// Facts about a peer that outlive its connection's borrow: an HTTP/2 request keeps a clone.
 #[derive(Clone)]
 pub struct Identity {
-    /// Address of the client; from the PROXY protocol header if the connection has one.
+    /// Address of the client; from the PROXY protocol header if there is one.
     pub ip: IpAddr,
     /// Source port of the client.
     pub port: u16,

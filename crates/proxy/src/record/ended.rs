@@ -126,7 +126,7 @@ impl Record<'_> {
         }
     }
 
-    /// Writes the line of the access log. The list of tries is left out if there was only one.
+    /// Writes the line of the access log. It has a list of tries if there were several.
     fn log(&self, line: AccessLine, log: &mut AccessLog, summary: &Summary) {
         let AccessLine { asked, answered, mut tries, .. } = line;
         let (core, peer, exchange) = (self.client.core, &self.client.peer, &self.exchange);

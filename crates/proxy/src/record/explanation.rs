@@ -18,7 +18,7 @@ const TEXT_MAX: usize = 256;
 /// Maximum number of tries in an explanation.
 const TRIES_MAX: usize = 16;
 
-/// Explanation of one request, while it runs.
+/// Explanation of a request, while it runs.
 pub struct Explanation {
     explained: Explained,
     began: Instant,

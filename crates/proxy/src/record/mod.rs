@@ -1,6 +1,6 @@
-//! The record of a request: its facts so far, and its events in order, each passed to the observers that want it (access
-//! log, taps and traces, explanations). Without an observer, an event costs one branch each. [`ended`] passes the end to
-//! the observers and the counters.
+//! The record of a request: its facts so far, and its events in order, each passed to the observers that want it
+//! (access log, taps and traces, explanations). Without an observer, each event costs one branch. [`ended`] passes the
+//! end to the observers and the counters.
 
 mod access_line;
 mod ended;
@@ -41,7 +41,7 @@ pub struct Record<'c> {
     pub rules: &'c Rules,
     /// The part of the request that filters see.
     pub exchange: Exchange<'c>,
-    /// Index of the route in the plan; one past the last route if none matches.
+    /// Index of the route in the plan; the number of routes if none matches.
     pub route: usize,
     /// Index of the method in [`stats::METHODS`].
     method: usize,
@@ -49,7 +49,7 @@ pub struct Record<'c> {
     pub proto: &'static str,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// True once all filters have passed the request on to its pool, whether or not that has an endpoint for it.
+    /// True once all filters have passed the request on to its pool, even if the pool has no endpoint for it.
     pub is_sent: bool,
     /// Start of the current or last try.
     pub current_try: TryStart,
@@ -63,7 +63,7 @@ pub struct Record<'c> {
     pub bytes_in: Cell<u64>,
     /// Bytes sent to the client.
     bytes_out: Cell<u64>,
-    /// Current phase; the access log has the last one.
+    /// Current phase; the access log has the last phase.
     pub phase: Cell<Phase>,
     /// The side that ended the request early; `Normal` until then.
     cause: Cell<Cause>,
@@ -77,7 +77,7 @@ pub struct Record<'c> {
     pub instead: Cell<Option<Box<Response>>>,
     /// The access log, if it is on.
     line: Option<AccessLine>,
-    /// Taps and traces, if one wants the request.
+    /// Taps and traces, if any wants the request.
     export: Option<Box<Export>>,
     /// Explanation, if the picks are to be explained.
     explanation: Option<Box<Explanation>>,
@@ -226,8 +226,8 @@ impl<'c> Record<'c> {
         self.bytes_out.set(self.bytes_out.get() + n as u64);
     }
 
-    /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call, and
-    /// to `host` the endpoint's host, if the route sends that.
+    /// Appends the parts of a head that differ by try: to `lines` the span and the remaining deadline of a gRPC call,
+    /// and to `host` the endpoint's host, if the route sends it.
     #[inline]
     pub fn write_try(&self, endpoint: &Endpoint, call_left: Option<Duration>, lines: &mut Vec<u8>, host: &mut Vec<u8>) {
         let exchange = &self.exchange;
@@ -270,7 +270,7 @@ impl<'c> Record<'c> {
     }
 }
 
-/// Counts and logs the request, even one dropped half-way because its client vanished or the process ends.
+/// Counts and logs the request, even if it was dropped half-way because its client vanished or the process ends.
 impl Drop for Record<'_> {
     fn drop(&mut self) {
         self.note_ended();

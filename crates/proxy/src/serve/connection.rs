@@ -1,5 +1,5 @@
-//! A client connection from its accept to its end: HTTP/1 requests one after the other until one side closes, or a
-//! session if requests are not read ([`tcp`]). A connection that turns out to speak HTTP/2 is passed to [`h2`].
+//! A client connection from its accept to its end: HTTP/1 requests in turn until either side closes, or a session if
+//! requests are not read ([`tcp`]). A connection that turns out to speak HTTP/2 is passed to [`h2`].
 
 use crate::core::Core;
 use crate::core::linger::{Patience, delivered};

@@ -1,5 +1,5 @@
-//! The client's side of HTTP/1: reads requests and writes responses as bytes, on a connection that carries one request
-//! at a time.
+//! The client's side of HTTP/1: reads requests and writes responses as bytes, on a connection that carries a single
+//! request at a time.
 
 use crate::body::downstream::{Downstream, Flow};
 use crate::body::response::{Response, TEXT};
@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A client connection that speaks HTTP/1, which has at most one request.
+/// A client connection that speaks HTTP/1, with at most one request at a time.
 pub struct H1 {
     /// The client's end, plain or TLS.
     pub transport: Transport,
@@ -31,7 +31,7 @@ pub struct H1 {
     pub timer: Timer,
     /// True if the current request allows trailers in its response.
     pub takes_trailers: Cell<bool>,
-    /// Answer to the key of a WebSocket request, to be sent with the switch of protocols.
+    /// Value of `Sec-WebSocket-Accept` for a WebSocket request, sent with the switch of protocols.
     pub websocket: Cell<Option<websocket::Accept>>,
 }
 
@@ -49,7 +49,7 @@ pub enum Next {
 pub enum After {
     /// The next request may follow; these bytes of it were already read.
     Next(Option<Buf>),
-    /// The next request may follow once the rest of this one was read.
+    /// The next request may follow once the rest of this request was read.
     Discard(Box<Unsent>),
     /// The connection is closed at once.
     Close,

@@ -1,4 +1,4 @@
-//! Responses of this proxy to requests of HTTP/1: in one piece, or in chunks if their bodies pass filters meanwhile.
+//! Responses of this proxy to HTTP/1 requests: in a single piece, or in chunks if their bodies pass filters meanwhile.
 
 use super::h1::{After, H1, Terms};
 use super::patience_for;
@@ -58,8 +58,8 @@ impl H1 {
         if is_written && keep_alive { After::Next(rest) } else { After::Linger }
     }
 
-    /// Writes a head and its body: the head with as much of the body as fits into one buffer, then the rest from where
-    /// it is. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
+    /// Writes a head and its body: the head with as much of the body as fits into a buffer, then the rest directly from
+    /// the body. Returns false, and notes the cause, if the client is gone or takes nothing for too long.
     async fn write_out(&self, record: &Record<'_>, head: &[u8], body: &[u8]) -> bool {
         let patience = patience_for(record, Some(body.len()));
         let pipe = self.pipe_for(body);
@@ -103,8 +103,8 @@ impl H1 {
         if may_refer && pages::are_own(body) { Pipe::take() } else { None }
     }
 
-    /// Has the socket refer to a body through a pipe. Returns how many bytes were sent, all but less than a page if the kernel
-    /// has room; `None`, with the cause noted, if the client is gone or takes nothing for too long.
+    /// Sends a body by reference, through a pipe. Returns the number of bytes sent, all but less than a page if the
+    /// kernel has room. `None`, with the cause noted, if the client is gone or takes nothing for too long.
     async fn write_pages(&self, record: &Record<'_>, patience: Duration, mut pipe: Pipe, body: &[u8]) -> Option<usize> {
         let to = self.transport.as_plain()?;
         let mut sent = 0;
@@ -125,8 +125,8 @@ impl H1 {
         Some(sent)
     }
 
-    /// Writes a head and a body that passes its filters meanwhile, in chunks unless its length is known. Returns false as
-    /// [`H1::write_out`] does, and if the body does not pass.
+    /// Writes a head and a body that passes its filters meanwhile, in chunks unless its length is known. Returns false
+    /// as [`H1::write_out`] does, and if the body does not pass.
     async fn write_parts(&self, record: &Record<'_>, head: &[u8], body: &mut OwnBody) -> bool {
         let patience = patience_for(record, body.length());
         let mut writer = Writer::new(if body.length().is_some() { Framing::Stated } else { Framing::Chunks });
@@ -138,7 +138,7 @@ impl H1 {
             let part = match body.next_part() {
                 Ok(Pulled::Part(part)) => part,
                 Ok(Pulled::Pause(ns)) => {
-                    // What is held back on this side would be late by the pause.
+                    // Bytes that are held back on this side would be late by the pause.
                     let flush = poll_fn(|cx| writer.poll_flush(&self.transport, cx));
                     if !self.is_taken(record, patience, flush).await {
                         return false;

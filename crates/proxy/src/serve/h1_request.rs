@@ -1,5 +1,5 @@
 //! A request over HTTP/1: its head is read and routed, the request is forwarded or answered, and the connection is left
-//! in a state for the next one.
+//! in a state for the next request.
 
 use super::h1::{After, H1, Terms, Unsent};
 use crate::body::framing::{Framing, Writer, trailing};

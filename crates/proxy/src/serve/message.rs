@@ -1,5 +1,5 @@
 //! Requests that arrive decoded, as messages: the head as a table of fields, the body in parts. Many of them may share
-//! a connection, each with its own deadline and back-pressure.
+//! a connection, each with a separate deadline and back-pressure.
 
 use crate::body::chain::Pulled;
 use crate::body::downstream::{ClientParts, Downstream};
@@ -39,7 +39,7 @@ use std::time::Duration;
 
 /// A request as a message. Responses of this proxy are sent in parts, too.
 pub trait Messages: Downstream + ClientParts {
-    /// Sends data that others may send too. Needs room, as [`ClientParts::send`] does.
+    /// Sends data that other streams may send too. Needs room, as [`ClientParts::send`] does.
     fn send_shared(&self, bytes: Bytes);
 
     /// Cuts the response off so that the client notices (RST_STREAM).

@@ -1,6 +1,6 @@
 //! The client's side of connections: from bytes to a request's head, and the response back. Code below it sees a client
 //! only as a [`Downstream`]. An HTTP/1 request ([`h1`]) has the connection to itself; requests that are [`message`]s
-//! share one, as in HTTP/2 ([`h2`]).
+//! share a connection, as in HTTP/2 ([`h2`]).
 
 pub mod connection;
 pub mod h1;

@@ -1,5 +1,5 @@
-//! Attempt of a request of this proxy's own at one endpoint: connects or takes an idle connection, sends the request,
-//! reads the answer up to a limit, and gives the connection back.
+//! Attempt to send a request of this proxy to an endpoint: connects or takes an idle connection, sends the request,
+//! reads the response up to a limit, and gives the connection back.
 
 use super::request::SideRequest;
 use crate::body::fault::{Due, Fault};
@@ -29,30 +29,30 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-/// Limits of one attempt, and what it uses of its worker.
+/// Limits of an attempt, and the parts of its worker that it uses.
 #[derive(Clone, Copy)]
 pub struct Terms<'t> {
     pub core: &'t Core,
     pub timer: &'t Timer,
-    /// Tick at which the answer has to be complete.
+    /// Tick at which the response has to be complete.
     pub deadline: u64,
-    /// Most bytes of the answer's body that are read.
+    /// Most bytes of the response's body that are read.
     pub answer_max: u64,
-    /// True if the body of the answer is kept. Otherwise it is dropped as it comes.
+    /// True if the body of the response is kept. Otherwise it is dropped as it comes.
     pub keeps_body: bool,
 }
 
-/// Answer of an endpoint, read up to a limit.
+/// Response of an endpoint, read up to a limit.
 pub struct Answer {
     pub status: u16,
-    /// Fields, without those of the connection.
+    /// Fields, without the fields of the connection.
     pub fields: Table,
     pub body: Vec<u8>,
     /// False if the body has more than `answer_max` bytes; then it is not whole.
     pub is_whole: bool,
 }
 
-/// Attempt without an answer.
+/// Attempt without a response.
 pub struct Failed {
     /// Failure as retry rules classify it, if another attempt could help.
     pub failure: Option<Failure>,
@@ -62,10 +62,11 @@ pub struct Failed {
     pub why: String,
 }
 
-/// Sends the request to the endpoint of `ticket`. If an idle connection turns out to be closed, a new one is opened.
+/// Sends the request to the endpoint of `ticket`. If an idle connection turns out to be closed, a new connection is
+/// opened.
 ///
 /// # Errors
-/// No complete answer came by the deadline.
+/// No complete response came by the deadline.
 pub async fn run(terms: Terms<'_>, ticket: InFlight<'_>, request: &mut SideRequest) -> Result<Answer, Failed> {
     let pool = ticket.pool;
     let (in_parts, context, is_idempotent) = (pool.takes_messages(false), request.context(), request.is_idempotent());
@@ -187,8 +188,8 @@ fn connect_timeout(pool: &WorkerPool) -> Duration {
     pool.plan().timeouts.connect
 }
 
-/// Sends the rest of the head, and the body. An endpoint that takes no more may have answered already, which the other
-/// direction finds out.
+/// Sends the rest of the head, and the body. An endpoint that takes no more may have sent a response already, which the
+/// other direction reads.
 async fn upload_bytes(transport: &Transport, head: &[u8], message: &Message) {
     for part in head.chunks(CAPACITY).chain(message.kept.chunks(CAPACITY)) {
         if transport.write_all(&mut Buf::holding(part)).await.is_err() {
@@ -210,7 +211,7 @@ async fn upload_parts(up: &impl Upstream, message: &Message) {
     }
 }
 
-/// An answer that was read, and the load that the endpoint reports in it.
+/// A response that was read, and the load that the endpoint reports in it.
 struct Read {
     answer: Answer,
     outcome: Outcome,
@@ -218,7 +219,7 @@ struct Read {
 }
 
 impl Read {
-    /// Ends the ticket, and returns the answer.
+    /// Ends the ticket, and returns the response.
     fn end(self, ticket: InFlight<'_>) -> Answer {
         let (pool, slot, endpoint, now) = (ticket.pool, ticket.slot(), ticket.endpoint.clone(), ticket.now());
         ticket.finish(self.outcome, self.answer.status);
@@ -229,7 +230,7 @@ impl Read {
     }
 }
 
-/// Sends and reads at the same time, until the answer is there. Returns true with it if all of the request was sent.
+/// Sends and reads at the same time, until the response is there. Returns true with it if all of the request was sent.
 async fn exchange<U: Upstream>(
     terms: Terms<'_>,
     up: &U,
@@ -248,7 +249,7 @@ async fn exchange<U: Upstream>(
     Ok((read, is_sent))
 }
 
-/// Reads the answer. `may_be_stray`: a 408 with which the endpoint closes may be the end of an idle connection.
+/// Reads the response. `may_be_stray`: a 408 with which the endpoint closes may be the end of an idle connection.
 async fn download(
     terms: Terms<'_>,
     up: &impl Upstream,

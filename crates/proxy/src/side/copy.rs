@@ -1,6 +1,6 @@
 //! Copies of clients' requests for another pool. A copy holds its body in memory, up to a limit, until the pool has
-//! answered; the number of copies at once is limited by route, too. No client waits for one. A copy whose body does not come gives
-//! its place back once others need it.
+//! answered. The number of copies at once is limited by route, too. No client waits for a copy. A copy whose body does
+//! not come gives its place back once others need it.
 
 use super::attempt::{self, Terms};
 use super::request::SideRequest;
@@ -17,7 +17,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of the body of an answer that are read, so that the connection can carry another request.
+/// Most bytes of the body of a response that are read, so that the connection can carry another request.
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// Part of the timeout after which a body without another byte has stalled.
@@ -37,11 +37,12 @@ pub struct Mirror {
     pub body_max: u64,
     /// Most copies of the route at once on this worker.
     in_flight_max: usize,
-    /// Longest time from sending a copy to the end of the answer; and for its body to come, if others need its place.
+    /// Time limit from sending a copy to the end of the response. Also the time in which its body has to come, if
+    /// others need its place.
     timeout: Duration,
     /// Copies of the route for the pool.
     in_flight: Rc<Cell<usize>>,
-    /// Copies whose bodies are still coming, the oldest first, and others that have ended.
+    /// Copies whose bodies are still coming, in order of age, and others that have ended.
     coming: RefCell<VecDeque<Weak<Coming>>>,
     searched: Cell<Instant>,
 }
@@ -86,7 +87,7 @@ impl Mirror {
         }
     }
 
-    /// True if another copy may be made, perhaps in the place of one whose body does not come.
+    /// True if another copy may be made. A copy whose body does not come may give up its place for it.
     pub fn has_room(&self) -> bool {
         self.in_flight.get() < self.in_flight_max || self.give_back()
     }
@@ -135,7 +136,7 @@ impl Mirror {
 }
 
 impl Coming {
-    /// Adds bytes of the body. Returns false if the copy was given up: before, or now, and is counted.
+    /// Adds bytes of the body. Returns false if the copy was given up, before or now, and counted.
     pub fn push(&self, bytes: &[u8]) -> bool {
         let mut place = self.copy.borrow_mut();
         let Some(copy) = &mut *place else { return false };
@@ -174,7 +175,7 @@ fn has_second_message(body: &[u8]) -> bool {
 }
 
 impl RequestCopy {
-    /// Sends the copy, in a task of its own, and drops the answer.
+    /// Sends the copy in a separate task, and drops the response.
     pub fn send(mut self) {
         self.is_counted = true;
         spawn(async move {

@@ -1,17 +1,17 @@
-//! A request of this proxy's own, for endpoints of either protocol.
+//! Requests that this proxy itself sends, for endpoints of either protocol.
 
 use crate::body::message::Message;
 use evenkeel_wire::head::Table;
 use evenkeel_wire::http1::response::RequestContext;
 
-/// A request of this proxy's own, which may be sent several times.
+/// A request that this proxy itself sends, perhaps several times.
 pub struct SideRequest {
     pub method: Box<str>,
     /// Path, with the query if there is one.
     pub target: Box<str>,
-    /// Host; `None` for that of the endpoint.
+    /// Host; `None` for the host of the endpoint.
     pub host: Option<Box<[u8]>>,
-    /// Fields of a client. Those of its connection, and those that this proxy writes itself, are not sent.
+    /// Fields of a client. Fields of its connection, and fields that this proxy writes itself, are not sent.
     pub fields: Table,
     /// Further fields as lines, each with its line end.
     pub lines: Vec<u8>,
@@ -40,7 +40,7 @@ impl SideRequest {
         matches!(&*self.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE")
     }
 
-    /// Properties that readers of the answer need.
+    /// Properties that readers of the response need.
     pub fn context(&self) -> RequestContext {
         RequestContext { head: &*self.method == "HEAD", upgrade: false }
     }

@@ -1,4 +1,4 @@
-//! A request of this proxy's own, sent to one endpoint of a pool after another until one answers, within retry rules.
+//! Requests of this proxy, sent within retry rules: the endpoints of a pool are tried in turn until a response comes.
 
 use super::attempt::{self, Answer, Terms};
 use super::request::SideRequest;
@@ -14,22 +14,22 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Pool that gets requests of this proxy's own, and the rules for them.
+/// Pool that gets requests of this proxy, and the rules for them.
 pub struct Destination {
     pub pool: Rc<WorkerPool>,
     pub prober: Rc<Prober>,
     pub retries: Retries,
-    /// Longest time until the whole answer is there.
+    /// Longest time until the whole response is there.
     pub timeout: Duration,
-    /// Most bytes of the body of an answer that are read.
+    /// Most bytes of the body of a response that are read.
     pub answer_max: u64,
 }
 
-/// Sends a request, whose hash key for the pool's algorithm is `key`, and returns the answer. Dropped before, the
-/// request counts as cancelled.
+/// Sends a request, whose hash key for the pool's algorithm is `key`, and returns the response. If this future is
+/// dropped before, the request counts as cancelled.
 ///
 /// # Errors
-/// No complete answer came in time; why, in words.
+/// The reason in words why no complete response came in time.
 pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>) -> Result<Answer, String> {
     let (core, pool) = (to.prober.core(), &*to.pool);
     let (clock, timer) = (&core.clock, core.wheel.timer());
@@ -44,7 +44,7 @@ pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>)
             Err(why) => {
                 let wait = Wait { timer: &timer, deadline, phase: &phase, timing: &timing, why: None };
                 let placed = wait.place(&tries, why, |_| Poll::Pending).await;
-                // The reason of the attempt before tells more than that no endpoint is left for another.
+                // The reason of the attempt before is more precise than the lack of an endpoint for another attempt.
                 placed.map_err(|none| last.take().or(none.count(pool)).unwrap_or_default())?
             }
         };
@@ -54,7 +54,8 @@ pub async fn send(to: &Destination, request: &mut SideRequest, key: Option<u64>)
             Ok(answer) => return Ok(answer),
             Err(failed) => failed,
         };
-        // As for requests of clients: what an endpoint has not processed costs neither an attempt nor retry budget.
+        // As for requests of clients: a request that an endpoint has not processed costs neither an attempt nor retry
+        // budget.
         let after_ns = if failed.is_unprocessed && tries.has_other(slot) {
             0
         } else {

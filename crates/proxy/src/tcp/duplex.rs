@@ -33,7 +33,7 @@ pub struct Duplex<'s> {
 /// A direction, from a sender to a receiver.
 struct Way {
     held: Held,
-    /// True if the last read filled its buffer or pipe, so that the next one uses a pipe.
+    /// True if the last read filled its buffer or pipe, so that the next read uses a pipe.
     bulk: bool,
     /// The step after the held bytes are written.
     next: Next,
@@ -61,7 +61,7 @@ enum Held {
     Pages(Pipe),
 }
 
-/// The end of a direction that failed.
+/// End at which a direction failed.
 enum Broken {
     From,
     To,
@@ -112,7 +112,7 @@ impl<'s> Duplex<'s> {
 
     fn poll_client(&mut self, cx: &mut Context<'_>, moved: &impl Fn(Side, usize)) -> Poll<Result<(), Broken>> {
         self.up.poll(cx, self.client, self.endpoint, !self.down.done, |n| {
-            // The first bytes went with the connect. Later ones must not wait for their ACK (Nagle's algorithm).
+            // The first bytes went with the connect. Later bytes must not wait for their ACK (Nagle's algorithm).
             self.endpoint.send_at_once();
             moved(Side::Client, n);
         })
@@ -122,7 +122,7 @@ impl<'s> Duplex<'s> {
         self.down.poll(cx, self.endpoint, self.client, !self.up.done, |n| moved(Side::Endpoint, n))
     }
 
-    /// Relays only what the endpoint sends; ready when that has ended.
+    /// Relays only the endpoint's bytes; ready when the endpoint has ended.
     ///
     /// # Errors
     /// The side that has reset its connection.
@@ -134,7 +134,7 @@ impl<'s> Duplex<'s> {
         })
     }
 
-    /// True if one direction has ended and the other has not.
+    /// True if exactly one direction has ended.
     pub fn is_half_closed(&self) -> bool {
         self.up.done != self.down.done
     }
@@ -184,7 +184,7 @@ impl Way {
         loop {
             match self.poll_write(cx, to) {
                 Poll::Ready(Ok(())) => {}
-                // Bytes of the opposite direction may still arrive at the client, so that one continues.
+                // Bytes of the opposite direction may still arrive at the client, so that direction continues.
                 Poll::Ready(Err(_)) => {
                     (self.done, self.refused, self.held) = (true, true, Held::Nothing);
                     return Poll::Ready(Err(Broken::To));

@@ -27,7 +27,7 @@ pub enum SessionEnd {
 pub struct Silence {
     /// Longest silence while both halves are open.
     pub idle: Duration,
-    /// Longest silence once one half is closed.
+    /// Longest silence once either half is closed.
     pub half_closed: Duration,
     /// Silence before the kernel probes both peers; `None` = no probes.
     pub keepalive: Option<Duration>,

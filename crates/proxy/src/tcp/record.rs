@@ -21,7 +21,7 @@ pub struct Record<'c> {
     pub rules: &'c Rules,
     /// Times so far, counted from the start of the session, after a TLS handshake.
     pub timing: Cell<Timing>,
-    /// Index of the route in the plan, once it is known; one past the last route if none matches.
+    /// Index of the route in the plan, once it is known; the number of routes if none matches.
     route: Option<usize>,
     /// Pool of the route; `None` until it is known.
     pool: Option<&'c WorkerPool>,
@@ -29,9 +29,9 @@ pub struct Record<'c> {
     pub endpoint: Option<Rc<Endpoint>>,
     /// Number of tries so far, including failed connects.
     pub tries: u32,
-    /// Server name from the ClientHello, if one was read.
+    /// Server name from the ClientHello, if it is known.
     pub host: Option<Box<str>>,
-    /// Current phase; the access log has the last one.
+    /// Current phase; the access log has the last phase.
     pub phase: Cell<Phase>,
     bytes_in: Cell<u64>,
     bytes_out: Cell<u64>,
@@ -88,7 +88,7 @@ impl<'c> Record<'c> {
         }
     }
 
-    /// Adds bytes sent to the client. The first ones set the time to first byte.
+    /// Adds bytes sent to the client. The first bytes set the time to first byte.
     pub fn count_out(&self, n: usize) {
         let timing = self.timing.get();
         if timing.ttfb_ns.is_none() {
@@ -138,7 +138,7 @@ impl<'c> Record<'c> {
     }
 }
 
-/// Counts and logs the session, even one dropped half-way because its time or the process ends. Unless it ended
+/// Counts and logs the session, even if it was dropped half-way because its time or the process ends. Unless it ended
 /// normally, the client's connection is reset, so that a cut does not look like the end of the data.
 impl Drop for Record<'_> {
     fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! A flow: the datagrams between one client address and port and one local address. It has one endpoint at a time,
+//! A flow: the datagrams between an address and port of a client and a local address. It has one endpoint at a time,
 //! and holds a ticket for it.
 
 use crate::core::Core;
@@ -113,7 +113,7 @@ impl Flow {
         }
     }
 
-    /// Counts a batch of answers. The first one ends the latency of the ticket.
+    /// Counts a batch of answers. The first answer ends the latency of the ticket.
     pub fn on_answer(&mut self, datagrams: usize, bytes: usize, now: Instant) {
         if self.first_answer_ns.is_none() {
             self.first_answer_ns = Some(now.since(self.began));
@@ -140,7 +140,7 @@ impl Flow {
         }
     }
 
-    /// True if no endpoint could be used, at first or since the last one failed.
+    /// True if no endpoint could be used, at first or since the last endpoint failed.
     pub fn has_failed(&self) -> bool {
         self.link.is_none() && (self.failed.is_some() || self.was_at.is_none())
     }

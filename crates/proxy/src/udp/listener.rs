@@ -26,16 +26,16 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Maximum number of receive slots for answers of one flow in a batch, so that others get their turn.
+/// Maximum number of receive slots for answers of a flow in a batch, so that others get their turn.
 const ANSWERS_AT_ONCE: usize = 8;
 
 /// Maximum number of flows whose answers are read before clients get their turn.
 const FLOWS_AT_ONCE: usize = 64;
 
-/// Maximum number of endpoints that a batch of a flow is tried at.
+/// Maximum number of endpoints at which a batch of a flow is tried.
 const TRIES: usize = 3;
 
-/// A worker's socket at one address, and its flows.
+/// A worker's socket at an address, and its flows.
 pub struct UdpListener {
     /// Address that the socket is bound to.
     pub addr: SocketAddr,
@@ -56,7 +56,7 @@ struct State {
 }
 
 impl UdpListener {
-    /// A listener without flows.
+    /// Creates a listener without flows.
     pub fn new(
         addr: SocketAddr,
         listener: RefCell<Rc<Listener>>,
@@ -110,8 +110,8 @@ impl UdpListener {
         taken == SLOTS
     }
 
-    /// Sends the batch to the flow's endpoint, or to another one if that refuses it, up to [`TRIES`] times. What is
-    /// left is lost.
+    /// Sends the batch to the flow's endpoint. If that refuses it, tries another endpoint, up to [`TRIES`] times in
+    /// all. The rest of the batch is lost.
     fn pass_on(&self, batch: Batch<'_>, state: &mut State, index: Index) {
         let State { flows, received, sending } = state;
         let stats = &batch.listener.stats.udp;

@@ -1,6 +1,6 @@
 //! UDP load balancing. Read the files in this order:
 //!
-//! 1. A [`listener`] is one worker's socket at one address, with its [`flow`]s in a [`table`].
+//! 1. A [`listener`] is a worker's socket at an address, with its [`flow`]s in a [`table`].
 //! 2. Datagrams are received and sent in batches ([`evenkeel_net::datagrams`]).
 //!
 //! The kernel distributes clients over the workers' sockets by a hash of both addresses, so a flow stays with its
@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A socket that is served, and its two tasks: one for clients, one for endpoints.
+/// A socket that is served, and its two tasks: a task for clients, and a task for endpoints.
 pub struct Serving {
     udp: Rc<UdpListener>,
     taking: Task,

@@ -46,7 +46,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.nodes.get_mut(index).map(|node| (&node.key, &mut node.value))
     }
 
-    /// Inserts an entry used at `now`. Replaces one with the same key.
+    /// Inserts an entry used at `now`. Replaces an entry with the same key.
     pub fn insert(&mut self, key: K, value: V, now: Instant) -> Index {
         if let Some(index) = self.find(&key) {
             self.remove(index);

@@ -22,7 +22,7 @@ pub struct AccessLists {
 /// Access list of a route, or of several with equal settings.
 #[derive(Debug)]
 pub struct AccessList {
-    /// Status of the answer to refused requests.
+    /// Status of the response to refused requests.
     pub status: u16,
     settings: Access,
     table: Published<Table>,
@@ -37,7 +37,7 @@ pub struct Table {
     others: Verdict,
 }
 
-/// Verdict on the clients of a network. Of a network with both, the denial counts.
+/// Verdict on the clients of a network. If a network has both, the denial counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Allow,

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 
 struct Networks {
     table: RefCell<Reader<Table>>,
-    /// Status of the answer to refused requests.
+    /// Status of the response to refused requests.
     status: u16,
 }
 

@@ -25,7 +25,7 @@ pub struct ErrorPage {
 
 #[derive(Debug, Default)]
 pub struct ErrorPages {
-    /// Pages by listener, those for fewer statuses first.
+    /// Pages by listener, pages for fewer statuses first.
     listeners: HashMap<Arc<str>, Vec<ErrorPage>>,
     /// Pages by index of their route, in the same order.
     routes: HashMap<usize, Vec<ErrorPage>>,

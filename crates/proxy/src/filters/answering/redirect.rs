@@ -1,4 +1,4 @@
-//! The action `redirect` of a route: answers with the URL that its keys make of the client's.
+//! The action `redirect` of a route: answers with a URL that its keys make of the client's URL.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use evenkeel_config::plan::Action;
 use std::sync::Arc;
 
-/// Media type of a file without another one.
+/// Media type of a body from a file, unless the route states another type.
 const HTML: &str = "text/html; charset=utf-8";
 
 struct Respond {

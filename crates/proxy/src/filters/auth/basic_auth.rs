@@ -1,5 +1,5 @@
-//! Filter that answers 401 to requests without the name and password of a user. Verification takes place on threads of
-//! its own, for which the request waits.
+//! Filter that answers 401 to requests without the name and password of a user. Separate threads verify passwords, and
+//! the request waits for them.
 
 use super::passwords::credentials::Credentials;
 use super::passwords::users::{UserList, UserLists, Users};

@@ -1,5 +1,5 @@
-//! Filter that answers requests with a valid token only. Signatures are verified on the worker: one costs less than a
-//! handshake, and a token that was verified lately costs a hash.
+//! Filter that accepts only requests with a valid token. Workers verify signatures themselves: a signature costs less
+//! than a handshake, and a token that was verified recently costs a hash.
 
 use super::token;
 use crate::body::response::Response;
@@ -89,7 +89,7 @@ impl Predict for Tokens {
     }
 }
 
-/// True if servers that turn fields into variables (CGI) may take one name for the other, whichever has the underscore.
+/// True if servers that turn fields into variables (CGI) may confuse the names. Either name may have the underscore.
 fn is_alike(name: &[u8], ours: &[u8]) -> bool {
     let plain = |b: &u8| if *b == b'_' { b'-' } else { b.to_ascii_lowercase() };
     name.len() == ours.len() && name.iter().map(plain).eq(ours.iter().map(plain))
@@ -129,7 +129,7 @@ impl Tokens {
         Verdict::Next
     }
 
-    /// Sends claims as fields, instead of what the client sent under their names.
+    /// Sends claims as fields, instead of the client's fields with these names.
     fn forward(&self, checked: &Checked, head: &mut RequestHead<'_, '_, '_>) {
         if self.rules.claims_to.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Filters that ask for proof of who sends a request: a password, or a token.
+//! Filters that authenticate the sender of a request, by a password or a token.
 
 pub mod basic_auth;
 pub mod jwt;

@@ -1,4 +1,4 @@
-//! Token of a request: where it is, and its removal.
+//! Token of a request: lookup and removal.
 
 use evenkeel_config::plan::TokenField;
 use evenkeel_tokens::Refused;
@@ -7,7 +7,7 @@ use evenkeel_wire::head::{Edits, Request};
 /// Finds the token of a request.
 ///
 /// # Errors
-/// There is none, or more than one: which of them the endpoint takes is not known.
+/// The token is missing, or there are several: the endpoint may not read the token that this proxy verifies.
 pub fn find<'r>(request: &'r Request<'_, '_>, place: &'r TokenField) -> Result<&'r [u8], Refused> {
     match place {
         TokenField::Bearer => bearer(only(values(request, b"authorization"))?).ok_or(Refused::Missing),
@@ -18,7 +18,7 @@ pub fn find<'r>(request: &'r Request<'_, '_>, place: &'r TokenField) -> Result<&
     }
 }
 
-/// Removes the token from what the endpoint gets. Other cookies stay.
+/// Removes the token from the request for the endpoint. Other cookies stay.
 pub fn remove(request: &mut Request<'_, '_>, edits: &mut Edits, place: &TokenField) {
     let bytes = request.fields.bytes;
     let rows = request.fields.rows.iter_mut().filter(|row| !row.dropped);
@@ -54,7 +54,7 @@ fn values<'r>(request: &'r Request<'_, '_>, name: &'r [u8]) -> impl Iterator<Ite
     named.map(|(_, value)| value)
 }
 
-/// The only one of some values.
+/// Returns the only value. Several values are an error, and so is none.
 fn only<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Result<&'v [u8], Refused> {
     match (values.next(), values.next()) {
         (None, _) | (Some([]), None) => Err(Refused::Missing),

@@ -1,5 +1,5 @@
-//! Fetches behind requests: validations of stored responses that have answered them (`stale-while-revalidate`, RFC 5861), and
-//! fetches of whole responses, of which they have asked for a part.
+//! Fetches behind requests: validations of stale responses that were served (`stale-while-revalidate`, RFC 5861), and
+//! fetches of whole responses of which clients asked for a part.
 
 use super::fetch::{Asked, Fetch, Part};
 use super::responses::Responses;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Longest time of a validation, if the route has no limit of its own.
+/// Time limit of a fetch, if the route has no limit for requests.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Pools of a route, for fetches behind requests.
@@ -55,7 +55,7 @@ pub struct Due {
     pub entry: Arc<Entry>,
     /// Point in the order of purges at which the request is sent.
     pub began: Sequence,
-    /// Duty to tell the requests that wait for the response.
+    /// Duty to notify the requests that wait for the response.
     pub lead: Lead,
 }
 
@@ -81,7 +81,7 @@ impl Behind {
         self.pools.iter().find(is_of).cloned()
     }
 
-    /// Notes of a request for a part what a request for the whole needs.
+    /// Copies from a request for a part the values that a request for the whole response needs.
     pub fn part(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Part {
         let host = head.edits.host().unwrap_or(head.request.host);
         Part {
@@ -91,8 +91,9 @@ impl Behind {
         }
     }
 
-    /// Fetches the whole response, of which a client gets a part, in a task of its own, and stores it. Returns false if it does
-    /// not: another request does, too many are under way, or `size`, that of the stored response, is too much.
+    /// Fetches the whole response, of which a client gets a part, in a separate task, and stores it. Returns false if
+    /// it does not: another request fetches it, too many fetches are under way, or `size`, the size of the stored
+    /// response, is too large.
     pub fn whole(&self, responses: &Rc<Responses>, cx: &Exchange<'_>, part: &Part, fetch: &Fetch, size: u64) -> bool {
         let Some(to) = self.pool_of(cx).filter(|_| self.whole_max > 0) else { return false };
         let shared = &responses.shared;
@@ -123,7 +124,7 @@ impl Behind {
         true
     }
 
-    /// Sends the request of a client with the validators of a stored response, in a task of its own, and stores what comes.
+    /// Sends a client's request with the validators of a stored response, in a separate task, and stores the result.
     pub fn validate(&self, responses: &Rc<Responses>, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, due: Due) {
         let Some(to) = self.pool_of(cx) else { return };
         leave_out_replaced(head);
@@ -148,10 +149,11 @@ impl Behind {
     }
 }
 
-/// Bytes of a stored response beside its body, its fields and its key, at most.
+/// Most bytes of a stored response in addition to its body, its fields and its key.
 const OVERHEAD: u64 = 1 << 10;
 
-/// Removes the conditions of a client, its range, and what filters have made of them, from a request that is to be stored.
+/// Removes the client's conditions and range, and the fields that filters made of them, from a request whose response
+/// is to be stored.
 pub fn leave_out_replaced(head: &mut RequestHead<'_, '_, '_>) {
     for field in REPLACED {
         head.request.fields.leave_out(field);
@@ -173,7 +175,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Stores the answer. Returns the reason if that may not be, or the answer is not whole.
+    /// Stores the response. Returns the reason if it may not be stored or is not whole.
     fn store(&mut self, responses: &Responses, core: &Core, mut answer: Answer) -> Option<Refusal> {
         let received = responses.moment(core);
         let fields = answer.fields.fields();
@@ -203,7 +205,7 @@ impl Running {
         Running { shared: shared.clone(), is_whole: false }
     }
 
-    /// Counts one of a whole response.
+    /// Counts a fetch of a whole response.
     fn whole(shared: &Arc<SharedCache>) -> Running {
         shared.behind.fetch_add(1, Ordering::Relaxed);
         shared.behind_parts.fetch_add(1, Ordering::Relaxed);
@@ -220,7 +222,7 @@ impl Drop for Running {
     }
 }
 
-/// Stores the answer to a validation.
+/// Stores the response to a validation.
 fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sent: Moment) {
     let received = responses.moment(core);
     let request = due.asked.request();
@@ -237,7 +239,7 @@ fn end(responses: &Responses, core: &Core, mut due: Due, mut answer: Answer, sen
                 let entry = Entry::new(stored, pages::shared(answer.body));
                 responses.shared.put(&due.key, entry.into(), due.began, received)
             }
-            // One client must not end what others get.
+            // A single client must not drop the response that other clients get.
             Err(refusal) if refusal.is_of_request() => return,
             Err(refusal) => {
                 responses.drop_variant(&due.key, &due.entry);

@@ -1,6 +1,6 @@
-//! Filter that answers requests with stored responses, and stores those of endpoints. It comes after all filters that change
-//! requests, so that it knows them as endpoints would get them, and before those that change responses: what is stored is
-//! as the endpoint sent it.
+//! Filter that answers requests with stored responses, and stores responses of endpoints. Its place is behind all
+//! filters that change requests, so that it sees requests as endpoints would get them, and before the filters that
+//! change responses, so that it stores responses as endpoints sent them.
 
 use super::behind::{Behind, Due, leave_out_replaced};
 use super::fetch::{Asked, Fetch};
@@ -46,7 +46,7 @@ use std::time::Duration;
 /// Filter of a route with `cache`.
 struct Caching(Rc<Cache>);
 
-/// Cache of a route on one worker.
+/// Cache of a route for a worker.
 pub struct Cache {
     pub(super) responses: Rc<Responses>,
     route: Arc<str>,
@@ -73,7 +73,8 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     }))))
 }
 
-/// Name of a route for keys. Clients of a listener that asks for certificates share nothing with those of others.
+/// Name of a route for keys. Clients of a listener that asks for certificates share nothing with clients of other
+/// listeners.
 fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
     let is_guarded = from.listener.tls.as_ref().is_some_and(|tls| tls.client_auth.is_some());
     if is_guarded { format!("{}\0{route}", from.listener.name).into() } else { route.clone() }
@@ -83,7 +84,7 @@ fn place_of(from: &Build<'_>, route: &Arc<str>) -> Arc<str> {
 pub(super) struct Wish {
     pub lookup: Lookup,
     pub key: Key,
-    /// True if the request has waited for that of another client.
+    /// True if the request has waited for the request of another client.
     is_collapsed: bool,
     /// Result of a look at the disk.
     disk: OnDisk,
@@ -99,7 +100,7 @@ enum OnDisk {
 
 /// State of a request at the cache of its route, until its response has passed.
 pub enum Stage {
-    /// Passes the cache by. A request with an unsafe method is kept, as its response ends what is stored.
+    /// Passes the cache by. A request with an unsafe method is kept, as its response invalidates stored responses.
     Bypassed(Bypass, Option<Asked>),
     /// Waits for the response of an endpoint, which may be stored.
     Fetching(Box<Fetch>),
@@ -136,13 +137,13 @@ impl Filter for Caching {
                 Cached::known(Outcome { forward: Some(bypass.into()), why, ..Outcome::default() }).into()
             }
             Some(Stage::Fetching(fetch)) => cache.fetched(own, cx, *fetch, head).into(),
-            // A stored response, or one that passes anew.
+            // A stored response, or a response that passes anew.
             Some(Stage::Filling(_)) | None => match cx.facts.cached.take() {
                 Some(cached) => cached,
                 None => return,
             },
         };
-        // One that is replaced passes here in its turn.
+        // A response that replaces this response passes here in its turn.
         if head.instead.is_none() {
             cache.answered(&cached, head);
         }
@@ -182,7 +183,7 @@ impl Predict for Caching {
 }
 
 impl Cache {
-    /// Reads the needs of a request, and removes from it what the key lacks and endpoints are known to read.
+    /// Reads the needs of a request, and removes the fields from it that the key lacks and endpoints are known to read.
     ///
     /// # Errors
     /// The reason why it passes the cache by.
@@ -211,20 +212,20 @@ impl Cache {
         Ok(Wish { lookup, key, is_collapsed: false, disk: OnDisk::NotAsked })
     }
 
-    /// Removes fields by which one client could choose what others get.
+    /// Removes fields by which a single client could choose the responses that others get.
     fn drop_unkeyed(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) {
         let (fields, keys) = (&mut head.request.fields, &self.responses.keys);
         for row in &mut *fields.rows {
             row.dropped |= keys.drops(row.name(fields.bytes));
         }
-        // The list that trusted proxies continue begins with what the client has sent, hosts included.
+        // The list that trusted proxies continue begins with the client's own value, hosts included.
         if cx.facts.said.as_deref().is_some_and(|said| said.forwarded.is_some()) && keys.drops(b"forwarded") {
             retain(head.edits.lines(), |name, _| !name.eq_ignore_ascii_case(b"forwarded"));
         }
     }
 
-    /// Answers a request from what is stored, lets it wait for the response that another one fetches, or prepares it for
-    /// the endpoint. `wait`: the longest time that it may still wait.
+    /// Answers a request with a stored response, lets it wait for the response that another request fetches, or
+    /// prepares it for the endpoint. `wait`: the longest time that it may still wait.
     fn look(
         self: &Rc<Cache>,
         own: &mut Own<Stage>,
@@ -256,7 +257,7 @@ impl Cache {
                     None => (None, None),
                 },
                 (OnDisk::Found(loaded), _) => {
-                    // Memory did not take it, as others are used more.
+                    // Memory did not take it, as other responses are used more.
                     let asked = copy.get_or_insert_with(|| Asked::of(head.request, head.edits));
                     self.of_disk(&wish.key, loaded, asked).map_or((None, None), |(object, at)| (Some(object), at))
                 }
@@ -314,7 +315,7 @@ impl Cache {
         let target = head.edits.target().unwrap_or(head.request.target);
         let counting = self.responses.target(target);
         if counting != target {
-            // With what the key lacks, one client could choose what others get.
+            // Through parameters that the key lacks, a single client could choose the responses that others get.
             let counting = counting.into_owned();
             head.edits.set_target(&counting);
         }
@@ -359,7 +360,7 @@ impl Cache {
             // After a failure another request leads. A request that has waited for a response does not wait again.
             let waited = Duration::from_nanos(cx.core.clock.now().since(began));
             let left = if end == Some(End::Failed) { wait.checked_sub(waited) } else { None };
-            // The disk had nothing before, and what was fetched since is in memory, unless others are used more.
+            // The disk had nothing before, and a response fetched since is in memory, unless others are used more.
             cache.look(own, cx, head, Wish { is_collapsed: true, disk: OnDisk::Nothing, ..wish }, left)
         })
     }
@@ -409,7 +410,7 @@ impl Cache {
         }
         let request = fetch.asked.request();
         let reply = Reply { status, fields: head.fields, sent: fetch.sent, received: now };
-        // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored one.
+        // A HEAD has the conditions of its client: a 304 is about the client's response, not about the stored response.
         if let Some(entry) = fetch.entry.as_ref().filter(|_| status == 304 && !fetch.lookup.is_head) {
             let (renewed, why) = self.responses.renewed(entry, &fetch.key, &request, &reply, fetch.began);
             if let Some(lead) = fetch.lead {
@@ -447,7 +448,7 @@ impl Cache {
         match storable {
             Ok(stored) => {
                 let outcome = Outcome { ttl: Some(stored.terms.ttl(now)), is_stored: true, ..asked };
-                // The conditions of the client were left out, so that there is a response to store.
+                // The client's conditions were removed from the request, so that there is a response to store.
                 let answer = Answer::new(&stored, &request, length_of(head));
                 if answer.status == 304 {
                     cx.facts.serves_stored.set(true);
@@ -480,7 +481,7 @@ impl Cache {
     }
 }
 
-/// Answers a request with a stored response. `copy`: the request with its changes, if that was made before.
+/// Answers a request with a stored response. `copy`: the request with its changes, if it was copied before.
 fn answer(
     cx: &mut Exchange<'_>,
     head: &RequestHead<'_, '_, '_>,
@@ -503,7 +504,7 @@ fn answer(
     response
 }
 
-/// Lets `compress` of the route send the body of a stored response in its coding, if the response has the whole of it.
+/// Lets `compress` of the route send the body of a stored response in its coding, if the response has the whole body.
 fn offer_whole(cx: &Exchange<'_>, to: &mut Response, entry: &Arc<Entry>, now: Moment, key: impl FnOnce() -> Key) {
     if cx.facts.takes_coding && to.status == entry.head().status {
         to.whole = Some(Whole { entry: entry.clone(), key: key(), now }.into());
@@ -522,20 +523,20 @@ fn has_conditions(edits: &Edits) -> bool {
     lines.any(|line| line.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-")))
 }
 
-/// Stored response as the answer to a request: whole, a part of it, or a 304.
+/// Stored response, turned into the response to a request: the whole, a part of it, or a 304.
 pub(super) fn stored_response(cx: &Exchange<'_>, entry: &Entry, request: &Request<'_, '_>, now: Moment) -> Response {
     cx.facts.serves_stored.set(true);
     let answer = Answer::new(entry.head(), request, entry.body().len() as u64);
     let body = match (&answer.body, answer.status) {
         (Some(part), _) => entry.body().slice(part.start as usize..part.end as usize),
-        // Of a HEAD, the length counts.
+        // For a HEAD, only the length of the body counts.
         (None, status) if request.is_head() && !matches!(status, 304 | 416) => entry.body().clone(),
         (None, _) => bytes::Bytes::new(),
     };
     answer_of(&answer, entry.head(), now, body)
 }
 
-/// Response with the status of an answer and the fields that it has of a stored response.
+/// Response with the status of an answer, and with its fields from a stored response.
 fn answer_of(answer: &Answer, stored: &Stored, now: Moment, body: bytes::Bytes) -> Response {
     let mut response = Response::page("", body).status(answer.status);
     answer.fields(stored, now, |name, value| {
@@ -553,7 +554,7 @@ fn only_if_cached(cx: &mut Exchange<'_>) -> Verdict {
     Verdict::Answer(Response::new(504, "the request wants a stored response, and none is stored"))
 }
 
-/// Users whose password and token the request has. `None` if it has neither, or a token without a name.
+/// User names of the request's password and token. `None` if it has neither, or a token without a name.
 fn user<'c>(cx: &'c Exchange<'_>) -> Option<Cow<'c, [u8]>> {
     let name = cx.facts.user.as_deref();
     let Some(checked) = &cx.facts.token else { return name.map(Cow::Borrowed) };

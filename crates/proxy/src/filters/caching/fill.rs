@@ -1,5 +1,5 @@
-//! Response whose head may be stored: its body is kept while it passes to the client, and both are stored once the body is
-//! complete.
+//! Response that may be stored by its head: its body is kept while it passes to the client, and both are stored once
+//! the body is complete.
 
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Ended, Pace};

@@ -1,6 +1,6 @@
-//! Filter that answers requests with stored responses, and stores those of endpoints ([`cache`]). The request to an endpoint
-//! is a [`fetch`]. A body is kept while it passes ([`fill`]); a stale response that is served meanwhile is validated
-//! [`behind`] the request. [`trial`] predicts all that for a request that is only described.
+//! Filter that answers requests with stored responses, and stores responses of endpoints ([`cache`]). The request to an
+//! endpoint is a [`fetch`]. A body is kept while it passes ([`fill`]); a stale response that is served meanwhile is
+//! validated [`behind`] the request. [`trial`] predicts all that for a request that is only described.
 
 mod behind;
 pub mod cache;

@@ -43,7 +43,7 @@ impl Responses {
         Moment(self.shared.unix_ms(now, core.clock.unix_ms(now)))
     }
 
-    /// Stored response as a 304 renews it, and the reason why it is not stored so, if it is not.
+    /// Stored response as a 304 renews it, and the reason why it is not stored, if it is not.
     pub fn renewed(
         &self,
         entry: &Arc<Entry>,
@@ -64,8 +64,8 @@ impl Responses {
                 }
                 (Arc::new(entry.with_head(stored)), Some(Why::Refusal(refusal)))
             }
-            // The endpoint says of the validators of this response that nothing has changed, and names others: it serves
-            // this request, and no other one.
+            // The endpoint confirms the validators of this response, but names others: the response serves this
+            // request, and no other request.
             Freshened::Mismatch => {
                 self.drop_variant(key, entry);
                 (entry.clone(), Some(Why::Mismatch))
@@ -91,7 +91,7 @@ impl Responses {
         }
     }
 
-    /// Drops one of the stored responses of a key.
+    /// Drops a stored response of a key.
     pub fn drop_variant(&self, key: &Key, entry: &Arc<Entry>) {
         self.shared.disk.iter().for_each(|disk| disk.forget(key.into(), entry.head().varying()));
         self.shared.store.drop_object(key.into(), entry);
@@ -102,7 +102,8 @@ impl Responses {
         self.keys.target(target)
     }
 
-    /// Drops what a request with an unsafe method has changed, as far as the status and the fields of its response tell.
+    /// Drops the stored responses that a request with an unsafe method has changed, by the status and the fields of its
+    /// response.
     pub fn invalidate(
         &self,
         request: &Request<'_, '_>,

@@ -48,7 +48,7 @@ pub fn policy(plan: &plan::Cache, from: &Build<'_>, route: &plan::Route, object_
     }
 }
 
-/// Whole seconds, at most those of 68 years.
+/// Whole seconds, at most `u32::MAX`.
 fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }

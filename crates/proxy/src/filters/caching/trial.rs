@@ -1,5 +1,5 @@
-//! Prediction for a described request: its key, what is stored for it, and whether that answers it. Nothing is counted or
-//! fetched, and nothing counts as used.
+//! Prediction for a described request: its key, the responses stored for it, and the response that serves it. Nothing
+//! is counted or fetched, and nothing counts as used.
 
 use super::cache::{Cache, Wish, stored_response};
 use super::fetch::Asked;
@@ -15,11 +15,11 @@ use evenkeel_cache::stored::{Stored, Terms};
 use evenkeel_cache::vary;
 use std::sync::Arc;
 
-/// Variants whose fields are listed, of many.
+/// Maximum number of variants whose fields are listed.
 const LISTED: usize = 4;
 
 impl Cache {
-    /// Predicts what the cache would do with a request.
+    /// Predicts the decision of the cache about a request.
     pub fn trial(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         let wish = match self.wish(cx, head) {
             Ok(wish) => wish,
@@ -78,7 +78,7 @@ impl Cache {
     }
 }
 
-/// Key in words: the URL, and what else tells responses apart.
+/// Key in words: the URL, and the other parts that tell responses apart.
 fn key_text(wish: &Wish) -> String {
     let key = KeyRef::from(&wish.key);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -113,7 +113,7 @@ fn state(terms: &Terms, is_purged: bool, now: Moment) -> String {
     }
 }
 
-/// Fields that requests have for the stored variants.
+/// Fields of the requests that the stored variants serve.
 fn varying(stored: &[Item<Stored>]) -> String {
     let one = |item: &Item<Stored>| {
         let lines = String::from_utf8_lossy(item.object.head().varying()).into_owned();

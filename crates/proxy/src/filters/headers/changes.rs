@@ -9,13 +9,13 @@ use evenkeel_wire::head::Fields;
 use evenkeel_wire::http1::fields::append;
 use std::sync::Arc;
 
-/// Most bytes of all values that are set and added in one head, names included.
+/// Most bytes of all values that are set and added in a head, names included.
 const TOTAL_MAX: usize = 2 * VALUE_MAX;
 
-/// Fields that one route removes, renames, sets and adds.
+/// Fields that a route or a pool removes, renames, sets and adds.
 pub struct Changes {
     remove: Box<[Removed]>,
-    /// Pairs of the old name and the new one.
+    /// Pairs of the old and the new name.
     rename: Box<[(Arc<str>, Arc<str>)]>,
     set: Box<[(Arc<str>, Value)]>,
     add: Box<[(Arc<str>, Value)]>,
@@ -49,7 +49,7 @@ impl Removed {
     fn takes(&self, name: &[u8]) -> bool {
         match self {
             Removed::Name(removed) => is_like(name, removed.as_bytes()),
-            // The beginning may be that of names which no filter may change.
+            // Names that no filter may change may have the same beginning.
             Removed::Begin(begin) => {
                 name.get(..begin.len()).is_some_and(|start| is_like(start, begin.as_bytes())) && !steers(name)
             }
@@ -57,7 +57,7 @@ impl Removed {
     }
 }
 
-/// A value is too long to be sent: that of the field of this name, or of all together.
+/// Error for a value that is too long to be sent: the value of this field alone, or together with the values before it.
 #[derive(Debug)]
 pub struct TooLong(pub Arc<str>);
 
@@ -91,11 +91,11 @@ impl Changes {
         format!("names of fields: {}", said.collect::<Vec<_>>().join(", "))
     }
 
-    /// Appends the lines of the fields that are set and added. A value that is empty, or in which a variable has a
-    /// control character, gives none.
+    /// Appends the lines of the fields that are set and added. A value gives no line if it is empty, or if a variable
+    /// in it has a control character.
     ///
     /// # Errors
-    /// A value is too long. Its field gets no line, and neither do those behind it.
+    /// A value is too long. Its field and all fields behind it get no line.
     pub fn render(&self, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
         let start = out.len();
         for (name, value) in self.set.iter().chain(&self.add) {
@@ -119,8 +119,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Applies the changes to fields and to `lines` that are added already, then adds `rendered`, the lines of the fields
-    /// that are set and added. `memory` is empty before and after.
+    /// Applies the changes to fields and to `lines` that are added already, then adds `rendered`, the lines of the
+    /// fields that are set and added. `memory` is empty before and after.
     pub fn apply(&self, fields: &mut Fields<'_, '_>, lines: &mut Vec<u8>, rendered: &[u8], memory: &mut Vec<u8>) {
         let removed = |name: &[u8]| self.remove.iter().any(|removed| removed.takes(name));
         let set = |name: &[u8]| self.set.iter().any(|(set, _)| is_like(name, set.as_bytes()));

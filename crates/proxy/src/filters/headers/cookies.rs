@@ -1,5 +1,5 @@
-//! Filter that gives the cookies of endpoints attributes, `Secure`, `HttpOnly` and `SameSite`, and puts the prefix that a
-//! rewrite removed back into their path.
+//! Filter for the cookies of endpoints: sets their attributes `Secure`, `HttpOnly` and `SameSite`, and puts the prefix
+//! that a rewrite removed back into their path.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, ResponseHead};
@@ -67,7 +67,7 @@ fn write(cookie: &[u8], set: &CookieAttributes, prefixes: Option<&Prefixes>, out
                 && let Some(set) = set.same_site
             {
                 let value = part.splitn(2, |b| *b == b'=').nth(1).unwrap_or_default().trim_ascii();
-                // The first one of the right value stays, and all others go.
+                // The first attribute with the right value stays, and all others are removed.
                 if same_site.is_some() && value.eq_ignore_ascii_case(set.as_str().as_bytes()) {
                     same_site = None;
                 } else {
@@ -81,7 +81,7 @@ fn write(cookie: &[u8], set: &CookieAttributes, prefixes: Option<&Prefixes>, out
             {
                 let value = part.splitn(2, |b| *b == b'=').nth(1).unwrap_or_default().trim_ascii();
                 if let Some(path) = prefixes.path(value) {
-                    // A path with a slash at its end does not match the one without.
+                    // A path with a slash at its end does not match the path without it.
                     let rest = if path.rest == b"/" && !path.outer.is_empty() { b"" } else { path.rest };
                     append(&[b" Path=", path.outer, rest], out);
                     changes = true;

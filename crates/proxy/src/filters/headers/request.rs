@@ -1,5 +1,5 @@
-//! Filters that change the fields of requests: those of the route, then those of the pool. They are the last ones, so they
-//! see what the endpoint would get.
+//! Filters that change the fields of requests: first the filter of the route, then the filter of the pool. They run
+//! last, so they see the request as the endpoint would get it.
 
 use super::changes::{Changes, Keys, TooLong};
 use crate::body::response::Response;

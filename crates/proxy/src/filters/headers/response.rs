@@ -1,6 +1,6 @@
-//! Filters that change the fields of responses. That of the route, for those of endpoints and of this proxy, is the last
-//! one, so it sees what the client would get, but for what filters of the listener add. That of the pool is the first one
-//! for responses of its endpoints.
+//! Filters that change the fields of responses. The filter of the pool is the first to see responses of its endpoints.
+//! The filter of the route is the last, for responses of endpoints and of this proxy: it sees a response as the client
+//! would get it, except for fields that filters of the listener add.
 
 use super::changes::{Changes, Keys};
 use crate::filters::exchange::Exchange;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 struct ResponseHeaders {
     security: bool,
     changes: Changes,
-    /// Values of the request that templates have, which are kept when it comes.
+    /// Values of the request that templates use, kept when the request comes.
     kept: Box<[Value]>,
     summary: String,
 }
@@ -27,9 +27,9 @@ struct ResponseHeaders {
 /// Values of the request that are kept for its response.
 type Texts = Vec<Vec<u8>>;
 
-/// Fields that browsers act on, and true for those that replace the endpoint's.
+/// Fields that browsers act on, and true for fields that replace the endpoint's.
 const SECURITY: [(&str, &str, bool); 3] = [
-    // No endpoint can mean another value: it is the only one.
+    // The field has no other valid value.
     ("X-Content-Type-Options", "nosniff", true),
     ("X-Frame-Options", "SAMEORIGIN", false),
     ("Referrer-Policy", "strict-origin-when-cross-origin", false),
@@ -130,7 +130,7 @@ impl Filter for ResponseHeaders {
         }
         let kept = own.as_deref().map(Vec::as_slice).unwrap_or_default();
         let source = Source { cx, request: None, lines: &[], kept, status: head.status };
-        // The client has to get a response: those fields that fit are sent.
+        // The client has to get a response: the fields that fit are sent.
         let _ = self.changes.render(&source, &mut rendered);
         self.changes.apply(head.fields, head.added, &rendered, &mut memory);
         for mut used in [rendered, memory] {

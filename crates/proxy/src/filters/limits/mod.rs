@@ -165,7 +165,7 @@ fn most(limit: &Limit) -> String {
     }
 }
 
-/// The answer, with the fields of draft-ietf-httpapi-ratelimit-headers-11. The name of the policy is the key; its
+/// Response with the fields of draft-ietf-httpapi-ratelimit-headers-11. The name of the policy is the key; its
 /// characters need no escapes.
 #[cold]
 fn refusal(over: Over<'_>) -> Response {

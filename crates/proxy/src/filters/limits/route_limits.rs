@@ -69,8 +69,8 @@ pub struct Over<'l> {
 }
 
 impl Resource for AllLimits {
-    /// Limits of the routes of a plan. Those that a route had before keep their state if they have the same key and
-    /// size, and are still rates or still numbers in flight.
+    /// Limits of the routes of a plan. A limit keeps its state from the plan before if its key and size are the same,
+    /// and if it bounds a rate or a number in flight as before.
     fn next(plan: &Plan, before: Option<&Arc<AllLimits>>) -> Result<Arc<AllLimits>, Vec<Diagnostic>> {
         let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
@@ -144,7 +144,7 @@ impl RouteLimits {
         self.count(None, |limit, table| limit.key(table, request, client), now)
     }
 
-    /// Counts a request whose token was verified, by claims. `held`: its places so far, which it loses if it is refused.
+    /// Counts a request with a verified token, by claims. `held`: its places so far. A refused request loses them.
     ///
     /// # Errors
     /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
@@ -211,7 +211,7 @@ impl RouteLimits {
         })
     }
 
-    /// The limits in their order.
+    /// The limits, in the order in which they apply.
     pub fn all(&self) -> &[Limit] {
         &self.0
     }
@@ -232,12 +232,12 @@ impl Limit {
         matches!(self.plan.key, LimitKey::Claim(_))
     }
 
-    /// Requests that it refused.
+    /// Number of requests that it refused.
     pub fn refused(&self) -> u64 {
         self.counts.refused.load(Ordering::Relaxed)
     }
 
-    /// Keys that it forgot although they had used some of the limit.
+    /// Number of keys that it forgot although they had used some of the limit.
     pub fn forgotten(&self) -> u64 {
         self.counts.table.get().map_or(0, KeyTable::forgotten)
     }

@@ -34,7 +34,7 @@ impl Filter for Report {
 }
 
 impl Predict for Report {
-    /// Makes no report: each has a number.
+    /// Makes no report, as each takes a stamp.
     fn dry_run(&self, _: &mut Own<()>, _: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
         match head.request.path() == self.0.plan.path {
             true => DryRun::Answer(Response::page("application/json", ""), "the load of the listener".into()),

@@ -1,5 +1,5 @@
-//! Filter that limits the bodies of requests. A stated length is checked with the head, before an endpoint is picked, and
-//! such a body is then forwarded as it comes. A body without a stated length is counted while it passes.
+//! Filter that limits the bodies of requests. A stated length is checked with the head, before an endpoint is picked,
+//! and the body is then forwarded as it comes. A body without a stated length is counted while it passes.
 
 use crate::body::fault::Unfit;
 use crate::body::filter::{BodyFilter, Pace};

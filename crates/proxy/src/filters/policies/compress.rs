@@ -1,7 +1,8 @@
-//! Filter that compresses responses: which coding a client gets, and what changes in the heads of requests and responses.
+//! Filter that compresses responses: the choice of the coding, and the changes to the heads of requests and responses.
 //!
-//! Requests pass it before all other filters of a route, so that it sees what the client accepts and not what the endpoint
-//! is told. Responses pass it last: the cache stores them as they come, and fields that other filters add count.
+//! Requests pass it before all other filters of a route, so that it sees the codings that the client accepts, before
+//! other filters change the fields for the endpoint. Responses pass it last: the cache stores them as they come, and
+//! fields that other filters add count.
 
 use super::compress_body::{Body, Chosen};
 use super::compressed::{CompressState, Decision};
@@ -89,7 +90,7 @@ impl Filter for Compression {
             Ok(coding) => tell_tags(head, "If-None-Match", &[coding]),
             Err(_) => Vec::new(),
         };
-        // A part is one of the plain response: it must not be joined with parts of a compressed one.
+        // A range belongs to the plain response: it must not be joined with ranges of a compressed response.
         if head.request.field("range").is_none() {
             tell_tags(head, "If-Match", &self.order);
         }
@@ -146,7 +147,7 @@ impl Filter for Compression {
 impl Pure for Compression {}
 
 impl Compression {
-    /// Decides whether and how to compress a response, and changes its head. `switches`: the request asks for a switch of
+    /// Decides on the compression of a response, and changes its head. `switches`: the request wants to switch
     /// protocols.
     fn decide(&self, state: &CompressState, switches: bool, head: &mut ResponseHead<'_, '_, '_>) -> Decision {
         let response =
@@ -183,8 +184,8 @@ impl Compression {
         Chosen { coding, level: self.levels[coding as usize], room }
     }
 
-    /// Compression that there is memory for: if that is tight, with no more than a body of this length needs, or gzip with a
-    /// small window. `None`: there is none, and the response passes as it is.
+    /// Compression that fits into memory. While memory is tight, it takes no more than a body of this length needs, or
+    /// is gzip with a small window. `None` if nothing fits: the response passes as it is.
     fn fitting(&self, takes_gzip: bool, chosen: Chosen, head: &ResponseHead<'_, '_, '_>) -> Option<Chosen> {
         if !self.memory.is_tight(chosen.memory(), chosen.share()) {
             return Some(chosen);
@@ -199,8 +200,8 @@ impl Compression {
         has_room.then_some(small)
     }
 
-    /// Gives a 304 the tag of the response that the client has. Its type is mostly not stated, and with it not whether the
-    /// response depends on `Accept-Encoding`: a cache that keeps the fields of the 304 must not forget that it may.
+    /// Gives a 304 the tag of the response that the client has. A 304 without a media type gets `Vary: Accept-Encoding`
+    /// in any case: the response may depend on it, and caches keep the fields of the 304.
     fn not_modified(&self, state: &CompressState, head: &mut ResponseHead<'_, '_, '_>) {
         let media_type = head.fields.kept().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));
         if media_type.is_some_and(|(_, value)| !self.rules.types.has(value)) {
@@ -230,8 +231,8 @@ fn length_of(head: &ResponseHead<'_, '_, '_>) -> Option<u64> {
     head.length.or_else(stated)
 }
 
-/// Names the endpoint's tags in a condition that names those of compressed responses. Returns the values as the client
-/// sent them, joined.
+/// Replaces the tags of compressed responses in a condition by the endpoint's tags. Returns the client's values,
+/// joined.
 fn tell_tags(head: &mut RequestHead<'_, '_, '_>, name: &str, codings: &[Coding]) -> Vec<u8> {
     let asked = head.request.values(name).collect::<Vec<_>>().join(&b", "[..]);
     if let Some(told) = tags::for_endpoint(&asked, codings) {

@@ -1,8 +1,9 @@
 //! Body that is compressed while it passes. Output waits for more input, but not for a sender that pauses.
 //!
-//! Its compressor is made when the first bytes pass, and takes a part of the memory of the process for that
-//! ([`EncoderMemory`]). Without room the bytes pass in blocks of the coding that are not compressed. While memory is short, a
-//! compressor that has had nothing to do for some seconds, as its client takes nothing or its endpoint sends nothing, is given up.
+//! The compressor is made when the first bytes pass, and takes its memory from a budget of the process
+//! ([`EncoderMemory`]). Without room, the bytes pass in uncompressed blocks of the coding. While memory is short, a
+//! compressor is given up if it has had no work for some seconds, as its client takes nothing or its endpoint sends
+//! nothing.
 
 use super::compressed::Tally;
 use crate::body::fault::Unfit;
@@ -18,14 +19,15 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-/// Bytes that cost one unit of a turn's budget: after a buffer of 32 KiB, which takes up to a millisecond, other tasks get
-/// their turn.
+/// Bytes that cost a unit of a turn's budget: after a buffer of 32 KiB, which takes up to a millisecond, other tasks
+/// get their turn.
 const BYTES: usize = 256;
 
-/// Units of a block, which has a turn of its own. It takes a millisecond or more, and other streams of the connection wait.
+/// Units of a block, which fills a whole turn. It takes a millisecond or more, and other streams of the connection
+/// wait.
 const BLOCK: u32 = 512;
 
-/// Sweeps, one a second, after which a compressor without work is given up while memory is short.
+/// Sweeps after which a compressor without work is given up while memory is short. There is a sweep each second.
 const IDLE_SWEEPS: u32 = 3;
 
 thread_local! {
@@ -33,7 +35,7 @@ thread_local! {
     static MADE: RefCell<Vec<Weak<RefCell<Streamed>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Compression of one body as the filter of its response has chosen it.
+/// Compression of a body, as the filter of its response has chosen it.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
     pub coding: Coding,
@@ -134,7 +136,7 @@ pub fn sweep() {
     let idle: Vec<_> = MADE.with_borrow_mut(|made| {
         made.retain(|body| body.strong_count() > 0);
         if made.is_empty() {
-            // So many at once may never come again.
+            // A vector that has grown would keep its memory forever.
             *made = Vec::new();
         }
         made.iter().filter_map(Weak::upgrade).filter(|body| body.borrow_mut().grow_idle()).collect()
@@ -166,7 +168,7 @@ impl Streamed {
         self.idle >= IDLE_SWEEPS && self.encoder.has_compressor() && self.memory.is_short()
     }
 
-    /// Gives the compressor up. If the body continues, it gets a small one, if there is room.
+    /// Gives the compressor up. If the body continues, it gets a small compressor, if there is room.
     fn give_up(&mut self) {
         // A compressor that fails does so again at its next step, which ends the response.
         let Ok(left) = self.encoder.give_up() else { return };
@@ -176,7 +178,8 @@ impl Streamed {
         self.memory.count(Lack::GivenUp);
     }
 
-    /// Gives bytes to the compressor, as long as `to` has room. Returns the number that it took, and true if all is done.
+    /// Gives bytes to the compressor, as long as `to` has room. Returns the number of bytes taken, and true if all is
+    /// done.
     fn step(&mut self, from: &[u8], to: &mut Buf, op: Op) -> Result<(usize, bool), Unfit> {
         self.idle = 0;
         let mut taken = 0;

@@ -1,5 +1,5 @@
-//! State of a request at `compress` of its route: the coding, the decision about the response, and its bytes. It counts the
-//! response when it ends.
+//! State of a request at `compress` of its route: the coding, the decision about the response, and its bytes. It counts
+//! the response when it ends.
 
 use crate::observe::route_stats::{Compressed, RouteStats};
 use evenkeel_compress::coding::Coding;
@@ -35,11 +35,11 @@ impl Drop for CompressState {
 /// Decision of the filter about a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// There is no response yet, or one that stands for another.
+    /// There is no response yet, or it is a 304.
     None,
     Refused(Refusal),
     Compressed(Coding, Room),
-    /// Sent as it was compressed before, with the lengths of both bodies.
+    /// Sent in a compressed form that was stored, with the lengths of both bodies.
     Stored(Coding, [u64; 2]),
 }
 
@@ -79,7 +79,7 @@ impl CompressState {
     }
 }
 
-/// Number with a comma between each three digits.
+/// Number with a comma between groups of three digits.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

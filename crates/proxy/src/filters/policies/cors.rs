@@ -1,5 +1,5 @@
-//! Filter for pages of other origins (CORS, as in the Fetch standard): tells their browsers which responses they may
-//! read. Preflights are answered by [`preflight`](super::preflight).
+//! Filter for pages of other origins (CORS, as in the Fetch standard): adds the fields by which browsers let pages read
+//! responses. Preflights are answered by [`preflight`](super::preflight).
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, Filter, Own, Predict, RequestHead, ResponseHead, Verdict};
@@ -12,11 +12,11 @@ use std::borrow::Cow;
 
 /// Origin of the page that sent a request, as a route with `cors` sees it.
 pub enum Page {
-    /// The route does not allow it.
+    /// The route does not allow the origin.
     Refused,
     /// The route allows every origin.
     Any,
-    /// The route allows this one.
+    /// The route allows this origin.
     Allowed(Box<[u8]>),
 }
 
@@ -27,10 +27,10 @@ pub struct Readers {
     origins: Vec<Origin>,
     /// True if every page may read.
     any: bool,
-    /// True if every page may read without credentials, so that no answer depends on the origin. With credentials,
-    /// browsers take no star.
+    /// True if every page may read without credentials, so that no response depends on the origin. With credentials,
+    /// browsers accept no star.
     star: bool,
-    /// Lines that follow that of the origin, each with its CRLF.
+    /// Lines behind the line of the origin, each with its CRLF.
     credentials: &'static str,
     expose: String,
 }
@@ -56,7 +56,7 @@ impl Filter for Readers {
     }
 
     fn response(&self, own: &mut Own<Page>, cx: &Exchange<'_>, head: &mut ResponseHead<'_, '_, '_>) {
-        // A preflight's answer has fields of its own; no other answer of this proxy has any.
+        // A preflight's response keeps its fields; no other response of this proxy has any.
         if head.is_of_endpoint(cx) {
             let bytes = head.fields.bytes;
             for row in head.fields.rows.iter_mut() {
@@ -127,8 +127,8 @@ impl Readers {
         })
     }
 
-    /// True if pages of this origin may read. That of sandboxed pages and files has to be listed where pages have
-    /// credentials: any site can have it.
+    /// True if pages of this origin may read. If pages have credentials, the origin of sandboxed pages and files,
+    /// `null`, has to be listed: any site can have it.
     fn allows(&self, origin: &[u8]) -> bool {
         self.origins.iter().any(|allowed| *allowed != Origin::Any && allowed.matches(origin))
             || self.any && origin != b"null"

@@ -1,6 +1,6 @@
-//! Requests for a host of another group than the server name of their connection: answered 421 (RFC 9110 section 15.5.20),
-//! so that the client opens a connection for that host. Clients send requests for several hosts over one connection if its
-//! certificate has their names.
+//! Filter that answers 421 to requests for a host of another group than the server name of their connection (RFC 9110
+//! section 15.5.20), so that the client opens a connection for that host. Clients send requests for several hosts over
+//! the same connection if its certificate has their names.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -63,7 +63,7 @@ impl HostGroups {
         suffixes.find(|suffix| self.wildcard.contains(*suffix)).map_or(Group::None, Group::Wildcard)
     }
 
-    /// True if both hosts are of one group.
+    /// True if both hosts are in the same group.
     fn are_one(&self, host: &[u8], server_name: &[u8]) -> bool {
         if host.eq_ignore_ascii_case(server_name) {
             return true;

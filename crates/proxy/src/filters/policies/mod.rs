@@ -1,4 +1,4 @@
-//! Filters for bodies and their readers: `body_max`, `bandwidth` and `compress`, and which pages may read responses, `cors`.
+//! Filters for bodies, `body_max`, `bandwidth` and `compress`, and for the pages that may read them, `cors`.
 
 pub mod bandwidth;
 pub mod body_max;

@@ -1,5 +1,5 @@
-//! Filter that answers preflights: requests by which browsers ask if a page of another origin may send one. They have no
-//! credentials, and no endpoint sees them. The fields for every response are those of [`cors`](super::cors).
+//! Filter that answers preflights: requests by which browsers ask if a page of another origin may send a request. They
+//! have no credentials, and no endpoint sees them. The fields of every response come from [`cors`](super::cors).
 
 use super::cors::{Page, Readers, is_preflight};
 use crate::body::response::{Response, TEXT};

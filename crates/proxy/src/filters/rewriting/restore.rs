@@ -1,6 +1,6 @@
-//! Filter that puts the prefix that a rewrite removed back into responses: into `Location`, `Content-Location`, `Refresh`
-//! and `Link`, and, through [`cookies`](crate::filters::headers::cookies), into the path of cookies. From `Destination` of
-//! a request, the other way round, it removes the prefix.
+//! Filter that puts the prefix that a rewrite removed back into responses: into `Location`, `Content-Location`,
+//! `Refresh` and `Link`, and, through [`cookies`](crate::filters::headers::cookies), into the path of cookies.
+//! Conversely, it removes the prefix from `Destination` of a request.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
@@ -41,7 +41,7 @@ impl Filter for Restore {
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
         let path = head.request.path();
         let outer = path.split_at(self.matched.prefix_len(path).unwrap_or(0)).0.trim_end_matches('/');
-        // Readers take what follows two slashes for a host, and the client chose it.
+        // Readers take the text behind two slashes for a host, and the client could choose that host.
         if !matches!(outer.as_bytes(), [b'/', b'/' | b'\\', ..]) && outer.bytes().all(|b| b.is_ascii_graphic()) {
             let prefixes = Prefixes::new(outer, self.inner.clone(), head.request.host);
             restore_destination(&prefixes, head);
@@ -105,7 +105,7 @@ fn restore_destination(prefixes: &Prefixes, head: &mut RequestHead<'_, '_, '_>) 
 }
 
 impl Restore {
-    /// Replaces the references in these fields of a response by those for the client.
+    /// Replaces the references in these fields of a response by references for the client.
     fn restore(&self, cx: &Exchange<'_>, prefixes: &Prefixes, fields: &mut Fields<'_, '_>, added: &mut Vec<u8>) {
         let bytes = fields.bytes;
         let mut sent = None;

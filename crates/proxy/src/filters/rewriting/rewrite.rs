@@ -1,5 +1,5 @@
-//! Filter that gives endpoints another path: without the prefix that the route matches, with another one, or a whole new
-//! path. What is not replaced stays byte for byte, and so does the query.
+//! Filter that gives endpoints another path: the path without the prefix that the route matches, the path with another
+//! prefix, or a whole new path. The rest of the path stays byte for byte, and so does the query.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 struct Rewrite {
     to: To,
     matched: Rc<Parameters>,
-    /// True if of several slashes at the beginning of a path one is kept.
+    /// True if several slashes at the beginning of a path become a single slash.
     strips_slashes: bool,
 }
 
@@ -54,7 +54,7 @@ impl Filter for Rewrite {
     type State = ();
 
     fn request(&self, _: &mut Own<()>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        // `*` is no path.
+        // `*` is not a path.
         if !head.request.target.starts_with('/') {
             return Verdict::Next;
         }
@@ -88,7 +88,7 @@ impl Filter for Rewrite {
 impl Pure for Rewrite {}
 
 impl Rewrite {
-    /// Appends the new target. Returns the prefix that was removed, if it was and nothing came in its place.
+    /// Appends the new target. Returns the removed prefix, if nothing replaces it.
     fn make<'b>(
         &self,
         cx: &Exchange<'_>,
@@ -125,7 +125,8 @@ impl Rewrite {
     }
 }
 
-/// Appends the rest of a path behind a prefix, with one slash between them. Without a rest, the prefix stays as it is.
+/// Appends the rest of a path behind a prefix, with a single slash between them. Without a rest, the prefix stays as it
+/// is.
 pub fn joined(rest: &str, prefix: &mut Vec<u8>) {
     if !rest.is_empty() && prefix.ends_with(b"/") {
         prefix.pop();
@@ -136,7 +137,7 @@ pub fn joined(rest: &str, prefix: &mut Vec<u8>) {
     }
 }
 
-/// Adds the field with the prefix that was removed, behind one that a trusted proxy has removed before.
+/// Adds the field with the removed prefix, behind a prefix that a trusted proxy has removed before.
 fn announce(cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>, prefix: &str) {
     let fits = |value: &&[u8]| value.starts_with(b"/") && value.iter().all(u8::is_ascii_graphic);
     let before = head.request.field(FIELD).filter(|_| cx.peer.is_trusted).filter(fits).unwrap_or_default();
@@ -176,7 +177,7 @@ mod tests {
             ("/foo", "/foo", "", "/"),
             ("/foo/", "/foo", "/", "/"),
             ("/foo", "/foo", "/", "/"),
-            // What is not replaced stays byte for byte.
+            // The rest of the path stays byte for byte.
             ("/foo/%2F;a=b//c%zz", "/foo", "/xyz", "/xyz/%2F;a=b//c%zz"),
             ("/users/7/x", "/users/{id}", "/v2", "/v2/x"),
         ] {

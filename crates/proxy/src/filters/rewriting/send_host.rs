@@ -1,4 +1,4 @@
-//! Filter that sends a fixed host to endpoints. That of the endpoint itself belongs to each try, and is written with it.
+//! Filter that sends a fixed host to endpoints. The host of an endpoint belongs to each try, and is written with it.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};

@@ -1,4 +1,4 @@
-//! Copy of a request as the endpoint gets it, for requests of this proxy's own.
+//! Copy of a client's request as the endpoint gets it, for requests that this proxy sends itself.
 
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::RequestHead;

@@ -1,6 +1,6 @@
-//! Filter that asks a service about each request before an endpoint gets it. A request passes only after a 2xx answer;
-//! any other answer goes to the client, so that a service can ask for credentials or redirect to a login page. A second
-//! filter gives the client fields of a 2xx answer with its response.
+//! Filter that asks a service about each request before an endpoint gets it. A 2xx response lets the request pass. Any
+//! other response goes to the client, so that a service can ask for credentials or redirect to a login page. A second
+//! filter adds fields of a 2xx response to the response for the client.
 
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
@@ -25,17 +25,18 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Answer of the service about a request, by its status.
+/// Response of the service about a request, by its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Passed(u16),
-    /// The answer goes to the client.
+    /// The response goes to the client.
     Refused(u16),
-    /// No whole answer came in time.
+    /// No whole response came in time.
     InVain,
 }
 
-/// Fields of an answer that belong to its connection or its framing, beside those that are removed with the head.
+/// Fields of a response that belong to its connection or its framing, in addition to the fields that are removed with
+/// the head.
 const OF_ANSWER: [&str; 6] = ["content-length", "content-type", "trailer", "keep-alive", "connection", "upgrade"];
 
 /// Beginning of the names of fields that the route writes itself if it has `cors`.
@@ -46,9 +47,9 @@ struct ForwardAuth(Rc<Auth>);
 struct Auth {
     plan: plan::ForwardAuth,
     to: Destination,
-    /// Mark of the route and the reason for a request that has it; `None` if loops are not detected.
+    /// Mark of the route, and the reason for refusing a request that has it; `None` if loops are not detected.
     mark: Option<(Mark, Box<str>)>,
-    /// Name of the field with the request's id, if the listener sends one.
+    /// Name of the field for the request's id, if the listener sends it.
     id_field: Option<Box<str>>,
     has_cors: bool,
 }
@@ -78,7 +79,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     Some(Box::new(ForwardAuth(Rc::new(Auth { plan, to, mark, id_field, has_cors }))))
 }
 
-/// Filter that adds fields of a 2xx answer to the response.
+/// Filter that adds fields of the service's 2xx response to the response for the client.
 struct ForClient;
 
 pub fn build_for_client(from: &Build<'_>) -> Option<Step> {
@@ -153,7 +154,7 @@ impl Predict for ForwardAuth {
 }
 
 impl Auth {
-    /// Answer to a request that has passed the route before.
+    /// Response to a request that has passed the route before.
     fn loop_end(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Option<Response> {
         let (mark, why) = self.mark.as_ref()?;
         if !cx.facts.has_passed_proxies || !mark.is_on(request) {
@@ -165,11 +166,11 @@ impl Auth {
 
     /// The request to the service, about a request of a client.
     fn question(&self, cx: &Exchange<'_>, request: &Request<'_, '_>) -> Result<SideRequest, Reject> {
-        // HTTP/2 allows more in both than a line of HTTP/1 has.
+        // HTTP/2 allows bytes in both that a line of HTTP/1 cannot have.
         if !is_token(request.method.as_bytes()) || request.target.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(Reject::Malformed);
         }
-        // Of a server as a whole there is no page to get.
+        // `*` means the server as a whole; there is no page of it.
         let own = if request.target == "*" { "/" } else { request.target };
         let mut question = SideRequest::get(self.plan.path.as_deref().unwrap_or(own));
         for (name, value) in request.fields.kept() {
@@ -202,7 +203,7 @@ impl Auth {
         Ok(question)
     }
 
-    /// Lets the request pass or answers it, by the answer of the service.
+    /// Lets the request pass or answers it, by the response of the service.
     fn decide(
         &self,
         answer: Result<Answer, String>,
@@ -240,7 +241,7 @@ impl Auth {
         }
     }
 
-    /// Replaces the fields of the request that `copy_headers` names by those of the answer.
+    /// Replaces the fields of the request that `copy_headers` names by fields of the service's response.
     fn copy(&self, answer: &Table, head: &mut RequestHead<'_, '_, '_>) {
         let copied = &self.plan.copy_headers;
         if copied.is_empty() {
@@ -258,7 +259,7 @@ impl Auth {
         }
     }
 
-    /// The answer of the service as an answer to the client.
+    /// Turns the response of the service into a response for the client.
     fn passed_on(&self, answer: Answer) -> Response {
         let Answer { status, fields, body, .. } = answer;
         let media_type = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(b"content-type"));

@@ -1,5 +1,5 @@
-//! Filter that copies requests for other pools, as the endpoint gets them. A request without a body is copied at once; a
-//! body is copied while it passes, and the copy is sent once all of it has come.
+//! Filter that copies requests for other pools, as the endpoint gets them. A request without a body is copied at once.
+//! A body is copied while it passes, and the copy is sent once the body is complete.
 
 use super::copied::copied;
 use crate::body::fault::Unfit;
@@ -45,7 +45,7 @@ enum Copied {
 /// A pool that gets copies, with its share of the requests.
 struct Mirroring {
     to: Rc<Mirror>,
-    /// Draws below this number, of 64 bits, are copied; `None` = all are.
+    /// Requests with a 64-bit draw below this number are copied; `None` = all requests.
     below: Option<u64>,
 }
 

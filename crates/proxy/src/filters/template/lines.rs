@@ -1,4 +1,4 @@
-//! Names of fields, and the lines of those that filters have added to a head, each with its line end.
+//! Lines of fields that filters add to a head, each with its line end, and comparison of field names.
 
 /// Name and value of each line.
 pub fn each(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -8,8 +8,8 @@ pub fn each(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// True if `name` is the field `ours`, in any case, or has `_` for `-`: servers that turn fields into variables (CGI) confuse
-/// the two.
+/// True if `name` is the field `ours`, in any case, or has `_` for `-`: servers that turn fields into variables (CGI)
+/// confuse the names.
 pub fn is_like(name: &[u8], ours: &[u8]) -> bool {
     let alike = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b) || (*a == b'_' && *b == b'-');
     name.len() == ours.len() && name.iter().zip(ours).all(alike)

@@ -1,5 +1,5 @@
-//! Values with variables, for fields and paths: parsed by the configuration, prepared here for one route, and rendered
-//! for each request or response into a buffer of the caller.
+//! Values with variables, for fields and paths. The configuration parses them; this module prepares them for a route,
+//! and renders them into a buffer of the caller for each request or response.
 
 pub mod lines;
 pub mod parameters;

@@ -1,10 +1,10 @@
-//! Parameters of a path: matches the pattern of a route against the path of a request that it took. The router only finds
-//! the route, and most routes need no parameter.
+//! Parameters of a path: matches the pattern of a route against the path of a request. The router only finds the route,
+//! and most routes need no parameter.
 
 use evenkeel_config::plan::{PathPart, PathPattern, Route};
 use std::collections::BTreeSet;
 
-/// Patterns of the path that a route matches, one for each of its alternatives, with their parameters.
+/// Patterns of the path that a route matches, for each of its alternatives, with their parameters.
 #[derive(Debug)]
 pub struct Parameters {
     patterns: Box<[Pattern]>,
@@ -37,13 +37,13 @@ impl Parameters {
         self.names.iter().position(|known| known == name)
     }
 
-    /// Part of the path that a parameter stands for; `None` if the path does not match.
+    /// Part of the path that a parameter matches; `None` if the path does not match.
     pub fn value<'p>(&self, path: &'p str, index: usize) -> Option<&'p str> {
         let name = self.names.get(index)?;
         self.patterns.iter().find_map(|pattern| pattern.value(path, name))
     }
 
-    /// Length of the longest part of the path that a whole pattern stands for; 0 for a pattern of any path.
+    /// Length of the longest part of the path that a whole pattern matches; 0 for a pattern of any path.
     pub fn prefix_len(&self, path: &str) -> Option<usize> {
         self.patterns.iter().filter_map(|pattern| pattern.prefix_len(path)).max()
     }
@@ -63,7 +63,7 @@ impl Pattern {
         }
     }
 
-    /// Start and end of what the part at `index` stands for.
+    /// Start and end of the text that the part at `index` matches.
     fn walk(&self, path: &str, index: usize) -> Option<(usize, usize)> {
         let (mut at, mut range) = (0, (0, 0));
         for (part, next) in self.parts.iter().zip(self.parts.iter().skip(1).map(Some).chain([None])).take(index + 1) {

@@ -1,4 +1,4 @@
-//! A template, prepared for one route and rendered for each request or response.
+//! A template, prepared for a route and rendered for each request or response.
 
 use super::parameters::Parameters;
 use super::source::Source;
@@ -6,8 +6,8 @@ use super::variables;
 use evenkeel_config::plan::{Template, TemplatePart, Variable};
 use std::rc::Rc;
 
-/// Longest rendered value, in bytes. Half of the head that a client may send by default, and about what servers accept
-/// in a field.
+/// Longest rendered value, in bytes. Half of the head that a client may send by default, and about the limit of a field
+/// at common servers.
 pub const VALUE_MAX: usize = 8 * 1024;
 
 /// A template, prepared for the requests or responses of a route.
@@ -42,8 +42,8 @@ impl Value {
         })
     }
 
-    /// Prepares a template for responses of a route. What only the request has is kept when it comes, in the order of
-    /// `kept`, to which missing variables are added.
+    /// Prepares a template for responses of a route. Values that only the request has are kept when it comes, in the
+    /// order of `kept`, to which missing variables are added.
     pub fn of_response(template: &Template, route: &str, kept: &mut Vec<Variable>) -> Value {
         Value::prepare(template, |variable| match variable {
             Variable::Route => Part::Known(route.as_bytes().into()),
@@ -131,7 +131,7 @@ fn is_of_head(variable: &Variable) -> bool {
     )
 }
 
-/// True for bytes that no value may have: those of lines and NUL, and other control characters than tabs.
+/// True for bytes that no value may have: line ends, NUL, and other control characters except for tabs.
 fn is_control(byte: u8) -> bool {
     (byte < b' ' && byte != b'\t') || byte == 0x7f
 }

@@ -1,4 +1,4 @@
-//! Values of variables, appended as bytes. One that is unknown is empty.
+//! Values of variables, appended as bytes. An unknown value is empty.
 
 use super::lines;
 use super::source::Source;
@@ -85,13 +85,13 @@ fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &m
     out.extend_from_slice(value);
 }
 
-/// True for fields that this proxy writes itself: those of a client are not forwarded, and over HTTP/2 they are left out
-/// only once the head is written.
+/// True for fields that this proxy writes itself. Such fields of a client are not forwarded, but over HTTP/2 they are
+/// removed only once the head is written.
 pub fn is_own(name: &[u8]) -> bool {
     matches!(kind(name), Kind::Forwarded | Kind::Lookalike)
 }
 
-/// First value of a field that is forwarded, of the client or of those that are added.
+/// First value of a field that is forwarded, from the client or from the added lines.
 fn field<'b>(request: &Request<'_, 'b>, added: &'b [u8], name: &str) -> Option<&'b [u8]> {
     let is_named = |known: &[u8]| known.eq_ignore_ascii_case(name.as_bytes());
     let kept = request.fields.kept().find(|(known, _)| is_named(known) && !is_own(known)).map(|(_, value)| value);

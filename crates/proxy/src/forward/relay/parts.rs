@@ -322,7 +322,7 @@ impl Relay<'_> {
             Pulled::Part(part) => self.deliver(down, part).await,
             Pulled::Pause(ns) => {
                 let (clock, ends) = (&self.client.core.clock, self.client.core.clock.now().0.saturating_add(ns));
-                // What is held back on this side would be late by the pause.
+                // Bytes that are held back on this side would be late by the pause.
                 self.flush(down).await?;
                 self.pause(ends.saturating_sub(clock.now().0)).await;
                 Ok(())

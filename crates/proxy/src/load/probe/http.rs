@@ -1,4 +1,4 @@
-//! Probes over HTTP: GET requests on an idle connection or a new one. The report is in the fields of the response.
+//! Probes over HTTP: GET requests on an idle or a new connection. The report is in the fields of the response.
 
 use super::{End, HTTP_MAX, Prober, Question};
 use crate::body::message::Message;
@@ -59,7 +59,7 @@ async fn ask(core: &Core, question: &Question) -> io::Result<End> {
     let host = host(endpoint, addr);
     let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: evenkeel-probe\r\n\r\n", reports.path);
     if let Some(idle) = pool.take_idle(endpoint, core.clock.now()) {
-        // The endpoint may have closed it just now; then a new one is opened.
+        // The endpoint may have closed the idle connection just now; then a new connection is opened.
         if let Ok(end) = ask_over(core, question, idle, request.as_bytes()).await {
             return Ok(end);
         }
@@ -149,7 +149,8 @@ fn on_fields(core: &Core, question: &Question, fields: &Fields<'_, '_>) -> End {
 fn on_bytes(core: &Core, question: &Question, buf: &mut Buf) -> io::Result<Option<(End, bool, Option<u32>)>> {
     let mut room = Room::new();
     let read = Response::read(buf.filled(), &mut room, RequestContext::default(), &LIMITS).map_err(io::Error::other)?;
-    // Interim responses are not skipped: an endpoint that sends one to this GET runs into the timeout.
+    // Interim responses are not skipped: an endpoint that answers this GET with an interim response runs into the
+    // timeout.
     let Some(response) = read.filter(|response| !response.is_interim()) else { return Ok(None) };
     let end = on_fields(core, question, &response.fields);
     let (keep_alive, head_len, mut body) = (response.keep_alive, response.head_len(), response.body.clone());

@@ -1,6 +1,6 @@
-//! Load probes. Requests do not wait for them: a request whose pick makes the algorithm want a probe queues it and
-//! continues. The worker's prober sends queued probes after the current batch of requests, and passes the answers to
-//! the balancers of the same worker.
+//! Load probes. Requests do not wait for them: if the algorithm wants a probe at a pick, the request queues the probe
+//! and continues. The worker's prober sends queued probes after the current batch of requests, and passes the answers
+//! to the balancers of the same worker.
 
 pub mod datagram;
 mod http;
@@ -198,7 +198,7 @@ fn socket(prober: &Rc<Prober>, addr: SocketAddr) -> io::Result<Rc<Source<UdpSock
 
 /// Receives answers. Ends only with the event loop.
 async fn listen(prober: Rc<Prober>, socket: Rc<Source<UdpSocket>>) {
-    // One byte more than a datagram has, so that a longer one is not mistaken for a valid one.
+    // One byte more than a datagram has, so that a longer datagram is not mistaken for a valid datagram.
     let mut bytes = [0; datagram::LEN + 1];
     loop {
         socket.readable().await;

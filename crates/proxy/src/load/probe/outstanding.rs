@@ -6,14 +6,14 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// Places of the table: limit on outstanding questions of one worker. A power of two, as nonces have the place in their
-/// low bits.
+/// Places of the table: limit on the outstanding questions of a worker. A power of two, as nonces have the place in
+/// their low bits.
 const PLACES: usize = 1024;
 
 /// The questions of a worker, each with the state to continue it.
 pub struct Outstanding<Q> {
     places: Box<[Entry<Q>]>,
-    /// Number of questions so far. The next one has the place `asked % PLACES`.
+    /// Number of questions so far. The next question has the place `asked % PLACES`.
     asked: u64,
     /// Number of questions, counted from the first, up to which all results are decided.
     decided: u64,

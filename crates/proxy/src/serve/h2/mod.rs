@@ -1,5 +1,5 @@
-//! The client's side of HTTP/2: each request is a separate task that exchanges messages on a stream, and one more
-//! task reads and writes for all streams of the connection.
+//! The client's side of HTTP/2: each request is a separate task that exchanges messages on a stream, and a further task
+//! reads and writes for all streams of the connection.
 
 mod request;
 
@@ -28,13 +28,13 @@ use std::time::Duration;
 /// The part of the connection preface that an HTTP/1 parser takes for a head (RFC 9113 section 3.4).
 const PREFACE_HEAD: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Answers to two pings and a quiet
-/// time end it early. A client whose event loop is busy answers late, and without the grace its requests of that time
-/// would be refused.
+/// Grace period between the two GOAWAYs of a drain, in which requests may still begin. Acknowledgements of two pings
+/// and a quiet time end it early. A client with a busy event loop acknowledges late, and without the grace its requests
+/// of that time would be refused.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
-/// Time without a new request after which no more are on their way. A client with several threads may answer pings
-/// in one thread, and begin a request in another thread that has not seen the notice yet.
+/// Time without a new request after which no more are on their way. A client with several threads may answer pings in
+/// one thread, and begin a request in another that has not seen the notice yet.
 const DRAIN_QUIET: Duration = Duration::from_secs(1);
 
 /// Payload of the pings that check whether the client has read the first GOAWAY.
@@ -217,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Handles the deadlines that have passed. Returns the end of the connection if one of them ends it.
+    /// Handles the deadlines that have passed. Returns the end of the connection if any of them ends it.
     fn on_elapsed(&self) -> Option<Ended> {
         self.due.set(NEVER);
         self.timer.set(NEVER);

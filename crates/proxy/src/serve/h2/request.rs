@@ -1,4 +1,5 @@
-//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task, with its own deadline.
+//! A request on a stream of an HTTP/2 client connection, served as messages in a separate task with a separate
+//! deadline.
 
 use crate::body::downstream::{ClientParts, Downstream, Flow};
 use crate::body::fault::Fault;
@@ -79,7 +80,7 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     down.discard_rest(|| client.is_ending()).await;
 }
 
-/// Counts and logs a request whose head was refused; the engine has answered it.
+/// Counts and logs a request whose head was refused; the engine has sent a response or reset the stream.
 #[cold]
 pub fn note_refused(connection: &Connection, refused: Refused) {
     let Refused { mut head, why, status } = refused;
@@ -109,7 +110,7 @@ fn urgency(value: &[u8]) -> u8 {
     }
 }
 
-/// The client's side of one request.
+/// The client's side of a request.
 struct H2 {
     stream: StreamHandle,
     timer: Timer,

@@ -1,4 +1,4 @@
-//! Names and passwords of requests: the value of `Authorization` as RFC 7617 has it.
+//! Names and passwords of requests: the value of `Authorization` as RFC 7617 defines it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Places of passwords that wait to be verified: the choice of the next password, and of the password that gives up its
-//! place for a new one.
+//! Places of passwords that wait to be verified: the choice of the next password to verify, and of the password that
+//! gives its place to a new password.
 
 use super::networks::Standing;
 use std::cmp::Reverse;

@@ -34,12 +34,12 @@ use zeroize::Zeroizing;
 /// Most unfinished jobs of a client. A client has a single user, or a few.
 const CLIENT_MAX: usize = 4;
 
-/// Places for remembered results of right passwords, and of wrong ones.
+/// Places for remembered results of right passwords, and of wrong passwords.
 const RIGHT_MAX: usize = 16_384;
 const WRONG_MAX: usize = 4096;
 
-/// Shortest time for which a result is remembered. The longest is twice that, so that those that were remembered together
-/// do not end together.
+/// Shortest time for which a result is remembered. The longest time is twice as long, so that results that were
+/// remembered together do not end together.
 const REMEMBERED_NS: u64 = 300 * SECOND_NS;
 
 /// Prefix of IPv6 addresses that count as the same client.
@@ -65,7 +65,7 @@ struct Jobs {
     waiting: VecDeque<Wanted>,
     running: Vec<Arc<Job>>,
     networks: Networks,
-    /// Networks of jobs that wait, by the number of the job of theirs that was taken last.
+    /// Number of the last job that was taken from each network with waiting jobs.
     served: HashMap<IpAddr, u64>,
     /// Jobs that threads have taken so far.
     taken: u64,
@@ -83,7 +83,7 @@ struct Wanted {
     ends_ns: u64,
 }
 
-/// A verification, for which at least one request waits.
+/// A verification that requests wait for.
 struct Job {
     key: ResultKey,
     client: IpAddr,
@@ -104,7 +104,7 @@ pub enum Verified {
     GaveWay,
 }
 
-/// Answer about the password of a request, or the job that it waits for.
+/// Result for the password of a request, or the verification that the request waits for.
 pub enum Checked {
     /// The password was verified before: it is right, or it is not.
     Remembered(bool),
