@@ -72,8 +72,9 @@ fn a_connection_without_its_header_is_closed_without_a_word() {
         client.send(bytes).ends();
         wait_until("it is counted", || proxy.listener(rejected) == n as u64 + 1);
     }
-    let mut late = proxy.client();
+    // The time runs from the connection on.
     let began = Instant::now();
+    let mut late = proxy.client();
     late.send("PROXY TCP4 192.0.2.1").ends();
     assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
     wait_until("nothing is open", || proxy.listener(|l| l.active.get()) == 0);
