@@ -14,8 +14,8 @@ fn a_client_that_does_not_finish_its_head_gets_a_408() {
     let endpoint = Endpoint::saying("hello");
     let proxy = Proxy::with(&[endpoint.addr], "timeouts = { client_header = \"200ms\" }", "", "");
     for part in ["G", "GET / HTTP/1.1\r\nHost: a\r\n", "\r\n"] {
-        let mut client = proxy.client();
         let began = Instant::now();
+        let mut client = proxy.client();
         let response = client.send(part).response();
         assert_eq!((response.status(), response.field("connection")), (408, Some("close")));
         assert!(began.elapsed() >= Duration::from_millis(200), "{:?}", began.elapsed());
