@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const EJECT: Duration = Duration::from_secs(30);
 const EJECT_MAX: Duration = Duration::from_secs(300);
 
-/// Returns the health check of a cluster, of which a pool has one.
+/// Returns the first health check of a cluster: a pool has at most one.
 ///
 /// # Errors
 /// The field that no check of a pool can have.

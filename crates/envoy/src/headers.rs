@@ -22,7 +22,7 @@ const VARIABLES: [(&str, Variable); 6] = [
     ("%DOWNSTREAM_TLS_VERSION%", Variable::TlsVersion),
 ];
 
-/// Fields with the value that one of them gets.
+/// Field names, each with the value that is set or added.
 type Values = Vec<(Arc<str>, Template)>;
 
 impl Changes {
