@@ -1,4 +1,4 @@
-//! `compress` of routes, from what other programs name.
+//! `compress` of routes, from the codings that other programs name.
 
 use crate::model::{Draft, RouteKeys, Value};
 use evenkeel_config::plan::Compress;

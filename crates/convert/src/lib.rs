@@ -64,7 +64,7 @@ pub struct Converted {
     pub report: Report,
 }
 
-/// Converts a configuration that was read from the file `name`. What it includes is read from `files`, relative to the
+/// Converts a configuration that was read from the file `name`. Included files are read from `files`, relative to the
 /// folder of that file. `None` if the program is neither named nor recognised.
 pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) -> Option<Converted> {
     let from = from.or_else(|| recognise(name, text))?;

@@ -31,7 +31,7 @@ pub(crate) fn put_time<T>(set: &mut Draft<T>, key: KeyOf<T>, ms: u64) -> Option<
 pub(crate) const SPLIT_MAX: u64 = 1_000_000;
 const ENDPOINT_MAX: u64 = 65_535;
 
-/// Makes weights above `most` fit, all by one factor, so that shares stay; noted at a line.
+/// Scales weights down by the same factor if any is above `most`, so that shares stay. Noted at a line.
 pub(crate) fn fit_weights(weights: &mut [u64], most: u64, line: Line, ledger: &mut Ledger) {
     let largest = weights.iter().copied().max().unwrap_or(0);
     if largest <= most {

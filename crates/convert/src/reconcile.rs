@@ -1,4 +1,4 @@
-//! The original's order of rules made to hold here, with what cannot be kept entered in the book.
+//! Makes the original's order of rules hold here. Differences that remain are entered in the book.
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Clash, Key, Route, settle_order};

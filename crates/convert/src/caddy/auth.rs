@@ -53,7 +53,7 @@ pub(super) fn service(directive: &Directive, words: &[String], target: &mut Targ
         let reason = "fields of the service's answer reach endpoints under their own names only";
         closed_by(directive.line, reason, &mut set, ledger);
     }
-    // What is left is that of a `reverse_proxy`.
+    // The remaining rows are read as rows of a `reverse_proxy`.
     let mut rest = directive.clone();
     rest.block.retain(|row| !own(&row));
     let noted = rest.block.iter().find(|row| {

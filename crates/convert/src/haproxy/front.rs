@@ -204,7 +204,7 @@ impl Front<'_> {
         if let Some(compress) = compression::read(self.items, ledger).filter(|_| !self.is_tcp) {
             compression::apply(&compress, routes.iter_mut().map(|route| &mut route.set));
         }
-        // The scheme is what the listener says, where one of them speaks only that.
+        // If all listeners use the same scheme, conditions on the scheme are decided here.
         routes.retain_mut(|route| {
             let known = |scheme: &str| Match::of([Cond::one_of(Key::Scheme, [scheme])]);
             let only = match (plain.is_empty(), secure.is_empty()) {
@@ -294,7 +294,7 @@ impl Front<'_> {
         self.backends.get(name).is_some_and(|b| !b.has_pool || b.rules.finals.iter().any(is_refusal))
     }
 
-    /// Routes to a backend: its own final rules first, then its pool. Addresses are those of the frontend's rules.
+    /// Adds routes to a backend: first its final rules, then its pool. `addresses` are rules of the frontend.
     fn backend(
         &self,
         name: &str,
@@ -406,7 +406,7 @@ fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     !lines.is_empty()
 }
 
-/// Reports what a session cannot be matched by.
+/// Reports conditions and filters that sessions cannot have, and removes them.
 fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     let of_session = |cond: &Cond| matches!(cond.key, Key::Host | Key::Listener) && !cond.negated;
     if !route.matching.conds.iter().all(of_session) {

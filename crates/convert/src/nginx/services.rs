@@ -67,7 +67,7 @@ fn auth_request(
     set.put(key!("forward_auth"), auth);
     world.ledger.carried(pass);
     if let Some(field) = decisive(world.services.get(directive.word(1)).copied()) {
-        // Without the field, the service might decide about another request than the one at hand.
+        // Without the field, the service might decide about another request.
         close(set);
         world.ledger.changes(
             field.line,
@@ -135,7 +135,7 @@ fn mirror(directive: &Directive, constants: &Constants, set: &mut RouteKeys, wor
     }
 }
 
-/// The line of the `proxy_pass` of a service, its pool, and what follows the host in its URL.
+/// The line of the `proxy_pass` of a service, its pool, and the part of its URL behind the host.
 fn service<'d>(directive: &Directive, constants: &Constants, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
     let location = *world.services.get(directive.word(1))?;
     let pass = location.inner().iter().find(|inner| inner.name() == "proxy_pass")?;

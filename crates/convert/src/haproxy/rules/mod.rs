@@ -87,8 +87,8 @@ fn is_refusal(name: &str) -> bool {
     matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block")
 }
 
-/// True if a rule, whose condition cannot be written for this reason, refuses requests without a password, a token or
-/// a permission. A variable has what a script or an agent has decided.
+/// True if a rule that cannot be written refuses requests without a password, a token or a permission. `reason`: why
+/// its condition cannot be written. Variables hold the decisions of scripts and agents.
 fn asks(item: &Item, name: &str, reason: &str) -> bool {
     let proofs = ["http_auth", "jwt_verify", "jwt_query", "auth_response", "userlist"];
     name == "auth"
@@ -134,7 +134,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         return;
     }
     if name == "cache-store" {
-        // Its conditions are those of responses.
+        // It has a condition on responses.
         return caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger);
     }
     let conjs = match condition(tail, scope.acls) {
@@ -283,7 +283,7 @@ fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger:
     if let Some(inner) = value.strip_prefix("%[path,regsub(").and_then(|rest| rest.strip_suffix(")]")) {
         let inner = inner.replace(['"', '\''], "");
         let (regex, with) = inner.split_once(',').unwrap_or((&inner, ""));
-        // What is replaced is the beginning; the rest of the path stays.
+        // Only the beginning of the path is replaced.
         let prefix = regex.trim_start_matches('^').trim_end_matches('/');
         let fits = regex.starts_with("^/") && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_~".contains(&b));
         if fits && matches!(with, "/" | "") {
