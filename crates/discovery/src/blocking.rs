@@ -1,5 +1,5 @@
-//! Blocking queries, as Consul and Nomad have them: a request that names the index of the last answer is answered when
-//! there is a newer one, or when its time is over. See [`follow`].
+//! Blocking queries of Consul and Nomad. A request names the index of the last response. The server responds when it
+//! has a newer index, or when the time of the query is over. See [`follow`].
 
 use crate::backoff::{Backoff, Bucket};
 use crate::kept::{Answer, List};
@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between requests to a server that gives no index, which never waits.
 const WITHOUT_INDEX: Duration = Duration::from_secs(5);
 
-/// Query to a server of one kind.
+/// Query to a server of a registry.
 #[derive(Debug)]
 pub struct Query {
     pub server: Server,
-    /// Path with parameters, without those of blocking.
+    /// Path with parameters, except the parameters of blocking.
     pub path: String,
     /// Longest time for which the server may wait.
     pub wait: Duration,
@@ -63,7 +63,7 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
                     Duration::from_millis(contact) <= stale.max
                 });
                 if query.stale.is_some() && !may_be_stale {
-                    // The answer is too old: the next one is the leader's.
+                    // The response is too old. The next request goes to the leader.
                     continue;
                 }
                 let new = number(&answer.fields, query.index);
@@ -86,7 +86,8 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
                 }
             }
             Err((why, pause)) => {
-                // A server that was replaced may have lower indexes, and would wait for the old one to come again.
+                // A new server may have lower indexes. With the old index, it would wait until its own index is as
+                // high.
                 index = Index::default();
                 out.put(Answer::Failed(why));
                 tokio::time::sleep(backoff.pause(pause)).await;
@@ -103,7 +104,7 @@ impl Index {
     /// Notes the index of an answer.
     fn note(&mut self, new: Option<u64>) {
         self.0 = match new {
-            // No index, or one that never blocks and would have us ask for ever.
+            // Without an index the query would never block, and we would ask again at once, forever.
             None => 0,
             Some(0) => 1,
             // The state of the server is older: ask for all of it.

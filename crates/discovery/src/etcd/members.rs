@@ -1,4 +1,4 @@
-//! Members of etcd, one of which is asked at a time. See [`Members`].
+//! Members of etcd. Requests go to a single member at a time. See [`Members`].
 
 use super::keys::end_of;
 use super::messages::{
@@ -60,7 +60,7 @@ type Token = Option<MetadataValue<Ascii>>;
 /// Failure of a request, by the party at fault.
 #[derive(Debug)]
 pub enum Failure {
-    /// The member is at fault: another one may do better.
+    /// The member is at fault. Another member may work.
     Member(String),
     /// etcd wants the user to authenticate again.
     Token(String),
@@ -116,7 +116,7 @@ impl Members {
         let _ = timeout(most, self.found.notified()).await;
     }
 
-    /// Leaves a member that fails for the next one.
+    /// Moves from a failing member to the next.
     pub async fn leave(&self, member: &Arc<Member>) {
         let mut state = self.state.lock().await;
         if state.member.as_ref().is_some_and(|current| Arc::ptr_eq(current, member)) {

@@ -1,4 +1,5 @@
-//! Answers of registries with entries that mean harm: each costs itself, and what is used can be in a plan.
+//! Responses of registries with hostile entries. Each entry costs only itself, and entries that are used can be in a
+//! plan.
 
 use super::{consul, dns, docker, http, nomad};
 use crate::engine::Container;

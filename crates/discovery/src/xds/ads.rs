@@ -64,7 +64,7 @@ impl Drop for Ads {
     }
 }
 
-/// Follows a control plane, one stream after the other.
+/// Follows a control plane, stream after stream.
 async fn follow(server: XdsServer, topics: Arc<Topics>) {
     let mut backoff = Backoff::new(EndpointId::of(&server.url).0);
     let (mut versions, mut last) = (Versions::default(), 0);
@@ -100,7 +100,7 @@ enum Ended {
     Otherwise,
 }
 
-/// Follows a control plane over one stream, until that ends.
+/// Follows a control plane over a stream, until the stream ends.
 async fn stream<P: Protocol>(
     server: &XdsServer,
     topics: &Topics,

@@ -55,7 +55,7 @@ const BUDGETS: &[(&str, [usize; 4])] = &[
     ("compress", [25, 9, 1, 1]),
     ("config", [25, 2, 4, 1]),
     ("convert", [25, 2, 1, 1]),
-    ("discovery", [156, 53, 31, 7]),
+    ("discovery", [25, 2, 1, 1]),
     ("disk", [25, 2, 1, 1]),
     ("dns", [25, 3, 1, 3]),
     ("draw", [25, 2, 1, 1]),

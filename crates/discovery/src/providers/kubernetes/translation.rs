@@ -19,7 +19,7 @@ pub struct Translation {
 pub struct Taken<'w> {
     pub addr: SocketAddr,
     pub is_tls: bool,
-    /// Age of the oldest one, see [`Meta::age`](super::world::objects::Meta::age).
+    /// Age of the oldest Ingress, see [`Meta::age`](super::world::objects::Meta::age).
     pub since: (&'w str, &'w str, &'w str),
 }
 

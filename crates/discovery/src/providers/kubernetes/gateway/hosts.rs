@@ -19,7 +19,7 @@ pub fn both(a: Option<&str>, b: Option<&str>) -> Option<Option<String>> {
     }
 }
 
-/// True if every host of `inner` is one of `outer`.
+/// True if `outer` includes every host of `inner`.
 pub fn covers(outer: &str, inner: &str) -> bool {
     match outer.strip_prefix('*') {
         None => outer == inner,

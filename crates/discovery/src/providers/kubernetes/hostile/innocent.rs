@@ -1,4 +1,4 @@
-//! Objects of the namespace `shop`, which wants to be left alone, and what it is served.
+//! Objects of the namespace `shop`, which does no harm, and the parts of a plan that serve it.
 
 use super::shapes::read;
 use crate::providers::kubernetes::gateway::addresses::Addresses;

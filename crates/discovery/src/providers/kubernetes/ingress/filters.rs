@@ -48,7 +48,7 @@ fn timeouts(annotations: &mut Annotations<'_>, route: &mut Route) {
     if let Some(time) = read {
         route.timeouts.response = Some(time);
     }
-    // One limit for silence in either direction.
+    // evenkeel has a single idle limit for both directions.
     if let Some(time) = read.max(send) {
         route.timeouts.idle = time;
     }
@@ -141,7 +141,7 @@ fn cors(annotations: &mut Annotations<'_>) -> Option<Cors> {
 pub fn redirect(annotations: &mut Annotations<'_>) -> Result<Option<Redirect>, String> {
     let permanent = annotations.number("permanent-redirect-code", 301).unwrap_or(301);
     let temporal = annotations.number("temporal-redirect-code", 301).unwrap_or(302);
-    // ingress-nginx prefers the temporary one.
+    // ingress-nginx prefers the temporary redirect.
     for (name, status) in [("temporal-redirect", temporal), ("permanent-redirect", permanent)] {
         let Some(url) = annotations.text(name) else { continue };
         if ![301, 302, 303, 307, 308].contains(&status) {

@@ -47,7 +47,7 @@ struct Place {
 type Canaries = BTreeMap<Place, (Canary, Arc<str>)>;
 
 impl Rules<'_, '_> {
-    /// Makes the routes, those of older Ingresses first. Default backends follow all of them.
+    /// Makes the routes, oldest Ingress first. Default backends follow all other routes.
     pub fn make(&mut self, sites: &mut [Site<'_>]) {
         let mut canaries = self.canaries(sites);
         for site in sites.iter_mut().filter(|site| site.canary.is_none()) {
@@ -65,11 +65,11 @@ impl Rules<'_, '_> {
         }
     }
 
-    /// Finds the canaries. Of two for the same place, the older one counts.
+    /// Finds the canaries. If two have the same place, the older canary counts.
     fn canaries(&mut self, sites: &mut [Site<'_>]) -> Canaries {
         let mut all = Canaries::new();
         for site in sites.iter_mut() {
-            // All requests stay with the main Ingress while this one cannot be kept.
+            // All requests stay with the main Ingress while the canary cannot be kept.
             let Some(canary) = site.canary.clone().filter(|_| !site.is_closed) else { continue };
             for (place, path) in places(site) {
                 if let Some(pool) = self.pool(site, &path.backend) {
@@ -223,7 +223,7 @@ impl Rules<'_, '_> {
     }
 }
 
-/// Places of all paths of an Ingress, those of further hosts included.
+/// Places of all paths of an Ingress, including additional hosts.
 fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
     let mut all = Vec::new();
     for rule in &site.object.spec.rules {
@@ -243,7 +243,7 @@ fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
     all
 }
 
-/// Pattern of a host, and the criterion by which a wildcard stands for one label only; `None` if it is not a host.
+/// Pattern of a host, with a criterion so that a wildcard matches a single label only; `None` if it is not a host.
 fn host_match(host: Option<&str>) -> Option<(Vec<HostPattern>, Criteria)> {
     let Some(host) = host else { return Some((Vec::new(), Criteria::default())) };
     let is_label =
