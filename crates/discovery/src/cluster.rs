@@ -448,7 +448,7 @@ mod tests {
         };
         let gone = kube::core::Status { code: 410, ..kube::core::Status::default() };
         send.send(Ok(Event::Init)).expect("received");
-        // The answer to a list does not say that the list is complete.
+        // The response to a list does not show that the list is complete.
         answers.notify_one();
         send.send(Ok(Event::InitDone)).expect("received");
         confirms().await;

@@ -24,16 +24,16 @@ use tokio::time::{sleep, timeout};
 const LIST_MAX: usize = 64 << 20;
 const EVENT_MAX: usize = 1 << 20;
 
-/// Time for an answer of the engine.
+/// Time for the engine to respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time after which the list is asked for again without an event: a connection may have died unseen.
+/// Time after which the list is read again without an event: a connection may have died unseen.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Shorter time for lists with containers whose health changes without an event, as with Podman 4.3.
 const AGAIN_FOR_HEALTH: Duration = Duration::from_secs(5);
 
-/// Field of Podman's answers. Its lists lack ports and health, which Docker's have.
+/// Field of Podman's responses. Its lists lack ports and health; Docker's lists have them.
 const PODMAN: &str = "libpod-api-version";
 
 /// Containers that an engine lists, or why the list could not be read.

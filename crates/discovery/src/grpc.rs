@@ -59,7 +59,7 @@ impl Calls {
         Ok(answered.into_inner())
     }
 
-    /// Calls a method to which messages go while answers come.
+    /// Calls a method with a stream of requests and a stream of responses.
     ///
     /// # Errors
     /// The status of the server, or `Unavailable` without a connection.

@@ -144,7 +144,7 @@ struct WireEntry {
     zone: Option<Arc<str>>,
 }
 
-/// Conditions of an endpoint, each of which may be unknown.
+/// Conditions of an endpoint. Each may be unknown.
 #[derive(Default, Deserialize)]
 struct WireConditions {
     ready: Option<bool>,

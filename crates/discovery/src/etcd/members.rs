@@ -22,7 +22,7 @@ use tonic::{Code, Request, Status, Streaming};
 /// Silence after which a member is asked for a sign of life. etcd refuses clients that ask more often than every 5 s.
 const PING_AFTER: Duration = Duration::from_secs(10);
 
-/// Time for an answer of a member.
+/// Time for a member to respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time for which a failure of all members counts for all pools, so that each does not try them again.
@@ -136,7 +136,7 @@ impl Members {
         Ok((found.kvs, found.header.unwrap_or_default().revision))
     }
 
-    /// Asks whether a member still answers for a majority of the cluster.
+    /// Checks that a member still responds for a majority of the cluster.
     pub async fn confirm(&self, member: &Member, prefix: &[u8]) -> Result<(), Failure> {
         self.ask(member, prefix, true).await.map(drop)
     }

@@ -170,8 +170,8 @@ impl Providers {
         lock(&self.file).write(texts)
     }
 
-    /// Starts or stops offering the file when it changes. Call it inside a tokio runtime, and after each
-    /// plan, whose includes may be in other folders.
+    /// Starts or stops offering the file when it changes. Call it inside a tokio runtime, and after each plan, since
+    /// the includes of a plan may be in other folders.
     pub fn follow(&mut self, watch: bool) {
         if !watch {
             self.watching = None;

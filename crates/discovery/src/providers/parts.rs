@@ -1,4 +1,4 @@
-//! Contributions of providers beside the file: listeners, routes and pools, each with the object that it stands for. See
+//! Parts of providers other than the file: listeners, routes and pools, each with the object that it was made from. See
 //! [`Parts`].
 
 use crate::lock::lock;

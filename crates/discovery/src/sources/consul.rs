@@ -126,7 +126,7 @@ struct Check {
 }
 
 impl Check {
-    /// True for the check that stands for a maintenance that an operator began.
+    /// True for the check of a maintenance that an operator began.
     fn is_maintenance(&self) -> bool {
         self.id == "_node_maintenance" || self.id.starts_with("_service_maintenance:")
     }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Answers of a registry in the test of every day.
+/// Responses of a registry in the daily test.
 const ANSWERS: u64 = 400;
 
-/// Entries that mean harm in an answer, at most.
+/// Most hostile entries in a response.
 const AT_ONCE: usize = 12;
 
 /// Registry with entries in JSON.

@@ -25,7 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::metadata::MetadataValue;
 
-/// Time for the answer to a PING, as `fetch` has it.
+/// Time for the answer to a PING, as in `fetch`.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requests that may wait until the control plane reads them.

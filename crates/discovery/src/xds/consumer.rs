@@ -68,7 +68,7 @@ pub trait Consumer: fmt::Debug + Send + Sync {
     /// Notes that there is no stream, and why.
     fn lost(&self, why: &str);
 
-    /// Notes that a control plane answers, or has nothing new to send.
+    /// Notes that a control plane responds, or has nothing new to send.
     fn found(&self);
 }
 

@@ -26,8 +26,8 @@ pub struct Taken<'w> {
 /// Addresses that statuses show.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Addresses and host names under which clients reach this process, of which the load balancer may have none yet; `None` =
-    /// those that it listens at.
+    /// Addresses and host names under which clients reach this process. Empty while the load balancer has none; `None`
+    /// = the addresses that evenkeel listens at.
     pub published: Option<Vec<Arc<str>>>,
     /// Address of this machine, for listeners at all of its addresses.
     pub own: Option<IpAddr>,

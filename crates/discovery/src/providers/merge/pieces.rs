@@ -224,8 +224,8 @@ impl Pieces {
     }
 }
 
-/// A route that answers 404 to all requests of some listeners. In a plan without any route, the only pool would have them,
-/// which no provider has asked for.
+/// A route that responds with 404 to all requests of some listeners. In a plan without any route, the only pool would
+/// get them, and no provider has asked for that.
 pub(super) fn nowhere(name: Arc<str>, listeners: Vec<Arc<str>>) -> Route {
     let action = Action::Respond(Respond { status: 404, ..Respond::default() });
     Route { name, listeners, action, ..Route::default() }

@@ -97,7 +97,7 @@ mod tests {
     use super::super::origins::Kind;
     use super::*;
 
-    /// Searches among `n` routes of which some are bad. Returns those left out, and the tries.
+    /// Searches among `n` routes, some of them bad. Returns the routes left out, and the number of tries.
     fn search(n: usize, is_bad: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
         let key = |at: usize| -> Key { (Kind::Route, at.to_string().into()) };
         let mut search = Search::of((0..n).map(|at| (key(at), None)).collect()).expect("there are suspects");

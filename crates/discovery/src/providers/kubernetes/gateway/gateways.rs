@@ -440,7 +440,7 @@ impl<'w> Listener<'w> {
         self.is_valid() && !self.is_broken && self.refused.is_none()
     }
 
-    /// Routes of which namespaces and kinds it takes.
+    /// True if it takes Routes of this kind from this namespace.
     pub fn admits(&self, kind: Kind, namespace: &str, world: &World) -> bool {
         let none = AllowedRoutes::default();
         let allowed = self.spec.allowed_routes.as_ref().unwrap_or(&none);

@@ -41,12 +41,12 @@ pub struct Rules<'a> {
 #[derive(Default)]
 pub struct Made {
     pub routes: Vec<Route>,
-    /// Fault of a reference. Its share of requests is answered with 500.
+    /// Fault of a reference. Its share of requests gets a response with status 500.
     pub unresolved: Option<Fault>,
     pub dropped: Option<Dropped>,
 }
 
-/// Rules of a Route that are not kept. Their requests are answered with 500, unless it is not known which those are.
+/// Rules of a Route that are not kept. Their requests get a response with status 500, unless their matches are unknown.
 pub struct Dropped {
     /// Each with its name, or number from 0 on, if that is known; and the reason.
     pub rules: Vec<(Option<String>, String)>,

@@ -1,4 +1,4 @@
-//! TLSRoutes, TCPRoutes and UDPRoutes: sessions and datagrams, of which nothing but the server name is read.
+//! TLSRoutes, TCPRoutes and UDPRoutes: sessions and datagrams. Only the server name of a session is read.
 
 use super::filters::name_of;
 use super::ports::pattern;

@@ -225,7 +225,7 @@ impl Served {
         self.merged.plan.listeners.iter().find(is_it).map(|listener| &**listener)
     }
 
-    /// Routes that requests of a client may take, whatever these have beside host and path: the first that fits.
+    /// Routes that a client's requests with this host and path may take, best match first.
     fn routes(&self, (port, host, path): (u16, &str, &str)) -> Vec<&Route> {
         let Some(listener) = self.listener(port) else { return Vec::new() };
         let here = self.merged.plan.routes.iter().filter(|route| route.listeners.contains(&listener.name));

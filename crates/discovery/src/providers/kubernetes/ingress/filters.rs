@@ -13,7 +13,7 @@ const CORS_METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
 const CORS_HEADERS: &str =
     "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
 
-/// Longest time for which browsers keep the answer to a preflight: they keep none longer than a day.
+/// Longest time for which browsers keep the response to a preflight: a day at most.
 const CORS_AGE_MAX: Duration = Duration::from_secs(86_400);
 
 /// Requests above the rate that ingress-nginx lets pass at once, in multiples of the rate.

@@ -17,7 +17,7 @@ use evenkeel_config::plan::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Status of answers to requests that no endpoint may get, as ingress-nginx has it.
+/// Status of responses to requests that no endpoint may get, as in ingress-nginx.
 const UNAVAILABLE_STATUS: u16 = 503;
 
 /// Status of redirects to TLS: clients keep the method.
@@ -140,7 +140,7 @@ impl Rules<'_, '_> {
         }
     }
 
-    /// The pool of a backend. If there is none, the event about the Ingress says why.
+    /// Returns the pool of a backend. If there is none, an event about the Ingress has the reason.
     fn pool(&mut self, site: &mut Site<'_>, backend: &IngressBackend) -> Option<Arc<str>> {
         let Some(service) = &backend.service else {
             let what = backend.resource.as_ref().and_then(|resource| resource["kind"].as_str()).unwrap_or("nothing");
@@ -233,7 +233,7 @@ fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
             for path in rule.http.iter().flat_map(|http| &http.paths) {
                 let is_exact = path.path_type == "Exact";
                 let text = path.path.as_deref().unwrap_or("/");
-                // A slash at the end of a prefix says nothing.
+                // A slash at the end of a prefix has no meaning.
                 let text = if is_exact { text } else { text.trim_end_matches('/') };
                 let namespace = site.key.namespace.clone();
                 all.push((Place { namespace, host: host.clone(), path: text.to_owned(), is_exact }, path));

@@ -22,7 +22,7 @@ const INVALID: &str = "kubernetes.invalid";
 
 const NOWHERE: &str = "kubernetes.nowhere";
 
-/// Status of answers to requests whose reference leads nowhere, as the Gateway API wants it.
+/// Status of responses to requests with a reference that leads nowhere (Gateway API).
 pub const INVALID_STATUS: u16 = 500;
 
 /// Settings that may differ between pools of the same port of a Service.
@@ -106,7 +106,8 @@ impl<'w> Backends<'w> {
         name
     }
 
-    /// The pool for sessions and datagrams whose reference leads nowhere: it has no endpoint, and they end.
+    /// Returns the pool for sessions and datagrams with a reference that leads nowhere. It has no endpoints, so they
+    /// end.
     pub fn nowhere(&mut self) -> Arc<str> {
         let name: Arc<str> = NOWHERE.into();
         self.pools.entry(name.clone()).or_insert_with(|| {

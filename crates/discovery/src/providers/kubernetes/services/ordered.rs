@@ -18,7 +18,7 @@ pub struct Ordered {
     /// Namespace of the routes that are added next.
     namespace: Arc<str>,
     names: BTreeSet<Arc<str>>,
-    /// Names of ports of which a TCPRoute or UDPRoute has every session or datagram.
+    /// Names of ports where a TCPRoute or UDPRoute gets every session or datagram.
     pub taken: BTreeSet<Arc<str>>,
 }
 

@@ -72,7 +72,7 @@ impl Leader {
     /// Takes or renews the Lease if no other process holds it.
     ///
     /// # Errors
-    /// The API server does not allow it or does not answer.
+    /// The API server does not allow it or does not respond.
     pub async fn renew(&mut self, client: &Client) -> Result<(), String> {
         let api: Api<Lease> = Api::default_namespaced(client.clone());
         let (asked, now) = (Instant::now(), Timestamp::now());

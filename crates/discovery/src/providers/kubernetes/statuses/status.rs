@@ -6,7 +6,7 @@ use crate::providers::kubernetes::world::store::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Condition of Routes of which some rules are not kept. It is there only if it holds (Gateway API, `RouteStatus`).
+/// Condition of Routes with rules that are not kept. It exists only while it holds (Gateway API, `RouteStatus`).
 pub const PARTIALLY_INVALID: &str = "PartiallyInvalid";
 
 /// Conditions that are faults if they hold.

@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// Time after which it is looked again whether the cluster has a kind that it did not have.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Longest time until an API server answers a request.
+/// Longest time until an API server responds.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Objects in a page of a list.
