@@ -6,7 +6,7 @@ use crate::model::{Draft, Endpoint, Value, duration};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::tables::Kind;
 
-/// Value of a time for a key, where 0 means that there is no limit, and a note if it is not that time exactly.
+/// Value of a time for a key, where 0 means no limit, and a note if the value is not exact.
 pub(crate) fn timeout<T>(key: KeyOf<T>, ms: u64) -> (Value, Option<String>) {
     let Kind::Duration { min, max, off } = key.kind() else { return (duration(ms).into(), None) };
     let (least, most) = (min / 1_000_000, max / 1_000_000);

@@ -1,4 +1,4 @@
-//! Lines of templates (Jinja, Go, ERB): they are no configuration, and are taken out of the text before it is read.
+//! Lines of templates (Jinja, Go, ERB). They are not configuration, and are taken out of the text before it is read.
 
 use crate::ledger::Ledger;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Marks of template engines, with the names of the engines.
 const MARKS: [(&str, &str); 3] = [("{%", "Jinja"), ("{{", "Jinja or Go templates"), ("<%", "ERB")];
 
-/// Word that stands for the beginning of a block in a line that was taken out.
+/// Word that marks the beginning of a block in a line that was taken out.
 pub(crate) const BLOCK: &str = "template-line";
 
 /// Returns the text with an empty line for each line of a template. Template lines are entered in the book. A line that

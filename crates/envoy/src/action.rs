@@ -34,7 +34,7 @@ pub enum To {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acting {
     pub to: To,
-    /// Status of the answer where the cluster is not there.
+    /// Status of the response if the cluster does not exist.
     pub missing: u16,
     /// Clusters that get copies, in the order of the mirrors of the route.
     pub mirrors: Vec<String>,
@@ -69,7 +69,7 @@ pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '
     Ok(answering(answer))
 }
 
-/// A route that answers by itself.
+/// A route with a response by evenkeel itself.
 pub fn answering(action: Action) -> Acting {
     Acting { to: To::Answer(action), missing: 503, mirrors: Vec::new(), hash: Vec::new(), route: Route::default() }
 }

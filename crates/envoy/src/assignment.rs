@@ -135,7 +135,7 @@ fn read(one: &Node<'_>, locality: &Node<'_>, hosts: Hosts) -> Result<Read, Strin
     if tier >= TIERS {
         return Ok(Read::Skipped(format!("{addr}: priority {tier} is not from 0 to 15")));
     }
-    // The second choice, beside the first of the next priority.
+    // A degraded endpoint is a second choice, like endpoints of the next priority.
     let tier = (tier + u64::from(status == DEGRADED)).min(TIERS - 1);
     let is_name = matches!(addr, Address::Name { .. });
     let resolve = if is_name && hosts == Hosts::AllOfNames { Resolve::All } else { Resolve::First };

@@ -83,7 +83,7 @@ fn check(node: &Node<'_>) -> Result<Check, String> {
     Ok(Check::Tcp { send, expect, quit: None })
 }
 
-/// Bytes of a payload, whose `text` is hexadecimal.
+/// Bytes of a payload. Its `text` is hexadecimal.
 fn payload(node: &Node<'_>) -> Result<Vec<u8>, String> {
     if let Some(bytes) = node.raw("binary") {
         return Ok(bytes.to_vec());

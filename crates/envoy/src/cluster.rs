@@ -33,14 +33,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Reads a cluster, whose endpoints are assigned by `server`.
+    /// Reads a cluster. `server` assigns its endpoints.
     ///
     /// # Errors
     /// The field that cannot be kept.
     pub fn of(node: &Node<'_>, server: &XdsServer) -> Result<Cluster, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
         let mut pool = Pool::new(&names::of(&name));
-        // Without endpoints it answers as Envoy does.
+        // Without endpoints it responds like Envoy.
         pool.empty_status = Some(503);
         let assigned = endpoints(node, &name, server, &mut pool)?;
         balance(node, &mut pool)?;

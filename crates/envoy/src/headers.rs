@@ -12,7 +12,7 @@ pub struct Changes {
     pub response: ResponseHeaders,
 }
 
-/// Values that stand for a variable of the plan.
+/// Values that become a variable of the plan.
 const VARIABLES: [(&str, Variable); 6] = [
     ("%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
     ("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),

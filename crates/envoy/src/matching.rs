@@ -383,7 +383,7 @@ pub fn both(one: &Match, other: &Match) -> Result<Match, String> {
         (_, true) => ours.clone(),
         _ => ours.iter().filter(|method| theirs.contains(method)).cloned().collect(),
     };
-    // Methods of which none may be: all of both.
+    // Excluded methods: the methods that either match excludes.
     let excluded = other.not.methods.iter().filter(|method| !joined.not.methods.contains(method)).cloned();
     let excluded: Vec<_> = excluded.collect();
     joined.not.methods.extend(excluded);

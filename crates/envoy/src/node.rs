@@ -36,11 +36,11 @@ pub struct Node<'a> {
 /// Note about a message or a field of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A protection that the translation has read, and does not keep.
+    /// A protection that was read, and is not kept.
     Unkept(&'static str),
-    /// A field that is left out, or without a name the whole message. Only of files.
+    /// A field that is left out, or the whole message if there is no name. Only in files.
     Lost(Option<&'static str>, String),
-    /// A difference to the original. Only of files.
+    /// A difference to the original. Only in files.
     Differs(String),
 }
 
@@ -58,7 +58,7 @@ pub enum Value<'a> {
     Noted,
 }
 
-/// Message whose type is named beside it.
+/// Message with the name of its type.
 #[derive(Debug)]
 pub struct Extension<'a> {
     /// Name of the type: the part of its URL after the last slash.

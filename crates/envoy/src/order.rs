@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 /// Matches of a virtual host, at most: each pair of them is compared.
 const MATCHES_MAX: usize = 20_000;
 
-/// A match, with the position of the route that it stands for.
+/// A match, with the position of its route.
 pub type Placed = (Match, usize);
 
 /// Gets the positions of two matches that cannot be kept in their order, with the reason.

@@ -59,7 +59,7 @@ struct Making<'a> {
     notes: Vec<(String, String)>,
 }
 
-/// Makes the pieces. A cluster that is not there is a pool without endpoints, which answers as Envoy does.
+/// Makes the pieces. A missing cluster becomes a pool without endpoints, which responds like Envoy.
 pub fn pieces(in_use: &InUse) -> Pieces {
     // Nothing leads to pools without a listener, and a plan has to know which of several gets all requests.
     if in_use.listeners.is_empty() {
@@ -259,7 +259,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// A route that answers 404, as Envoy does where no route matches.
+/// A route that responds with 404, like Envoy if no route matches.
 fn nothing() -> Route {
     Route { action: Action::Respond(Respond { status: 404, ..Respond::default() }), ..Route::default() }
 }

@@ -42,7 +42,7 @@ pub(super) fn values(kind: Kind, value: &Table) -> Vec<(Option<&str>, &Table)> {
     }
 }
 
-/// A value of a field, of which the schema keeps as many as the file has; `None` if it is ignored.
+/// Reads a value of a field; `None` if the field is ignored.
 fn read<'t>(kind: Kind, name: Option<&'t str>, value: &'t Table, ledger: &mut Ledger) -> Option<Value<'t>> {
     let text = value.text();
     let found = match (kind, text) {

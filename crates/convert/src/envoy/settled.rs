@@ -61,7 +61,7 @@ pub(super) fn settle(table: &Table, read: &Node<'_>, ledger: &mut Ledger) {
     within(table, read, "", ledger);
 }
 
-/// Settles the directives of a table within another, whose advice is `around`.
+/// Settles the directives of a table within another. `around`: advice of the outer table.
 fn within(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) {
     let todo = advice(read.message()).unwrap_or(around);
     if left_out(table, read, todo, ledger) {
@@ -102,7 +102,7 @@ fn advice(of: &Message) -> Option<&'static str> {
     OF_MESSAGES.iter().find(|(message, _)| std::ptr::eq(*message, of)).map(|(_, todo)| *todo)
 }
 
-/// Settles the parts that are left out, with the reason of the innermost message. True if the whole table is.
+/// Settles the parts that are left out, with the reason of the innermost message. True if the whole table is left out.
 fn left_out(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) -> bool {
     let todo = advice(read.message()).unwrap_or(around);
     for (value, read) in parts(table, read) {

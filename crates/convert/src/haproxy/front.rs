@@ -156,7 +156,7 @@ impl Front<'_> {
             };
             to_https && of_plain
         };
-        // Rules in front of it would be answered otherwise.
+        // Rules in front of it would get another response.
         if rules.finals.first().is_none_or(|rule| !is_first(rule)) {
             return;
         }
@@ -288,7 +288,7 @@ impl Front<'_> {
         diverted
     }
 
-    /// True if a backend answers no request.
+    /// True if a backend refuses all requests itself, or has no pool.
     fn refuses(&self, name: &str) -> bool {
         let is_refusal = |rule: &Final| rule.matching.conds.is_empty() && matches!(rule.action, Action::Respond(_));
         self.backends.get(name).is_some_and(|b| !b.has_pool || b.rules.finals.iter().any(is_refusal))
@@ -331,7 +331,7 @@ impl Front<'_> {
         }
         match backend.has_pool {
             true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
-            // Without a server, HAProxy answers 503.
+            // Without a server, HAProxy responds with 503.
             false => self.push(routes, line, matching, Action::respond(503), set),
         }
         let mut own = routes.split_off(first);

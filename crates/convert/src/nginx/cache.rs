@@ -6,7 +6,7 @@ use super::world::{World, group, single};
 use crate::model::{Draft, Entries, RouteKeys, Value, duration, parse_size, size};
 use evenkeel_config::plan::Cache;
 
-/// Time without a request after which NGINX drops a response, unless `inactive` says otherwise.
+/// Time without a request after which NGINX drops a response, if `inactive` is not set.
 const INACTIVE_MS: u64 = 600_000;
 
 /// Largest `max_size` that is taken over: NGINX's is of a disk, and here it is memory.
@@ -93,7 +93,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut Wor
     set.put(key!("cache"), if cache.is_empty() { Value::Bool(true) } else { cache.into() });
 }
 
-/// Parts of the key beside scheme, host, path and query.
+/// Parts of the key in addition to scheme, host, path and query.
 fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Draft<Cache>, (crate::ledger::Line, String)> {
     let mut cache = Draft::default();
     let Some(directive) = single(levels, "proxy_cache_key") else { return Ok(cache) };

@@ -410,7 +410,7 @@ impl<'d> Routes<'_, 'd> {
         }
     }
 
-    /// Adds the route for requests that nothing has answered yet: to a pool, another location, or nothing that is here.
+    /// Adds the route for requests without a response so far: to a pool, to another location, or with a 403 or 404.
     fn handler(
         &mut self,
         own: &'d [Directive],

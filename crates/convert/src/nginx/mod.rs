@@ -256,7 +256,7 @@ fn resolver(line: &Directive, world: &mut World<'_>) {
     }
 }
 
-/// Reports the limit of bodies that NGINX has where no line says so.
+/// Reports the default limit of bodies in NGINX, if no line sets a limit.
 fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'_>) {
     let mut lines = Vec::new();
     everywhere(all, "client_max_body_size", &mut lines);

@@ -11,7 +11,7 @@ use evenkeel_config::plan::{ForwardAuth, Mirror};
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
-/// Adds `forward_auth` and `mirror` for a location whose levels these are.
+/// Adds `forward_auth` and `mirror` for a location with these levels.
 pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
@@ -95,7 +95,7 @@ fn decisive(location: Option<&Directive>) -> Option<&Directive> {
     })
 }
 
-/// Names of fields that `auth_request_set` takes from the answer, and `proxy_set_header` sends by the same name.
+/// Names of fields that `auth_request_set` takes from the response, and `proxy_set_header` sends under the same name.
 fn copied(levels: &[&[Directive]], world: &mut World<'_>) -> Vec<Value> {
     let mut names = Vec::new();
     for directive in group(levels, "auth_request_set") {

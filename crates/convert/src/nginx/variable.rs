@@ -30,7 +30,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("status", "{status}"),
 ];
 
-/// Reads a value. `request_uri` becomes the path alone: the flag says that its query belongs to it.
+/// Reads a value. `request_uri` becomes the path alone. The flag is true if its query belongs to the value.
 ///
 /// # Errors
 /// Variable that has no counterpart.

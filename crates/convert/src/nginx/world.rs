@@ -33,7 +33,7 @@ pub(super) struct World<'d> {
     pub ledger: &'d mut Ledger,
 }
 
-/// A pool to forward to, and the Host that NGINX sends to it unless told otherwise.
+/// A pool to forward to, and the Host that NGINX sends to it by default.
 #[derive(Clone, Debug)]
 pub(super) struct Forward {
     pub pool: String,

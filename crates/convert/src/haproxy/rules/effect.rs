@@ -82,7 +82,7 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
     }
 }
 
-/// Closes the requests of a match, whose password or permission is not asked for.
+/// Closes the requests of a match: their password or permission is not checked here.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
     closed_by(item.line, reason, &mut set, ledger);

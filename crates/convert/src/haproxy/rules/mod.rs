@@ -78,7 +78,8 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> R
     rules
 }
 
-/// True if a rule, whose condition cannot be written for this reason, refuses or diverts clients by their address.
+/// True if a rule that cannot be written refuses or diverts clients by address. `reason`: why its condition cannot be
+/// written.
 fn refuses_by_address(name: &str, reason: &str) -> bool {
     (is_refusal(name) || name == "redirect") && reason.contains(CLIENT)
 }
@@ -215,7 +216,7 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &m
     ledger.carried(item.line);
     for conj in conjs {
         if !conj.client_files.is_empty() && conj.rates.is_empty() && conj.auth.is_empty() {
-            // Clients that it answers do not get further.
+            // Clients that get this response get no further.
             refuse_files(item, conj, 403, rules, ledger);
             let todo = "nothing, unless clients depend on the answer";
             ledger.changes(item.line, "clients of a list in a file are refused instead of being answered by it", todo);
