@@ -3,7 +3,7 @@
 
 use crate::model::Test;
 
-/// Alternatives that an expression without anchors stands for, or the reason why it cannot be written.
+/// Returns the alternatives of an expression that may match anywhere in a path, or the reason why it cannot be written.
 pub(crate) fn path_tests(regex: &str, ignore_case: bool) -> Result<Vec<Test>, &'static str> {
     foreign(regex)?;
     if !ignore_case && let Some(tests) = simple(regex) {
@@ -119,7 +119,7 @@ fn expanded(regex: &str) -> Option<Vec<String>> {
     texts.collect::<Option<Vec<_>>>().filter(|texts| texts.len() <= 24)
 }
 
-/// Text that an expression stands for if nothing in it has another meaning.
+/// Text that an expression matches, if it has no special characters; `None` otherwise.
 fn literal(regex: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = regex.chars();

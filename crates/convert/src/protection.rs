@@ -1,5 +1,5 @@
-//! Routes that asked for a password or a permission: they stay closed where that was not carried over. Fields that a
-//! client must not set, and users of passwords, whose lines are for a file.
+//! Routes with a password or a permission: they stay closed where it was not carried over. Also fields that a client
+//! must not set, and users of passwords as lines for a file.
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, RouteKeys};

@@ -9,7 +9,7 @@ use crate::protection::{close, closed_by, user};
 use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::ForwardAuth;
 
-/// Filters for `basic_auth [ALGORITHM [REALM]]`, whose users are lines of a file of this name.
+/// Filters for `basic_auth [ALGORITHM [REALM]]`. Its users become lines for a file with this name.
 pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> RouteKeys {
     ledger.carried(directive.line);
     for row in &directive.block {

@@ -1,4 +1,4 @@
-//! Lines, words and blocks of a Caddyfile; snippets and files that are imported stand in place.
+//! Lines, words and blocks of a Caddyfile. Imported snippets and files are put in place.
 
 use crate::ledger::{Ledger, Line};
 use evenkeel_config::Files;

@@ -83,7 +83,7 @@ fn is_site(directive: &Directive) -> bool {
         && (directive.name().contains(['.', ':']) || directive.name() == "localhost")
 }
 
-/// Reads the global options. Returns true if sites get certificates by themselves.
+/// Reads the global options. Returns true if sites get certificates automatically.
 fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> bool {
     let mut is_automatic = true;
     for option in options {

@@ -46,7 +46,7 @@ struct Site<'s> {
     ledger: &'s mut Ledger,
 }
 
-/// Rank of directives that answer requests.
+/// Rank of directives that respond to requests.
 fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "redir" => 0,
@@ -197,7 +197,7 @@ impl Site<'_> {
         file
     }
 
-    /// Reads a directive that does not answer requests itself.
+    /// Reads a directive that does not respond to requests itself.
     fn filter(&mut self, directive: &Directive, named: &Named, filters: &mut Vec<Filter>) {
         let (matches, words) = matcher::of(directive.from(1), named);
         let line = directive.line;
@@ -373,7 +373,7 @@ fn without_prefix(matching: &Match, prefix: &str) -> Match {
     matching
 }
 
-/// A match within `handle_path`, whose paths have lost the prefix.
+/// A match within `handle_path`. Its paths have lost the prefix.
 fn below(matching: &Match, prefix: &str) -> Match {
     let prefix = prefix.trim_end_matches('*').trim_end_matches('/');
     let mut matching = matching.clone();

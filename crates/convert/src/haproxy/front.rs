@@ -344,7 +344,7 @@ impl Front<'_> {
         routes.extend(own);
     }
 
-    /// Settles the order, and drops conditions that say nothing.
+    /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
         crate::reconcile::reconcile(&mut routes, "HAProxy", ledger);

@@ -20,7 +20,7 @@ pub(super) struct Gathered {
     pub tunnel: Option<u64>,
     pub sticks: Option<Line>,
     pub has_balance: bool,
-    /// Sends of a check by TCP, each with the answer that is expected to it.
+    /// Sends of a TCP check, each with the expected reply.
     pub exchanges: Vec<(String, Option<String>, Line)>,
     /// Values of the first server for settings that belong to the pool here.
     pub common: PoolKeys,

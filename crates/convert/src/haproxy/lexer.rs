@@ -37,7 +37,7 @@ pub(super) struct Section {
     pub items: Vec<Item>,
 }
 
-/// A directive of a section: its words, the first of which names it.
+/// A directive of a section. Its first word is its name.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub line: Line,

@@ -1,4 +1,4 @@
-//! Filters given to the routes that they are for, whose settings are merged.
+//! Filters, merged into the settings of their routes.
 
 use super::rules::Filter;
 use crate::ledger::Ledger;
@@ -10,7 +10,7 @@ use evenkeel_config::plan::Rewrite;
 /// Most routes that filters with conditions may add to a frontend.
 const SPLITS: usize = 200;
 
-/// Gives a filter to the routes whose requests fulfil its conditions; a route of which only some do is split.
+/// Adds a filter to the routes whose requests fulfil its conditions. A route is split if only some of its requests do.
 pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&Route) -> bool, ledger: &mut Ledger) {
     let mut out: Vec<Route> = Vec::new();
     let many = routes.len() > SPLITS;

@@ -194,7 +194,7 @@ impl Match {
         Ok(())
     }
 
-    /// Reconciles a condition on the path with the others. False if they say as much already.
+    /// Reconciles a condition on the path with the others. False if they already imply it.
     fn add_path(&mut self, cond: &Cond) -> Result<bool, Apart> {
         let mut wanted = true;
         let mut never = false;

@@ -33,7 +33,7 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
         let later = behind(later, &kept, 0, &mut joined, &mut clashes);
         kept.extend(joined.into_iter().chain(later));
     }
-    // A rule of which a part is reached is not left out.
+    // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;

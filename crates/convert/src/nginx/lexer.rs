@@ -188,7 +188,7 @@ impl<'r> Reader<'r> {
         all
     }
 
-    /// Files that a name stands for: `*` and `?` in its last component match.
+    /// Files that match a name, with `*` and `?` in its last component.
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         let path = self.folder.join(name);
         let (Some(folder), Some(pattern)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {

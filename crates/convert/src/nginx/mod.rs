@@ -108,7 +108,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     logs(&all, &mut world);
     body_default(&all, http, &mut world);
     if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
-        // NGINX waits this long for a response, unless a line says otherwise.
+        // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
     leftovers(&all, &mut world);

@@ -4,7 +4,7 @@
 use crate::ledger::Ledger;
 use crate::tree::{Kind, Node};
 
-/// The dynamic file that the labels of all services stand for.
+/// Builds the dynamic file from the labels of all services.
 pub(super) fn gather(compose: &Node, ledger: &mut Ledger) -> Node {
     let mut tree = Node { line: compose.line, kind: Kind::Map(Vec::new()) };
     for (container, service) in compose.get("services").map_or(&[][..], Node::entries) {
@@ -73,7 +73,7 @@ fn pairs(service: &Node) -> Vec<(String, Node)> {
     listed.chain(labels.entries().iter().cloned()).collect()
 }
 
-/// Adds the endpoint that `loadbalancer.server.port` of a container stands for.
+/// Adds the endpoint for `loadbalancer.server.port` of a container.
 fn endpoint(container: &str, name: &str, rest: &[&str], leaf: &Node, tree: &mut Node) {
     let is = |at: usize, word: &str| rest.get(at).is_some_and(|part| part.eq_ignore_ascii_case(word));
     if !is(0, "loadbalancer") || !is(1, "server") {

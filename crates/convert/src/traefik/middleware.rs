@@ -277,7 +277,7 @@ fn rate_limit(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
 }
 
-/// A match that takes a prefix by segment, so that it can be taken away; `None` if the prefix does not fit the match.
+/// A match of a prefix by segment, so that the prefix can be stripped; `None` if the prefix does not fit the match.
 pub(super) fn stripped(matching: &Match, prefix: &str) -> Option<Match> {
     let own = |cond: &&Cond| cond.key == Key::Path && !cond.negated;
     match matching.conds.iter().find(own).map(|cond| &cond.test) {

@@ -26,7 +26,7 @@ enum Expr {
     Not(Box<Expr>),
 }
 
-/// Reads a rule as alternatives, of which each is a match.
+/// Reads a rule as alternatives. Each alternative is a match.
 ///
 /// # Errors
 /// Reason why it cannot be written.

@@ -1,4 +1,4 @@
-//! Configurations written as YAML or TOML: a tree whose leaves are the directives of the book.
+//! Configurations written as YAML or TOML, as a tree. Its leaves are the directives of the book.
 
 // Order: toml, yaml, node
 mod node;

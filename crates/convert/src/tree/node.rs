@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 impl Node {
-    /// The value of a key, whose case does not matter.
+    /// Returns the value of a key, in any case of letters.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, node)| node)
     }

@@ -38,7 +38,7 @@ struct List {
     negated: bool,
 }
 
-/// A final rule whose condition is about the client's address alone.
+/// A final rule with conditions on the client's address only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRule {
     pub line: Line,
@@ -82,7 +82,7 @@ impl AddressRule {
         self.lists.is_empty()
     }
 
-    /// True if it has a list whose networks are not known here.
+    /// True if it has a list with networks that are not known here.
     pub fn is_unknown(&self) -> bool {
         self.entries().any(|(entry, _)| !matches!(entry, Entry::Network(..)))
     }
@@ -149,7 +149,7 @@ struct World<'r> {
     stages: Vec<Vec<&'r AddressRule>>,
     /// Each network once with its text and its place in the file, the shortest first.
     networks: Vec<(Cidr, &'r str, usize)>,
-    /// Entries of which the networks are not known; true if their clients are let in.
+    /// Entries with unknown networks; true if their clients are let in.
     unknown: Vec<(&'r Entry, bool)>,
     /// True if an entry both lets in and refuses.
     is_torn: bool,
