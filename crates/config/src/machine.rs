@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Machine {
     /// Looks up the kind of a path, following links.
     pub look: Box<dyn Fn(&Path) -> io::Result<Found> + Send + Sync>,
-    /// Reads a file; its errors are those of the system.
+    /// Reads a file. Errors come from the system.
     pub read: Box<dyn Fn(&Path) -> io::Result<Vec<u8>> + Send + Sync>,
     /// Fails if the current user may not append to an existing file.
     pub append: Box<dyn Fn(&Path) -> io::Result<()> + Send + Sync>,

@@ -1,4 +1,4 @@
-//! `compress` of routes, from what other programs name.
+//! `compress` of routes, from the codings that other programs name.
 
 use crate::model::{Draft, RouteKeys, Value};
 use evenkeel_config::plan::Compress;
@@ -43,7 +43,7 @@ pub(crate) fn types<'t>(types: impl IntoIterator<Item = &'t str>) -> Vec<String>
     all
 }
 
-/// Adds `compress` to a route; `true` if nothing is said about it.
+/// Adds `compress` to a route: `true` if it has no settings.
 pub(crate) fn put(compress: Draft<Compress>, set: &mut RouteKeys) {
     let value = if compress.is_empty() { Value::Bool(true) } else { compress.into() };
     set.put(key!("compress"), value);

@@ -3,7 +3,7 @@
 
 use crate::model::Test;
 
-/// Alternatives that an expression without anchors stands for, or the reason why it cannot be written.
+/// Returns the alternatives of an expression that may match anywhere in a path, or the reason why it cannot be written.
 pub(crate) fn path_tests(regex: &str, ignore_case: bool) -> Result<Vec<Test>, &'static str> {
     foreign(regex)?;
     if !ignore_case && let Some(tests) = simple(regex) {
@@ -12,7 +12,7 @@ pub(crate) fn path_tests(regex: &str, ignore_case: bool) -> Result<Vec<Test>, &'
     Ok(vec![Test::Regex(whole(regex, ignore_case))])
 }
 
-/// An expression that matches anywhere as one for the whole value.
+/// Turns an expression that may match anywhere into an expression for the whole value.
 pub(crate) fn whole(regex: &str, ignore_case: bool) -> String {
     let case = if ignore_case { "(?i)" } else { "" };
     let parts = alternatives(regex);
@@ -41,7 +41,7 @@ pub(crate) fn foreign(regex: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// True if the text ends in a backslash that escapes what follows.
+/// True if the text ends in a backslash that escapes the next character.
 fn is_escaped(text: &str) -> bool {
     text.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1
 }
@@ -107,7 +107,7 @@ fn simple(regex: &str) -> Option<Vec<Test>> {
     tests.iter().all(is_path).then_some(tests)
 }
 
-/// Texts that an expression of fixed text with at most one group of fixed alternatives stands for.
+/// Texts that an expression matches: fixed text with at most one group of fixed alternatives. `None` for others.
 fn expanded(regex: &str) -> Option<Vec<String>> {
     let Some(open) = regex.find('(').filter(|at| !is_escaped(&regex[..*at])) else {
         return Some(vec![literal(regex)?]);
@@ -119,7 +119,7 @@ fn expanded(regex: &str) -> Option<Vec<String>> {
     texts.collect::<Option<Vec<_>>>().filter(|texts| texts.len() <= 24)
 }
 
-/// Text that an expression stands for if nothing in it has another meaning.
+/// Text that an expression matches, if it has no special characters; `None` otherwise.
 fn literal(regex: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = regex.chars();

@@ -1,5 +1,5 @@
-//! Book of every directive that was read, and its end: carried over, or in one of two lists. A directive that no
-//! translation settled appears in the report too, so none can be dropped silently.
+//! Book of every directive that was read, with its outcome: carried over, or in one of two lists. A directive that no
+//! translation settled appears in the report too, so no directive can be dropped silently.
 
 use crate::report::{Item, Report};
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ const FORGOTTEN: &str = "`convert` does not know this directive here";
 pub(crate) struct Line(usize);
 
 impl Line {
-    /// A line that no directive has, until one is known.
+    /// Stands for no directive, until the real line is known.
     pub fn none() -> Line {
         Line(usize::MAX)
     }
 }
 
-/// All directives of one run, in the order in which they were read.
+/// All directives of a run, in the order in which they were read.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
@@ -67,7 +67,7 @@ impl Ledger {
         }
     }
 
-    /// Settles a directive that is left out, or carried over with a difference: the reason, and what to do about it.
+    /// Settles a directive that is left out, or carried over with a difference: the reason, and advice.
     pub fn changes(&mut self, line: Line, reason: impl Into<String>, todo: impl Into<String>) {
         let entry = &mut self.entries[line.0];
         entry.settled = true;
@@ -94,7 +94,7 @@ impl Ledger {
         format!("{}:{}", entry.file, entry.line)
     }
 
-    /// Closes the book, and sorts what is in it into lists.
+    /// Closes the book, and sorts its notes into lists.
     pub fn into_report(self) -> Report {
         let mut report = Report { directives: self.entries.len(), ..Report::default() };
         for mut entry in self.entries {

@@ -64,7 +64,7 @@ pub struct Converted {
     pub report: Report,
 }
 
-/// Converts a configuration that was read from the file `name`. What it includes is read from `files`, relative to the
+/// Converts a configuration that was read from the file `name`. Included files are read from `files`, relative to the
 /// folder of that file. `None` if the program is neither named nor recognised.
 pub fn convert(name: &str, text: &str, from: Option<From>, files: &dyn Files) -> Option<Converted> {
     let from = from.or_else(|| recognise(name, text))?;
@@ -94,7 +94,7 @@ fn made_from(source: &str) -> String {
     format!("# Made by `evenkeel convert` from {source}. `evenkeel check` reports what is wrong with it.\n")
 }
 
-/// Takes the names of listeners out of matches that name all that have routes: they say nothing there.
+/// Removes listener names from matches that name all listeners with routes: such a list has no effect.
 fn leave_listeners_out(target: &mut Target) {
     let serves = |listener: &&model::Listener| !listener.is_tcp && !listener.set.has(key!("redirect_https"));
     let serving: Vec<String> = target.listeners.iter().filter(serves).map(|listener| listener.name.clone()).collect();

@@ -6,7 +6,7 @@ use crate::model::{Draft, Endpoint, Value, duration};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::tables::Kind;
 
-/// Value of a time for a key, where 0 means that there is no limit, and a note if it is not that time exactly.
+/// Value of a time for a key, where 0 means no limit, and a note if the value is not exact.
 pub(crate) fn timeout<T>(key: KeyOf<T>, ms: u64) -> (Value, Option<String>) {
     let Kind::Duration { min, max, off } = key.kind() else { return (duration(ms).into(), None) };
     let (least, most) = (min / 1_000_000, max / 1_000_000);
@@ -31,7 +31,7 @@ pub(crate) fn put_time<T>(set: &mut Draft<T>, key: KeyOf<T>, ms: u64) -> Option<
 pub(crate) const SPLIT_MAX: u64 = 1_000_000;
 const ENDPOINT_MAX: u64 = 65_535;
 
-/// Makes weights above `most` fit, all by one factor, so that shares stay; noted at a line.
+/// Scales weights down by the same factor if any is above `most`, so that shares stay. Noted at a line.
 pub(crate) fn fit_weights(weights: &mut [u64], most: u64, line: Line, ledger: &mut Ledger) {
     let largest = weights.iter().copied().max().unwrap_or(0);
     if largest <= most {

@@ -1,5 +1,5 @@
-//! Routes that asked for a password or a permission: they stay closed where that was not carried over. Fields that a
-//! client must not set, and users of passwords, whose lines are for a file.
+//! Routes with a password or a permission: they stay closed where it was not carried over. Also fields that a client
+//! must not set, and users of passwords as lines for a file.
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Draft, RouteKeys};
@@ -37,8 +37,8 @@ pub(crate) fn is_shut(set: &RouteKeys) -> bool {
 /// Fields of requests that evenkeel always sets itself.
 const OWN: [&str; 4] = ["host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"];
 
-/// Notes a field of requests that cannot be set, and removes it: the original replaces that of the client, which must
-/// not pass for it.
+/// Notes a request field that cannot be set, and removes it. The original replaces the client's field, so the client's
+/// field must not pass instead.
 pub(crate) fn withhold(name: &str, line: Line, reason: &str, set: &mut RouteKeys, ledger: &mut Ledger) {
     let todo = format!("set {name} by hand, or in the application");
     if !can_be_withheld(name) {
@@ -65,7 +65,7 @@ pub(crate) fn is_closed(set: &RouteKeys) -> bool {
     set.get(key!("access.allow")) == Some(&THIS_MACHINE.to_vec().into())
 }
 
-/// Notes a user of a list that was part of the configuration: the line for the file, if its hash is one that is read.
+/// Notes a user of a list in the configuration: the line for the file, if evenkeel reads this kind of hash.
 pub(crate) fn user(line: Line, name: &str, hash: &str, file: &str, ledger: &mut Ledger) {
     let todo = match READ.iter().any(|start| hash.starts_with(start)) {
         true => format!("write the line {name}:{hash} into {file}"),

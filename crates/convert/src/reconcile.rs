@@ -1,10 +1,10 @@
-//! The original's order of rules made to hold here, with what cannot be kept entered in the book.
+//! Makes the original's order of rules hold here. Differences that remain are entered in the book.
 
 use crate::ledger::{Ledger, Line};
 use crate::model::{Action, Clash, Key, Route, settle_order};
 use crate::protection::shut;
 
-/// Settles the order of routes that stand in the order in which `whose` tries them.
+/// Settles the order of routes. They are sorted in the order in which the program `whose` tries them.
 pub(crate) fn reconcile(routes: &mut Vec<Route>, whose: &str, ledger: &mut Ledger) {
     let by_client = |route: &Route| route.matching.conds.iter().any(|cond| cond.key == Key::Client);
     let is_answer = |route: &Route| !matches!(route.action, Action::Pool(_) | Action::Split(_));

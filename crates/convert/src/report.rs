@@ -40,14 +40,14 @@ pub struct Item {
     pub file: String,
     /// Line in that file, counted from 1.
     pub line: usize,
-    /// Directive as it was read, on one line.
+    /// Text of the directive, on a single line.
     pub text: String,
     pub reason: String,
     /// Advice for the operator; empty if there is nothing to do.
     pub todo: String,
 }
 
-/// Account of all directives of one conversion.
+/// Account of all directives of a conversion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub changes: Vec<Item>,
@@ -61,7 +61,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Both lists for a person, the one that needs a decision first.
+    /// Both lists as text for people, the list that needs decisions first.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let lists = [(CHANGES, &self.changes), (LOSSLESS, &self.lossless)];

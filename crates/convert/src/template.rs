@@ -1,16 +1,16 @@
-//! Lines of templates (Jinja, Go, ERB): they are no configuration, and are taken out of the text before it is read.
+//! Lines of templates (Jinja, Go, ERB). They are not configuration, and are taken out of the text before it is read.
 
 use crate::ledger::Ledger;
 use std::sync::Arc;
 
-/// Marks of a template engine, and what to call it.
+/// Marks of template engines, with the names of the engines.
 const MARKS: [(&str, &str); 3] = [("{%", "Jinja"), ("{{", "Jinja or Go templates"), ("<%", "ERB")];
 
-/// Word that stands for the beginning of a block in a line that was taken out.
+/// Word that marks the beginning of a block in a line that was taken out.
 pub(crate) const BLOCK: &str = "template-line";
 
-/// The text with an empty line for each line of a template, all of which are entered in the book. A line that begins a
-/// block keeps its brace, so that what follows is still balanced.
+/// Returns the text with an empty line for each line of a template. Template lines are entered in the book. A line that
+/// begins a block keeps its brace, so that braces stay balanced.
 pub(crate) fn strip(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> String {
     let mut out = String::with_capacity(text.len());
     let mut closing: Option<&str> = None;

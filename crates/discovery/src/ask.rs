@@ -1,5 +1,5 @@
-//! Queries to name servers: over UDP, over TCP if the answer is truncated, and without EDNS if the server
-//! rejects that. Servers are tried in turn until one answers.
+//! Queries to name servers: over UDP, over TCP if the answer is truncated, and without EDNS if the server rejects EDNS.
+//! Servers are tried in turn until a server answers.
 
 use crate::message::{Question, Reply, name};
 use crate::system::Conf;
@@ -18,13 +18,13 @@ const DATAGRAM: usize = 4096;
 /// Queries records of a name. Never returns [`Reply::Truncated`], [`Reply::NoEdns`] or [`Reply::Refused`].
 ///
 /// # Errors
-/// No server could answer; the reason is that of the last one queried.
+/// No server could answer. The reason is the failure of the last server queried.
 pub async fn ask(conf: &Conf, host: &str, kind: Rtype) -> Result<Reply, String> {
     let Some(name) = name(host) else { return Err(format!("{host} is too long for a DNS name")) };
     let mut why = String::new();
     for _ in 0..conf.attempts {
         for &server in &conf.nameservers {
-            // A new id for each try, because an answer to an earlier one may still arrive.
+            // A new id for each try: an answer to an earlier query may still arrive.
             let question = |edns| Question { id: random_id(), name: name.clone(), kind, edns };
             let mut reply = once(server, &question(true), conf.timeout).await;
             if let Ok(Reply::NoEdns) = reply {

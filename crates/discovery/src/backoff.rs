@@ -41,8 +41,8 @@ impl Backoff {
         self.failures == 0
     }
 
-    /// Returns the pause after one more failure. `asked`: pause that the server asked for, which counts if it is longer, up
-    /// to an hour.
+    /// Counts a failure, and returns the pause after it. `asked`: pause that the server asked for. It counts if it is
+    /// longer, up to an hour.
     pub fn pause(&mut self, asked: Option<Duration>) -> Duration {
         let doubled = FIRST.saturating_mul(1u32.checked_shl(self.failures).unwrap_or(u32::MAX)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -58,7 +58,7 @@ pub struct Bucket {
     full_at: Instant,
 }
 
-/// Tokens that are saved, and the time for a new one.
+/// Most tokens that are saved, and the time for a new token.
 const BURST: u32 = 5;
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -67,7 +67,7 @@ impl Bucket {
         Bucket { full_at: Instant::now() }
     }
 
-    /// Takes a token, and waits until there is one.
+    /// Takes a token. Waits until there is a token.
     pub async fn take(&mut self) {
         let at = self.taken_at(Instant::now());
         sleep_until(at).await;

@@ -1,5 +1,5 @@
-//! Blocking queries, as Consul and Nomad have them: a request that names the index of the last answer is answered when
-//! there is a newer one, or when its time is over. See [`follow`].
+//! Blocking queries of Consul and Nomad. A request names the index of the last response. The server responds when it
+//! has a newer index, or when the time of the query is over. See [`follow`].
 
 use crate::backoff::{Backoff, Bucket};
 use crate::kept::{Answer, List};
@@ -15,24 +15,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Largest answer, in bytes. 10,000 instances of Consul have some twenty million.
+/// Largest response, in bytes. 10,000 instances of Consul have some twenty million.
 const ANSWER_MAX: usize = 64 << 20;
 
-/// Time for an answer, in addition to that for which the server may wait.
+/// Time for a response, in addition to the time for which the server may wait.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Pause between requests to a server that gives no index, which never waits.
+/// Pause between requests to a server without indexes. Such a server never waits.
 const WITHOUT_INDEX: Duration = Duration::from_secs(5);
 
-/// Query to a server of one kind.
+/// Query to a server of a registry.
 #[derive(Debug)]
 pub struct Query {
     pub server: Server,
-    /// Path with parameters, without those of blocking.
+    /// Path with parameters, except the parameters of blocking.
     pub path: String,
     /// Longest time for which the server may wait.
     pub wait: Duration,
-    /// Field of answers with their index.
+    /// Field of responses with their index.
     pub index: &'static str,
     /// Field of requests with the token, and the file that has it.
     pub token: Option<(&'static str, PathBuf)>,
@@ -40,15 +40,15 @@ pub struct Query {
     pub stale: Option<Stale>,
 }
 
-/// Answers of servers other than the leader.
+/// Responses of servers other than the leader.
 #[derive(Clone, Copy, Debug)]
 pub struct Stale {
-    /// Field of answers with the milliseconds since the last contact to the leader.
+    /// Field of responses with the milliseconds since the last contact to the leader.
     pub contact: &'static str,
     pub max: Duration,
 }
 
-/// Follows a query forever. `read` reads the list of an answer.
+/// Follows a query forever. `read` reads the list of a response.
 pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, mut out: Out) -> ! {
     let (mut backoff, mut bucket) = (Backoff::new(out.seed()), Bucket::new());
     let mut client = Client::new(query.server.clone());
@@ -63,12 +63,12 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
                     Duration::from_millis(contact) <= stale.max
                 });
                 if query.stale.is_some() && !may_be_stale {
-                    // The answer is too old: the next one is the leader's.
+                    // The response is too old. The next request goes to the leader.
                     continue;
                 }
                 let new = number(&answer.fields, query.index);
                 index.note(new);
-                // The body decides: an answer may come without a change, and a change may leave the index as it was.
+                // The body decides: a response may come without a change, and a change may leave the index as it was.
                 if answer.body == last && !last.is_empty() {
                     out.put(Answer::Same);
                 } else {
@@ -86,7 +86,8 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
                 }
             }
             Err((why, pause)) => {
-                // A server that was replaced may have lower indexes, and would wait for the old one to come again.
+                // A new server may have lower indexes. With the old index, it would wait until its own index is as
+                // high.
                 index = Index::default();
                 out.put(Answer::Failed(why));
                 tokio::time::sleep(backoff.pause(pause)).await;
@@ -95,15 +96,15 @@ pub async fn follow(query: Query, read: impl Fn(&[u8]) -> Result<List, String>, 
     }
 }
 
-/// Index of the last answer; 0 = none, so that the next request is answered at once.
+/// Index of the last response; 0 = none, so that the next request gets a response at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Index(u64);
 
 impl Index {
-    /// Notes the index of an answer.
+    /// Notes the index of a response.
     fn note(&mut self, new: Option<u64>) {
         self.0 = match new {
-            // No index, or one that never blocks and would have us ask for ever.
+            // Without an index the query would never block, and we would ask again at once, forever.
             None => 0,
             Some(0) => 1,
             // The state of the server is older: ask for all of it.
@@ -138,7 +139,7 @@ async fn ask(client: &mut Client, query: &Query, index: Index, may_be_stale: boo
     let mut patience = PATIENCE;
     if !index.is_unknown() {
         add(&format!("index={}&wait={}ms", index.0, query.wait.as_millis()));
-        // Servers wait for up to a sixteenth longer, so that not all answer at the same time.
+        // Servers wait for up to a sixteenth longer, so that not all respond at the same time.
         patience += query.wait + query.wait / 16;
     }
     let mut request = Request::get(path);

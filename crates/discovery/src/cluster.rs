@@ -1,4 +1,4 @@
-//! Endpoints of a Kubernetes cluster, or of one of its namespaces: a single watch for all pools. See [`Cluster`].
+//! Endpoints of a Kubernetes cluster, or of a namespace: a single watch for all pools. See [`Cluster`].
 
 use crate::backoff::Backoff;
 use crate::lock::lock;
@@ -21,8 +21,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tower::util::MapResponseLayer;
 
-/// Time after which the API server ends a watch, in seconds. The next one begins where it ended, and confirms the lists:
-/// a server that hangs is noticed within this time.
+/// Time after which the API server ends a watch, in seconds. The next watch continues there, and confirms the lists: a
+/// server that hangs is noticed within this time.
 pub const WATCH_S: u32 = 30;
 
 /// Time after which the credentials are read anew and the list is asked for again. A server that was restored from a backup
@@ -69,7 +69,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Begins to follow a cluster, or one namespace of it.
+    /// Begins to follow a cluster, or a single namespace.
     pub fn follow(server: KubernetesServer, namespace: Option<String>) -> Cluster {
         let (tell, state) = watch::channel(State::Beginning);
         let store = Arc::<Mutex<Store>>::default();
@@ -109,16 +109,16 @@ pub async fn connect(server: &KubernetesServer) -> Result<(Client, String), Faul
     Ok((ClientBuilder::try_from(config)?.build(), url))
 }
 
-/// Identity of a cluster, as far as it may be known: that of its namespace `kube-system`. A store that has lost everything makes
-/// a new one.
+/// Identity of a cluster, if known: the uid of its namespace `kube-system`. A store that has lost all its data makes a
+/// new uid.
 #[derive(Clone, Debug, Default)]
 pub struct Identity(Arc<Mutex<Option<String>>>);
 
 impl Identity {
-    /// Checks that the API server at a URL belongs to the cluster of before.
+    /// Checks that the API server at a URL still belongs to the same cluster.
     ///
     /// # Errors
-    /// If it is that of another cluster, or it does not answer.
+    /// If it belongs to another cluster, or does not respond.
     pub async fn check(&self, client: &Client, url: &str) -> Result<(), String> {
         let request =
             hyper::Request::get("/api/v1/namespaces/kube-system").body(Vec::new()).map_err(|e| e.to_string())?;
@@ -156,7 +156,7 @@ async fn config(server: &KubernetesServer) -> Result<Config, Fault> {
     };
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(SILENCE);
-    // Pauses are those of `backoff`.
+    // `backoff` sets the pauses.
     config.default_retry = false;
     Ok(config)
 }
@@ -198,7 +198,7 @@ impl Watching {
         }
     }
 
-    /// Returns a client with the credentials as they are now, the URL that it asks, and what notes its answers.
+    /// Returns a client with current credentials, its URL, and a notifier of successful responses.
     async fn client(&self) -> Result<(Client, String, Arc<Notify>), Fault> {
         let config = config(&self.server).await?;
         let url = config.cluster_url.to_string();
@@ -222,14 +222,14 @@ impl Watching {
         answers: &Notify,
         backoff: &mut Backoff,
     ) -> String {
-        // Services of a list that is not complete yet; `None` while events change a complete one.
+        // Services of a list that is still incomplete; `None` while events change a complete list.
         let mut listed = Some(HashMap::new());
         loop {
             let event = tokio::select! {
                 biased;
                 event = events.next() => event,
                 () = answers.notified() => {
-                    // A watch that continues from where the last one ended: nothing was missed.
+                    // The watch continues where the last watch ended: nothing was missed.
                     if listed.is_none() {
                         self.tell.send_replace(State::Confirmed);
                     }
@@ -316,7 +316,7 @@ impl Store {
     }
 }
 
-/// Puts a slice to those of its service. One that differs only in fields that are not read wakes no pool.
+/// Puts a slice into the slices of its service. A difference only in unread fields wakes no pool.
 fn put(service: &watch::Sender<Slices>, name: &str, slice: Slice) {
     service.send_if_modified(|slices| match slices.get_mut(name) {
         Some(old) if **old == slice => false,
@@ -448,7 +448,7 @@ mod tests {
         };
         let gone = kube::core::Status { code: 410, ..kube::core::Status::default() };
         send.send(Ok(Event::Init)).expect("received");
-        // The answer to a list does not say that the list is complete.
+        // The response to a list does not show that the list is complete.
         answers.notify_one();
         send.send(Ok(Event::InitDone)).expect("received");
         confirms().await;

@@ -1,4 +1,4 @@
-//! Parts of a plan that a source needs in addition to its own settings, and what sources share.
+//! Parts of a plan that a source needs in addition to its own settings, and connections that sources share.
 
 use crate::shared::Shared;
 use evenkeel_config::plan::Resolver;

@@ -1,5 +1,5 @@
-//! Engines of containers, Docker's or Podman's: a list of what runs, which is asked for again after each event, and what
-//! the list lacks. See [`Engine`].
+//! Container engines, Docker or Podman: a list of running containers, read again after each event, with inspected
+//! properties that the list lacks. See [`Engine`].
 
 use crate::backoff::{Backoff, Bucket};
 use crate::registry::{encoded, refusal, server_of};
@@ -24,16 +24,16 @@ use tokio::time::{sleep, timeout};
 const LIST_MAX: usize = 64 << 20;
 const EVENT_MAX: usize = 1 << 20;
 
-/// Time for an answer of the engine.
+/// Time for the engine to respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time after which the list is asked for again without an event: a connection may have died unseen.
+/// Time after which the list is read again without an event: a connection may have died unseen.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Shorter time for lists with containers whose health changes without an event, as with Podman 4.3.
 const AGAIN_FOR_HEALTH: Duration = Duration::from_secs(5);
 
-/// Field of Podman's answers. Its lists lack ports and health, which Docker's have.
+/// Field of Podman's responses. Its lists lack ports and health; Docker's lists have them.
 const PODMAN: &str = "libpod-api-version";
 
 /// Containers that an engine lists, or why the list could not be read.
@@ -59,7 +59,7 @@ impl Engine {
         Engine { seen, pools, task }
     }
 
-    /// Returns the latest list, and those that come, with what a pool needs of its containers; `None` before the first.
+    /// Returns a receiver of lists with everything that a pool needs of its containers; `None` before the first list.
     pub fn seen(&self, pool: &Arc<Docker>) -> watch::Receiver<Option<Seen>> {
         self.pools.send_modify(|pools| {
             pools.retain(|pool| pool.strong_count() > 0);
@@ -81,7 +81,7 @@ impl Drop for Engine {
     }
 }
 
-/// Follows an engine: a list, and another one after each event.
+/// Follows an engine: reads the list, and reads it again after each event.
 async fn follow(server: DockerServer, pools: watch::Receiver<Pools>, tell: watch::Sender<Option<Seen>>) {
     let seed = EndpointId::of(&server.url).0;
     let (mut backoff, mut bucket) = (Backoff::new(seed), Bucket::new());
@@ -96,7 +96,7 @@ async fn follow(server: DockerServer, pools: watch::Receiver<Pools>, tell: watch
     }
 }
 
-/// Follows an engine over one stream of events, until that ends.
+/// Follows an engine over a stream of events, until the stream ends.
 async fn session(
     asking: &mut Asking<'_>,
     tell: &watch::Sender<Option<Seen>>,
@@ -123,7 +123,7 @@ async fn session(
             false => AGAIN,
         };
         tell.send_replace(Some(Ok(Arc::new(containers))));
-        // The content of an event does not matter: what counts is the list after it.
+        // The content of an event does not matter: the list is read again.
         tokio::select! {
             event = events.next() => if event?.is_none() { return Ok(()) },
             Ok(()) = asking.pools.changed() => {}
@@ -132,7 +132,7 @@ async fn session(
     }
 }
 
-/// Requests for lists, and for what the lists lack.
+/// Requests for lists, and for properties that lists lack.
 struct Asking<'a> {
     server: &'a DockerServer,
     pools: watch::Receiver<Pools>,
@@ -237,7 +237,7 @@ pub struct Container {
     pub network_settings: Option<Networks>,
     #[serde(default)]
     pub host_config: Option<Host>,
-    /// Result of its health check, if it has one and the list does not show it in `status`.
+    /// Result of its health check. `None` without a check, or if `status` in the list shows the result.
     #[serde(skip)]
     is_healthy: Option<bool>,
 }
@@ -328,11 +328,11 @@ impl Container {
         let has_port = |pool: &Docker| pool.port.is_some() || self.label("evenkeel.port").is_some();
         let has_ports = self.ports.as_ref().is_some_and(|ports| !ports.is_empty());
         let mut meant = pools.iter().filter(|pool| pool.labels.iter().all(|label| self.has(label)));
-        // Podman also joins consecutive ports to the first one.
+        // The list of Podman may have only the first of consecutive ports.
         meant.any(|pool| is_podman || self.is_nowhere() || !(has_ports || has_port(pool)))
     }
 
-    /// Adds what the list lacks.
+    /// Adds properties that the list lacks.
     fn add(&mut self, fixed: &Fixed) {
         self.host_config = self.host_config.take().or_else(|| fixed.host_config.clone());
         self.ports.get_or_insert_default().extend_from_slice(&fixed.ports);
@@ -354,7 +354,7 @@ impl Container {
         }
     }
 
-    /// True if it may get requests: it runs, and its own health check, if it has one, does not say otherwise.
+    /// True if it may get requests: it runs, and its health check, if any, has not failed.
     pub fn serves(&self) -> bool {
         // Docker's list has the health only in a text, as "Up 5 minutes (healthy)".
         let is_up = matches!(&*self.state, "" | "running") && self.status.starts_with("Up");

@@ -1,4 +1,4 @@
-//! Entries of a list that a registry gives as JSON: each is read by itself, so that a bad one is named and left out.
+//! Entries of a JSON list from a registry. Each entry is read separately, so that a bad entry is named and left out.
 
 use crate::kept::List;
 use evenkeel_config::endpoint_list;
@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::net::SocketAddr;
 
-/// Reads an array of entries. `read` returns the endpoint of one, `None` for one that is not meant, or the reason why it
-/// is left out.
+/// Reads an array of entries. `read` returns the endpoint of an entry, `None` for an entry to skip, or the reason why
+/// the entry is left out.
 ///
 /// # Errors
 /// The text is not an array.
@@ -46,7 +46,7 @@ pub fn endpoint(name: &str, addr: SocketAddr) -> Endpoint {
     Endpoint { name: named, addr: Address::Ip(addr), ..Endpoint::at(addr) }
 }
 
-/// Endpoint of an entry like those of `endpoints` of a pool.
+/// Endpoint of an entry in the format of a pool's `endpoints`.
 ///
 /// # Errors
 /// The first reason that the configuration would report.

@@ -1,5 +1,5 @@
-//! Sources of a plan, and the endpoints that its pools get from them. Sources that the next plan has too keep
-//! running with what they have found.
+//! Sources of a plan, and the endpoints that its pools get from them. A source that is also in the next plan continues,
+//! and keeps its endpoints.
 
 use crate::context::Context;
 use crate::guard::{Guard, Trust};
@@ -50,7 +50,7 @@ pub struct Found {
     held_at: Option<Duration>,
 }
 
-/// Sources of one plan. A source ends with the last plan that has it.
+/// Sources of a plan. A source ends with the last plan that has it.
 #[derive(Clone, Debug, Default)]
 pub struct Following {
     /// Pools in the order of the plan.
@@ -113,7 +113,7 @@ impl Source {
 }
 
 impl Discovery {
-    /// Discovery that starts with what the process before has found.
+    /// Discovery that starts with the endpoints that the previous process has found.
     pub fn after(before: Vec<Found>) -> Discovery {
         let before = before.into_iter().map(|found| ((found.pool.clone(), found.settings), found));
         Discovery { before: Mutex::new(before.collect()), ..Discovery::default() }
@@ -127,8 +127,8 @@ impl Discovery {
         each.filter_map(|source| Found::of(source)).collect()
     }
 
-    /// Prepares the sources of a plan that is about to run, and waits a short time for new ones. The current
-    /// sources continue until [`keep`](Self::keep).
+    /// Prepares the sources of a plan that is about to run, and waits a short time for new sources. The current sources
+    /// continue until [`keep`](Self::keep).
     pub async fn follow(&self, plan: &Plan) -> Following {
         let before = lock(&self.following).clone();
         let following = Following::of(plan, |pool, source, allow_empty| {
@@ -163,7 +163,7 @@ impl Discovery {
         lock(&self.before).clear();
     }
 
-    /// Logs endpoints that a pool must not have, unless they are those of before.
+    /// Logs endpoints that a pool must not have, unless the same list is in the log already.
     fn tell(&self, pool: &Pool) {
         let refused: Vec<String> = pool.refused(|_| true);
         let mut told = lock(&self.told);
@@ -255,8 +255,8 @@ fn settings(source: &plan::Source) -> u64 {
 }
 
 impl Following {
-    /// Collects the sources of a plan. `source` returns the one for a pool with these settings; the flag
-    /// allows empty lists.
+    /// Collects the sources of a plan. `source` returns the source for a pool with these settings; the flag allows
+    /// empty lists.
     fn of(plan: &Plan, mut source: impl FnMut(&Arc<str>, plan::Source, bool) -> Arc<Source>) -> Following {
         let guard = Arc::new(Guard::of(plan));
         let pools = plan.pools.iter().map(|pool| {
@@ -274,7 +274,7 @@ impl Following {
             if let Some(discover) = &pool.discover {
                 let mut wanted = discover.source.clone();
                 if let (plan::Source::Kubernetes(kubernetes), Some(_)) = (&mut wanted, &plan.providers.kubernetes) {
-                    // The provider watches the whole cluster anyway, and pools share one watch then.
+                    // The provider watches the whole cluster anyway, so pools share its scope and a single watch.
                     kubernetes.server.scope = Scope::Cluster;
                 }
                 entries.push(Entry::Found(source(&pool.name, wanted, discover.allow_empty)));
@@ -287,7 +287,7 @@ impl Following {
         Following { pools, at }
     }
 
-    /// All sources; one that several entries share occurs repeatedly.
+    /// All sources. A source that several entries share occurs repeatedly.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         self.pools.iter().flat_map(|pool| pool.sources())
     }
@@ -298,7 +298,7 @@ impl Following {
         self.pools[*at].refused(|entry| entry.source().is_some_and(|one| std::ptr::eq(&**one, source))).len()
     }
 
-    /// Pools whose endpoints are not just those of the plan.
+    /// Pools with sources, or with endpoints that may be refused.
     fn with_sources(&self) -> impl Iterator<Item = &Arc<Pool>> {
         self.pools.iter().filter(|pool| pool.refuses_local || pool.sources().next().is_some())
     }
@@ -314,15 +314,15 @@ impl Pool {
         self.entries.iter().filter_map(Entry::source)
     }
 
-    /// Endpoints without duplicate names and addresses; those of the configuration take precedence.
+    /// Endpoints without duplicate names and addresses. Endpoints of the configuration take precedence.
     fn endpoints(&self) -> Vec<Endpoint> {
         let (mut names, mut addrs) = (HashSet::new(), HashSet::new());
         let all = self.entries.iter().flat_map(|entry| self.listed(entry));
         all.filter(|e| names.insert(e.name.clone()) && addrs.insert(e.addr.clone())).collect()
     }
 
-    /// Endpoints of one entry, with addresses that the pool may have. An endpoint of a name without one exists, and gets no
-    /// requests.
+    /// Endpoints of an entry, with addresses that the pool may have. A name without an address is an endpoint that gets
+    /// no requests.
     fn listed(&self, entry: &Entry) -> Vec<Endpoint> {
         let found = self.of(entry);
         match entry {
@@ -335,7 +335,7 @@ impl Pool {
         }
     }
 
-    /// Endpoints of one entry at addresses that the pool may have.
+    /// Endpoints of an entry at addresses that the pool may have.
     fn of(&self, entry: &Entry) -> Vec<Endpoint> {
         entry.with(|all| all.iter().filter(|one| self.refuses(entry, one).is_none()).cloned().collect())
     }
@@ -381,8 +381,8 @@ impl Entry {
     }
 }
 
-/// An endpoint of an entry with `resolve = "all"`. It is named by its address, after the name of the entry if
-/// that has one.
+/// An endpoint of an entry with `resolve = "all"`. Its name is its address, after the name of the entry if the entry
+/// has a name.
 fn one_of_many(entry: &Endpoint, found: &Endpoint) -> Endpoint {
     let name = match *entry.name == *entry.addr.to_string() {
         true => found.name.clone(),

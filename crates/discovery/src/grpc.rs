@@ -1,4 +1,4 @@
-//! Calls of gRPC, side by side over one connection of `fetch`. See [`Calls`].
+//! gRPC calls, in parallel over a single connection of `fetch`. See [`Calls`].
 
 use evenkeel_fetch::{Fault, Server, Streams, is_close};
 use hyper::body::Incoming;
@@ -44,7 +44,7 @@ impl Calls {
         self.streams.is_closed()
     }
 
-    /// Calls a method that has one answer.
+    /// Calls a method with a single response.
     ///
     /// # Errors
     /// The status of the server, or `Unavailable` without a connection.
@@ -59,7 +59,7 @@ impl Calls {
         Ok(answered.into_inner())
     }
 
-    /// Calls a method to which messages go while answers come.
+    /// Calls a method with a stream of requests and a stream of responses.
     ///
     /// # Errors
     /// The status of the server, or `Unavailable` without a connection.
@@ -98,7 +98,7 @@ impl Service<Request<Body>> for Calls {
     }
 }
 
-/// Reason of a failed call, in one line.
+/// Reason of a failed call, on a single line.
 pub fn reason(status: &Status) -> String {
     if let Some(cause) = status.source().filter(|cause| is_close(*cause)) {
         return evenkeel_fetch::reason(cause);
@@ -114,7 +114,7 @@ pub fn reason(status: &Status) -> String {
     let text = if texts.is_empty() { status.code().description().to_owned() } else { texts.join(": ") };
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON_MAX).collect();
     match status.code() {
-        // What these mean is in the text.
+        // The text explains these codes.
         Code::Unknown | Code::Unavailable | Code::Internal | Code::Cancelled => line,
         code => format!("{code:?}: {line}"),
     }

@@ -1,16 +1,16 @@
-//! List of endpoints from one source, without clock or I/O. A source that fails, or has nothing to report,
-//! removes no endpoint.
+//! List of endpoints from a source, without clock or I/O. A source that fails, or has nothing to report, removes no
+//! endpoint.
 
 use evenkeel_config::plan::Endpoint;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Endpoints, as a source lists them at one time.
+/// Endpoints of a source at a given time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List {
     pub endpoints: Vec<Endpoint>,
-    /// Time for which it is valid; `None` = until the next one.
+    /// Time for which the list is valid; `None` = until the next list.
     pub ttl: Option<Duration>,
     /// Entries that are left out, each with its name and the reason.
     pub skipped: Vec<String>,
@@ -22,7 +22,7 @@ impl From<Vec<Endpoint>> for List {
     }
 }
 
-/// Answer of a source, whenever it has one.
+/// Message of a source about its list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     List(List),
@@ -48,7 +48,7 @@ pub enum News {
     /// A different list: names of the endpoints added, and of those removed. Both are empty if only weights and
     /// the like have changed.
     Changed(Vec<Arc<str>>, Vec<Arc<str>>),
-    /// An empty list, which is ignored in favour of the last one.
+    /// An empty list. It is ignored, and the last list stays.
     Emptied,
     /// A failure, or a failure for another reason.
     Failing(String),
@@ -64,7 +64,7 @@ pub struct Taken {
     pub skipped: Option<Vec<String>>,
 }
 
-/// List of one source, with its history.
+/// List of a source, with its history.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     endpoints: Vec<Endpoint>,
@@ -72,7 +72,7 @@ pub struct Kept {
     pub counts: [u64; RESULTS.len()],
     /// Time of the last confirmation of the list, since 1970.
     pub held_at: Option<Duration>,
-    /// TTL of the list, if the source gave one.
+    /// TTL of the list, if the source set a TTL.
     pub ttl: Option<Duration>,
     /// Entries that were left out of the list.
     skipped: Vec<String>,
@@ -117,7 +117,7 @@ impl Kept {
         &self.skipped
     }
 
-    /// Applies an answer received at `now`, a time since 1970. Returns what is new for the log.
+    /// Applies an answer received at `now`, a time since 1970. Returns news for the log.
     pub fn take(&mut self, answer: Answer, now: Duration, allow_empty: bool) -> Taken {
         let mut list = match answer {
             Answer::Failed(why) => {
@@ -185,7 +185,7 @@ impl Kept {
     }
 }
 
-/// Leaves out endpoints that have the name of one before. An equal one is the same endpoint, and needs no mention.
+/// Leaves out endpoints with the name of an earlier endpoint. If both are equal, nothing is reported.
 fn without_twins(list: &mut List) {
     let mut seen: HashMap<Arc<str>, usize> = HashMap::new();
     let mut kept: Vec<Endpoint> = Vec::with_capacity(list.endpoints.len());

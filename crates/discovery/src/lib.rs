@@ -3,12 +3,13 @@
 //!
 //! 1. [`providers`]: origins of plans, and the plans that were in use.
 //! 2. [`following`]: the sources of a plan, and the endpoints that its pools get from them. Everything runs as tasks of
-//!    one event loop, and no source waits for another.
+//!    a single event loop, and no source waits for another.
 //! 3. [`kept`] decides, without I/O, which answers count; [`out`] accepts the answers of a source.
-//! 4. [`sources`]: one file per kind of source. Their common settings and connections are in [`context`] and [`shared`];
-//!    those that have to poll use [`polling`].
-//! 5. Registries: [`blocking`] asks those that answer when something changes, [`engine`] follows containers, [`cluster`]
-//!    the [`slices`] of a Kubernetes cluster, [`entries`] reads lists, [`registry`] and [`backoff`] have what all share.
+//! 4. [`sources`]: a file per kind of source. Their common settings and connections are in [`context`] and [`shared`];
+//!    sources that have to poll use [`polling`].
+//! 5. Registries: [`blocking`] queries servers that respond when something changes, [`engine`] follows containers,
+//!    [`cluster`] the [`slices`] of a Kubernetes cluster, [`entries`] reads lists, [`registry`] and [`backoff`] have
+//!    common parts.
 //! 6. Registries over gRPC: [`grpc`] has the calls, [`etcd`] follows keys, [`xds`] control planes.
 //! 7. DNS: [`ask`] queries servers with messages of [`message`]; [`system`] reads the resolver settings of the machine.
 //! 8. [`guard`]: addresses that endpoints must not have.

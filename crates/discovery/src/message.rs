@@ -31,7 +31,7 @@ pub const DATAGRAM_MAX: u16 = 1232;
 pub enum Reply {
     /// Records, with the shortest TTL among them.
     Records(Records, Duration),
-    /// No records, or no such name, with the negative TTL if the answer has one.
+    /// No records, or no such name. With the negative TTL of the answer, if any.
     Nothing(Option<Duration>),
     /// The answer is truncated; the query must be repeated over TCP.
     Truncated,
@@ -86,7 +86,7 @@ impl Question {
         additional.finish()
     }
 
-    /// Parses a message; `None` if it is not an answer to this query, and the right one may still arrive.
+    /// Parses a message; `None` if it does not answer this query, and the right answer may still arrive.
     pub fn read(&self, bytes: &[u8]) -> Option<Reply> {
         let message = Message::from_slice(bytes).ok()?;
         let header = message.header();
@@ -174,7 +174,7 @@ fn negative_ttl(message: &Message<[u8]>) -> Option<Duration> {
     authority.next().map(|soa| lasts(soa.ttl()).min(lasts(soa.data().minimum())))
 }
 
-/// Converts a TTL; one with its highest bit set is 0 (RFC 2181, section 8).
+/// Converts a TTL. A TTL with its highest bit set is 0 (RFC 2181, section 8).
 fn lasts(ttl: domain::base::Ttl) -> Duration {
     Duration::from_secs(i32::try_from(ttl.as_secs()).map_or(0, |secs| secs as u64))
 }
@@ -262,7 +262,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600), at in 0usize..90) {
             let kinds = [Rtype::A, Rtype::AAAA, Rtype::SRV];
             let _ = kinds.map(|kind| question(kind).read(&bytes));
-            // Random bytes are rarely a message, so some are written into one.
+            // Random bytes are rarely a message, so some are written into a valid message.
             let mut near = answer(Rcode::NOERROR, &[("web.internal", 20, "a.net"), ("a.net", 25, "10.0.0.1")]);
             let at = at.min(near.len());
             near[at..].iter_mut().zip(&bytes).for_each(|(here, byte)| *here = *byte);

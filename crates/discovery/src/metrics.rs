@@ -1,5 +1,5 @@
-//! Metrics of the sources: how often their lists changed, when they were last confirmed, and their sizes. Metrics of the
-//! providers: what they add, and whether they know the latest.
+//! Metrics of the sources: how often their lists changed, when they were last confirmed, and their sizes. Metrics of
+//! the providers: the size of their parts, and whether these are current.
 
 use crate::following::{Discovery, Following, Source};
 use crate::kept::RESULTS;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 
-/// Most names of endpoints in one log line.
+/// Most names of endpoints in a log line.
 const LISTED: usize = 8;
 
 /// Handle with which a source submits its answers.
@@ -116,7 +116,8 @@ impl Out {
         self.answered.send_replace(true);
     }
 
-    /// Logs parts of a list that mean nothing here, although its endpoints are used, unless they are those of before.
+    /// Logs parts of a list that are ignored, unless the same parts are in the log already. The endpoints of the list
+    /// are used.
     pub fn ignore(&mut self, parts: Vec<String>) {
         if parts == self.ignored {
             return;
@@ -203,7 +204,7 @@ pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The first reasons, for one log line.
+/// The first reasons, for a log line.
 pub fn first(reasons: &[String]) -> String {
     reasons.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ")
 }

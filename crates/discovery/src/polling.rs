@@ -1,4 +1,4 @@
-//! Polling of sources that do not push. One loop for all: a source looks up its current state ([`Look`]) at a
+//! Polling of sources that do not push, with the same loop for all: a source looks up its current state ([`Look`]) at a
 //! given [`Pace`].
 
 use crate::kept::Answer;
@@ -20,7 +20,7 @@ pub struct Pace {
     pub min: Duration,
     /// Longest time that an answer is used; never below `min`.
     pub max: Duration,
-    /// Wait after the first failure; doubles with each further one.
+    /// Wait after the first failure. Doubles with each further failure.
     pub retry: Duration,
     /// Longest wait after a failure.
     pub retry_max: Duration,

@@ -1,4 +1,5 @@
-//! EndpointSlices of Kubernetes: the parts of an object that endpoints of a pool come from, and the slices of one service.
+//! EndpointSlices of Kubernetes: the parts of the object that a pool's endpoints come from, and the slices of a
+//! service.
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 /// Label that names the service of a slice.
 pub const SERVICE: &str = "kubernetes.io/service-name";
 
-/// Slices of one service, by name.
+/// Slices of a service, by name.
 pub type Slices = BTreeMap<Arc<str>, Arc<Slice>>;
 
 /// Part of the endpoints of a service, with ports that they share.
@@ -25,7 +26,7 @@ pub struct Slice {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Port {
-    /// Name in the service; empty if it has only one.
+    /// Name in the service; empty if the service has a single port.
     #[serde(default, deserialize_with = "or_default")]
     pub name: Box<str>,
     /// Number at which the endpoints listen; `None` = any.
@@ -143,7 +144,7 @@ struct WireEntry {
     zone: Option<Arc<str>>,
 }
 
-/// Conditions of an endpoint, each of which may be unknown.
+/// Conditions of an endpoint. Each may be unknown.
 #[derive(Default, Deserialize)]
 struct WireConditions {
     ready: Option<bool>,
@@ -167,7 +168,8 @@ fn or_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(v
 }
 
 impl WireConditions {
-    /// Unknown conditions mean what the API says of them: `ready` is true, `serving` is as `ready`, `terminating` is false.
+    /// Use of an endpoint. Unknown conditions have the API's defaults: `ready` is true, `serving` equals `ready`,
+    /// `terminating` is false.
     fn phase(&self) -> Phase {
         let ready = self.ready.unwrap_or(true);
         match (ready, self.serving.unwrap_or(ready), self.terminating.unwrap_or(false)) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
-/// Most bytes read of each file; a larger one is not such a file.
+/// Most bytes read of each file. A larger file is not a resolver configuration.
 const FILE_MAX: usize = 1 << 20;
 
 /// Servers to query, and how.
@@ -18,14 +18,14 @@ pub struct Conf {
     pub search: Vec<String>,
     /// Number of dots from which on a name is tried unchanged first.
     pub ndots: usize,
-    /// Time limit for one answer of one server.
+    /// Time limit for a server to answer.
     pub timeout: Duration,
     /// Number of rounds over all servers.
     pub attempts: usize,
 }
 
 impl Conf {
-    /// Reads `/etc/resolv.conf`. Without one, the default of resolvers applies: a server on this machine.
+    /// Reads `/etc/resolv.conf`. Without the file, the default of resolvers applies: a server on this machine.
     pub fn read() -> Conf {
         Conf::of(&text("/etc/resolv.conf"))
     }
@@ -87,7 +87,7 @@ fn nameserver(word: &str) -> Option<SocketAddr> {
     Some(SocketAddrV6::new(ip.parse().ok()?, 53, 0, scope).into())
 }
 
-/// Addresses of a name in `/etc/hosts`. `localhost` always has one (RFC 6761, section 6.3).
+/// Addresses of a name in `/etc/hosts`. `localhost` always has an address (RFC 6761, section 6.3).
 pub fn hosts(name: &str) -> Vec<IpAddr> {
     in_hosts(&text("/etc/hosts"), name)
 }

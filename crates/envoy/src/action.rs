@@ -1,4 +1,4 @@
-//! Action of a route: the clusters that get its requests, or an answer of its own.
+//! Action of a route: the clusters that get its requests, or a response by evenkeel itself.
 
 use crate::headers;
 use crate::matching::share;
@@ -34,7 +34,7 @@ pub enum To {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acting {
     pub to: To,
-    /// Status of the answer where the cluster is not there.
+    /// Status of the response if the cluster does not exist.
     pub missing: u16,
     /// Clusters that get copies, in the order of the mirrors of the route.
     pub mirrors: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Inherited<'n, 'a> {
     pub retry: Option<&'n Node<'a>>,
 }
 
-/// Returns the action of a `Route`. A match whose prefix is replaced becomes one by segment.
+/// Returns the action of a `Route`. If its prefix is replaced, the match becomes a match by segment.
 ///
 /// # Errors
 /// The field that no route of a plan can have.
@@ -69,7 +69,7 @@ pub fn action(node: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '
     Ok(answering(answer))
 }
 
-/// A route that answers by itself.
+/// A route with a response by evenkeel itself.
 pub fn answering(action: Action) -> Acting {
     Acting { to: To::Answer(action), missing: 503, mirrors: Vec::new(), hash: Vec::new(), route: Route::default() }
 }
@@ -90,7 +90,7 @@ fn forward(to: &Node<'_>, matching: &mut Match, inherited: &Inherited<'_, '_>) -
     let timeout = to.duration("timeout").unwrap_or(TIMEOUT);
     let limits = [Some(timeout), longest].into_iter().flatten().filter(|time| !time.is_zero());
     route.timeouts.request = limits.min().map(|time| time.max(Duration::from_millis(1)));
-    // Envoy has no limit of its own for the head of a response.
+    // Envoy has no separate limit for the head of a response.
     route.timeouts.response = None;
     if let Some(idle) = to.duration("idle_timeout") {
         route.timeouts.idle = if idle.is_zero() { TIME_MAX } else { idle.max(Duration::from_millis(10)) };

@@ -38,9 +38,9 @@ enum Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
     Addresses,
-    /// Names too, each of which is one endpoint.
+    /// Names too. Each name is one endpoint.
     Names,
-    /// Names too, each of whose addresses is an endpoint.
+    /// Names too. Each address of a name is an endpoint.
     AllOfNames,
 }
 
@@ -92,7 +92,7 @@ pub fn endpoints(assignment: &Node<'_>, hosts: Hosts) -> Result<Assigned, String
     Ok(all)
 }
 
-/// Sets weights. Those that no endpoint can have become smaller by one factor for all, so that shares stay.
+/// Sets weights. If some are too large for a plan, all shrink by the same factor, so that shares stay.
 fn scale(endpoints: &mut [Endpoint], weights: &[u64]) {
     let most = weights.iter().copied().max().unwrap_or_default().max(u64::from(u16::MAX));
     for (endpoint, weight) in endpoints.iter_mut().zip(weights) {
@@ -135,7 +135,7 @@ fn read(one: &Node<'_>, locality: &Node<'_>, hosts: Hosts) -> Result<Read, Strin
     if tier >= TIERS {
         return Ok(Read::Skipped(format!("{addr}: priority {tier} is not from 0 to 15")));
     }
-    // The second choice, beside the first of the next priority.
+    // A degraded endpoint is a second choice, like endpoints of the next priority.
     let tier = (tier + u64::from(status == DEGRADED)).min(TIERS - 1);
     let is_name = matches!(addr, Address::Name { .. });
     let resolve = if is_name && hosts == Hosts::AllOfNames { Resolve::All } else { Resolve::First };

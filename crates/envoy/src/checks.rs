@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const EJECT: Duration = Duration::from_secs(30);
 const EJECT_MAX: Duration = Duration::from_secs(300);
 
-/// Returns the health check of a cluster, of which a pool has one.
+/// Returns the first health check of a cluster: a pool has at most one.
 ///
 /// # Errors
 /// The field that no check of a pool can have.
@@ -83,7 +83,7 @@ fn check(node: &Node<'_>) -> Result<Check, String> {
     Ok(Check::Tcp { send, expect, quit: None })
 }
 
-/// Bytes of a payload, whose `text` is hexadecimal.
+/// Bytes of a payload. Its `text` is hexadecimal.
 fn payload(node: &Node<'_>) -> Result<Vec<u8>, String> {
     if let Some(bytes) = node.raw("binary") {
         return Ok(bytes.to_vec());

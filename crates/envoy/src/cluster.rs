@@ -33,14 +33,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Reads a cluster, whose endpoints are assigned by `server`.
+    /// Reads a cluster. `server` assigns its endpoints.
     ///
     /// # Errors
     /// The field that cannot be kept.
     pub fn of(node: &Node<'_>, server: &XdsServer) -> Result<Cluster, String> {
         let name = node.text("name").unwrap_or_default().to_owned();
         let mut pool = Pool::new(&names::of(&name));
-        // Without endpoints it answers as Envoy does.
+        // Without endpoints it responds like Envoy.
         pool.empty_status = Some(503);
         let assigned = endpoints(node, &name, server, &mut pool)?;
         balance(node, &mut pool)?;
@@ -59,7 +59,7 @@ impl Cluster {
         }
         if let Some(socket) = node.node("transport_socket") {
             let read = transport(socket).map_err(|why| format!("transport_socket: {why}"));
-            // Without what it was, certificates have to be valid.
+            // If the socket cannot be kept, the pool uses TLS and checks certificates.
             pool.tls = node.part_of("transport_socket", read)?.unwrap_or_else(|| Some(PoolTls::default()));
         }
         Ok(Cluster { name, pool, assigned })
@@ -104,7 +104,7 @@ fn endpoints(node: &Node<'_>, name: &str, server: &XdsServer, pool: &mut Pool) -
 /// Checks that a resource comes over the stream that named it.
 ///
 /// # Errors
-/// Its source is another one.
+/// Its config source is not `ads` or `self`.
 pub fn from_here(config: Option<&Node<'_>>) -> Result<(), String> {
     match config.is_some_and(|config| config.mark("ads") | config.mark("self")) {
         true => Ok(()),

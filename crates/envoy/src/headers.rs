@@ -12,7 +12,7 @@ pub struct Changes {
     pub response: ResponseHeaders,
 }
 
-/// Values that stand for a variable of the plan.
+/// Values that become a variable of the plan.
 const VARIABLES: [(&str, Variable); 6] = [
     ("%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
     ("%DOWNSTREAM_DIRECT_REMOTE_ADDRESS_WITHOUT_PORT%", Variable::ClientIp),
@@ -22,7 +22,7 @@ const VARIABLES: [(&str, Variable); 6] = [
     ("%DOWNSTREAM_TLS_VERSION%", Variable::TlsVersion),
 ];
 
-/// Fields with the value that one of them gets.
+/// Field names, each with the value that is set or added.
 type Values = Vec<(Arc<str>, Template)>;
 
 impl Changes {

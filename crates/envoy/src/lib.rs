@@ -1,11 +1,12 @@
-//! Configurations of Envoy as pieces of a plan: one translation for resources of a control plane and for files. Modules in
-//! the order of the way of a resource:
+//! Configurations of Envoy as pieces of a plan: one translation for resources of a control plane and for files.
+//! Modules, in the order in which they handle a resource:
 //!
-//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads one from protobuf; readers of files make their own.
-//!    Unread fields of a resource are refused; unread fields of a file are reported.
-//! 2. [`listener`], [`route`] and [`cluster`] translate, each resource for itself: [`matching`], `action`, `headers`, `retry`,
-//!    `checks`, [`assignment`], `spelling` and `tls` their parts, `order` the order of routes, `names` their names.
-//! 3. [`plan`]: those in use, as listeners, routes and pools.
+//! 1. [`node`]: a tree of the fields that [`schema`] names. [`wire`] reads it from protobuf; readers of files build it
+//!    themselves. Unread fields of a resource are refused; unread fields of a file are reported.
+//! 2. [`listener`], [`route`] and [`cluster`] each translate a kind of resource. Parts of resources: [`matching`],
+//!    `action`, `headers`, `retry`, `checks`, [`assignment`], `spelling` and `tls`. `order` sorts routes, `names` forms
+//!    their names.
+//! 3. [`plan`]: resources in use, as listeners, routes and pools.
 #![forbid(unsafe_code)]
 
 // Order: plan, listener, route, action, cluster, checks, assignment, tls, retry, headers, spelling, order, names,

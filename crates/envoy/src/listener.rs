@@ -1,4 +1,4 @@
-//! Listeners: addresses, filter chains, and what stands in their HTTP connection managers. See [`ListenerResource`].
+//! Listeners: addresses, filter chains, and the contents of their HTTP connection managers. See [`ListenerResource`].
 
 use crate::action::{scaled, upgrades};
 use crate::cluster::from_here;
@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Listener filters that only find out what routes look at.
+/// Listener filters that only detect the properties that filter chains match.
 const FINDERS: [&str; 2] = ["TlsInspector", "HttpInspector"];
 
 /// Types of filters of a chain that refuse clients, or change where their bytes go: a chain is not used without them.
@@ -38,7 +38,7 @@ pub struct ListenerResource {
     pub chains: Vec<Chain>,
 }
 
-/// Clients that one filter chain takes, and their destination.
+/// Clients that a filter chain accepts, and their destination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     /// Position in `filter_chains`; the default chain is behind them.
@@ -58,7 +58,7 @@ pub enum ChainTo {
     Clusters(Vec<(String, u32)>, Idle),
 }
 
-/// Time without a byte after which a request or session ends; `None` = that of the plan.
+/// Idle time after which a request or session ends; `None` = the default of the plan.
 pub type Idle = Option<Duration>;
 
 impl ListenerResource {
@@ -100,7 +100,7 @@ impl ListenerResource {
             }
         }
         let mut listener = whole.ok_or("it has no filter_chains")?;
-        // Several addresses of the same port and family would be one.
+        // Addresses of the same port and family may be equal here.
         listener.bind.dedup();
         Ok(ListenerResource { name, listener, chains })
     }
@@ -186,7 +186,7 @@ fn server_names(matching: &Node<'_>, has_tls: bool) -> Result<Vec<HostPattern>, 
     for name in matching.texts("server_names") {
         hosts.extend(host(name).map_err(|why| format!("server_names: {why}"))?);
     }
-    // Clients agree on one of the protocols that are offered.
+    // Clients choose among the protocols that are offered.
     matching.mark("application_protocols");
     match (matching.text("transport_protocol"), has_tls) {
         (None | Some(""), _) | (Some("tls"), _) | (Some("raw_buffer"), false) => Ok(hosts),

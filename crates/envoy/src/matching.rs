@@ -129,7 +129,7 @@ fn present(is_there: bool) -> Expected {
     Expected { present: Some(is_there), ..Expected::default() }
 }
 
-/// Adds a condition; one of them for each name.
+/// Adds a condition. Each name may have a single condition.
 fn add(all: &mut Vec<(Arc<str>, Expected)>, name: &str, expected: Expected) -> Result<(), String> {
     match all.iter().find(|(other, _)| **other == *name) {
         Some((_, other)) if *other == expected => Ok(()),
@@ -248,7 +248,7 @@ pub fn host(domain: &str) -> Result<Option<HostPattern>, String> {
     }
 }
 
-/// True if every path of `inner` is one of `outer`. Two paths either are one within the other, or have nothing in common.
+/// True if `outer` matches every path that `inner` matches. Two patterns are nested, or have no path in common.
 pub fn covers(outer: &PathPattern, inner: &PathPattern) -> bool {
     use PathPattern::{Any, Pattern, Prefix, StartsWith};
     let below = |text: &str, path: &str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
@@ -329,7 +329,7 @@ fn begin_apart(one: &Match, other: &Match) -> bool {
     ours.iter().any(|a| theirs.iter().any(|b| !a.starts_with(b) && !b.starts_with(a)))
 }
 
-/// Text with which all texts of a regular expression begin; maybe a shorter one.
+/// Returns a text with which every match of a regular expression begins. May be shorter than the longest such text.
 fn literal_start(regex: &str) -> &str {
     let regex = regex.strip_prefix('^').unwrap_or(regex);
     if regex.contains('|') {
@@ -345,7 +345,7 @@ fn literal_start(regex: &str) -> &str {
     }
 }
 
-/// True if what `criteria` asks for is what `not` excludes.
+/// True if `not` excludes every request that fits `criteria`.
 fn negates(not: &Criteria, criteria: &Criteria) -> bool {
     let any = |not: &[(Arc<str>, Expected)], of: &[(Arc<str>, Expected)]| not.iter().any(|one| of.contains(one));
     any(&not.headers, &criteria.headers)
@@ -354,10 +354,10 @@ fn negates(not: &Criteria, criteria: &Criteria) -> bool {
         || !criteria.methods.is_empty() && criteria.methods.iter().all(|method| not.methods.contains(method))
 }
 
-/// The match of requests that fit both.
+/// Returns the match of requests that fit both.
 ///
 /// # Errors
-/// The condition of which a match can have only one.
+/// Conditions of the two matches that a single match cannot hold.
 pub fn both(one: &Match, other: &Match) -> Result<Match, String> {
     let inner = if covers(&one.path, &other.path) { &other.path } else { &one.path };
     let mut joined = Match { hosts: one.hosts.clone(), path: inner.clone(), ..one.clone() };
@@ -383,7 +383,7 @@ pub fn both(one: &Match, other: &Match) -> Result<Match, String> {
         (_, true) => ours.clone(),
         _ => ours.iter().filter(|method| theirs.contains(method)).cloned().collect(),
     };
-    // Methods of which none may be: all of both.
+    // Excluded methods: the methods that either match excludes.
     let excluded = other.not.methods.iter().filter(|method| !joined.not.methods.contains(method)).cloned();
     let excluded: Vec<_> = excluded.collect();
     joined.not.methods.extend(excluded);

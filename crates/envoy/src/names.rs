@@ -6,8 +6,8 @@ use evenkeel_balance::endpoint::stable_hash;
 const NAME_MAX: usize = 64;
 const LABEL_MAX: usize = 128;
 
-/// Name of a listener or a pool: the name itself if the plan can have it; otherwise with `-` for other characters, and with
-/// a hash at its end that tells it from others like it.
+/// Name of a listener or a pool: the name itself if the plan can have it. Otherwise other characters become `-`, and a
+/// hash at the end keeps similar names apart.
 pub fn of(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(fits) {

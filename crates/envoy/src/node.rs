@@ -33,14 +33,14 @@ pub struct Node<'a> {
     notes: RefCell<Vec<Note>>,
 }
 
-/// Note about a message or one of its fields.
+/// Note about a message or a field of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A protection that the translation has read, and does not keep.
+    /// A protection that was read, and is not kept.
     Unkept(&'static str),
-    /// A field that is left out, or without a name the whole message. Only of files.
+    /// A field that is left out, or the whole message if there is no name. Only in files.
     Lost(Option<&'static str>, String),
-    /// A difference to the original. Only of files.
+    /// A difference to the original. Only in files.
     Differs(String),
 }
 
@@ -58,10 +58,10 @@ pub enum Value<'a> {
     Noted,
 }
 
-/// Message whose type is named beside it.
+/// Message with the name of its type.
 #[derive(Debug)]
 pub struct Extension<'a> {
-    /// Name of its type, without what stands in front of the slash.
+    /// Name of the type: the part of its URL after the last slash.
     pub kind: &'a str,
     /// `None` if the type is not known here.
     pub node: Option<Node<'a>>,
@@ -170,8 +170,8 @@ impl<'a> Node<'a> {
         self.node(name).map(|wrapper| wrapper.number("value"))
     }
 
-    /// Value of a `google.protobuf.Duration`; `None` if it is not there. A negative one is none, and one of more than 30
-    /// days is 30 days.
+    /// Value of a `google.protobuf.Duration`; `None` if the field is absent. A negative duration counts as zero, and
+    /// more than 30 days as 30 days.
     pub fn duration(&self, name: &'static str) -> Option<Duration> {
         let node = self.node(name)?;
         let (seconds, nanos) = (node.number("seconds"), node.number("nanos"));
@@ -183,19 +183,19 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the result of reading this message. An error in a file is noted, and leaves the message out. In a
-    /// resource it is returned.
+    /// Unwraps the result of reading this message. An error in a file is noted, and the message is left out. An error
+    /// in a resource is returned.
     ///
     /// # Errors
-    /// The one of `read`, in a resource.
+    /// The error of `read`, in a resource.
     pub fn part<T>(&self, read: Result<T, String>) -> Result<Option<T>, String> {
         self.kept(None, read)
     }
 
-    /// Variant of [`part`](Self::part) for the result of reading one field.
+    /// Variant of [`part`](Self::part) for the result of reading a single field.
     ///
     /// # Errors
-    /// The one of `read`, in a resource.
+    /// The error of `read`, in a resource.
     pub fn part_of<T>(&self, field: &'static str, read: Result<T, String>) -> Result<Option<T>, String> {
         self.kept(Some(field), read)
     }
@@ -211,10 +211,10 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Returns the result of reading a message that means something else without one of its fields, such as a condition.
+    /// Returns the result of reading a message that means something else if a field is lost, such as a condition.
     ///
     /// # Errors
-    /// The one of `read`, or the fields of a file that were not read; those of a resource are refused later.
+    /// The error of `read`, or the unread fields of a file. Unread fields of a resource are refused later.
     pub fn whole<T>(&self, read: Result<T, String>) -> Result<T, String> {
         let read = read?;
         let mut unread = Vec::new();
@@ -248,7 +248,7 @@ impl<'a> Node<'a> {
         bounded
     }
 
-    /// Leaves out one of several values, with the reason.
+    /// Drops one of several values, with the reason.
     ///
     /// # Errors
     /// The reason, in a resource.

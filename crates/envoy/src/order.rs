@@ -8,17 +8,17 @@ use std::cmp::Ordering;
 /// Matches of a virtual host, at most: each pair of them is compared.
 const MATCHES_MAX: usize = 20_000;
 
-/// A match, with the position of the route that it stands for.
+/// A match, with the position of its route.
 pub type Placed = (Match, usize);
 
 /// Gets the positions of two matches that cannot be kept in their order, with the reason.
 pub type Clash<'c> = &'c mut dyn FnMut(usize, usize, String) -> Result<(), String>;
 
-/// Returns matches with which the plan chooses for each request the first of these that fits. Their positions decide
-/// between those that are equally specific.
+/// Returns matches by which the plan chooses, for each request, the first of `matches` that fits. Positions decide
+/// between equally specific matches.
 ///
-/// A match that an earlier one takes all requests of is left out. Where a later one is more specific than an earlier one,
-/// the requests that fit both get a match of their own, which leads where the earlier one does.
+/// A match is left out if an earlier match takes all its requests. If a later match is more specific than an earlier
+/// match, the requests that fit both get an additional match, which leads where the earlier match does.
 ///
 /// # Errors
 /// Two matches whose order cannot be kept, if `clash` refuses them; too many matches.

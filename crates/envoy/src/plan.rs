@@ -59,7 +59,7 @@ struct Making<'a> {
     notes: Vec<(String, String)>,
 }
 
-/// Makes the pieces. A cluster that is not there is a pool without endpoints, which answers as Envoy does.
+/// Makes the pieces. A missing cluster becomes a pool without endpoints, which responds like Envoy.
 pub fn pieces(in_use: &InUse) -> Pieces {
     // Nothing leads to pools without a listener, and a plan has to know which of several gets all requests.
     if in_use.listeners.is_empty() {
@@ -90,7 +90,7 @@ fn clusters_of_chain(to: &ChainTo) -> Vec<&str> {
     }
 }
 
-/// Route configurations of all listeners. One that several listeners use alike is there once.
+/// Route configurations of all listeners. If several listeners use a configuration alike, it occurs once.
 fn uses(in_use: &InUse) -> Vec<Use<'_>> {
     let mut uses: Vec<Use<'_>> = Vec::new();
     for (name, listener) in &in_use.listeners {
@@ -132,7 +132,7 @@ impl<'a> Making<'a> {
                 for route in &host.routes {
                     self.route(used, host, &hosts, route);
                 }
-                // A request belongs to one virtual host, also where that has no route for it.
+                // A request belongs to a single virtual host, even if that host has no route for it.
                 if has_wide && !hosts.is_empty() && !host.takes_all() {
                     let name = self.name(&format!("{}/{}/(none)", used.name, host.name));
                     let matching = Match { hosts, ..Match::all() };
@@ -259,7 +259,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// A route that answers 404, as Envoy does where no route matches.
+/// A route that responds with 404, like Envoy if no route matches.
 fn nothing() -> Route {
     Route { action: Action::Respond(Respond { status: 404, ..Respond::default() }), ..Route::default() }
 }
@@ -269,7 +269,8 @@ fn split(all: &[(String, u32)], key: Option<&HashKey>) -> Action {
     Action::Split(Split { weights, key: key.cloned() })
 }
 
-/// Hosts of a virtual host at a filter chain: a list for each kind of route that it needs; an empty one is any host.
+/// Hosts of a virtual host at a filter chain: a list for each kind of route that it needs. An empty list means any
+/// host.
 fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
     let mut named: BTreeSet<HostPattern> = BTreeSet::new();
     if chain.is_empty() {
@@ -292,7 +293,7 @@ fn hosts(host: &VirtualHost, chain: &[HostPattern]) -> Vec<Vec<HostPattern>> {
     all
 }
 
-/// The one of two hosts that lies within the other; `None` if neither does.
+/// Returns the host that lies within the other; `None` if neither does.
 fn within<'a>(one: &'a HostPattern, other: &'a HostPattern) -> Option<&'a HostPattern> {
     let is_in = |inner: &HostPattern, outer: &HostPattern| match (inner, outer) {
         (HostPattern::Exact(host) | HostPattern::Wildcard(host), HostPattern::Wildcard(suffix)) => {

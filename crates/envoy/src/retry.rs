@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Most retries of a request that a plan can have.
 const ATTEMPTS_MAX: u64 = 10;
 
-/// Returns the retries of a policy; none without one, as in Envoy.
+/// Returns the retries of a policy. Without a policy there are none, as in Envoy.
 ///
 /// # Errors
 /// The condition that no retry of a plan can have.

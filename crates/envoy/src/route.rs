@@ -32,7 +32,7 @@ pub struct VirtualHost {
 pub struct PlannedRoute {
     /// Name, or position in the virtual host.
     pub label: Arc<str>,
-    /// Path and criteria; the hosts are those of the virtual host.
+    /// Path and criteria. The hosts are in the virtual host.
     pub matching: Match,
     /// Decides between routes that are equally specific.
     pub order: u32,
@@ -140,7 +140,7 @@ fn virtual_host(
     let is_for_all = hosts.contains(&None);
     let mut domains = Vec::new();
     for domain in hosts.into_iter().flatten() {
-        // Domains that differ in their port are one host here.
+        // Domains that differ only in their port are the same host here.
         if !domains.contains(&domain) {
             domains.push(domain);
         }

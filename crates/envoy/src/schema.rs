@@ -1,11 +1,11 @@
 //! Fields of the resources that a control plane sends, as Envoy 1.40 has them (`envoy/config`, `envoy/extensions`,
 //! `envoy/type`). See [`Message`].
 //!
-//! The tables name every field, also those that cannot be kept, so that a refusal names what it refuses. Fields are `kept`
-//! if the translation reads them: one that it does not read, for what it stands beside, is refused too. Fields that are
-//! `ignored` concern logs, metrics, buffers, or what evenkeel does anyway. Those that are `minor` are ignored in resources,
-//! and reported of files. Those that are `noted` protect clients or endpoints, and are not kept: the resource is used, and
-//! the log and the status name them once for each resource.
+//! The tables name every field, even fields that cannot be kept, so that a refusal can name them. The translation reads
+//! fields that are `kept`; a `kept` field that it does not read in this context is refused. `ignored` fields concern
+//! logs, metrics, buffers, or things that evenkeel does anyway. `minor` fields are ignored in resources, and reported
+//! in files. `noted` fields protect clients or endpoints, and are not kept: the resource is used, and the log and the
+//! status name these fields once for each resource.
 
 use Kind::{Any, Encoded, Float, Number, Of, Raw, Text, Word};
 

@@ -4,8 +4,8 @@ use crate::schema::{EXTENSIONS, Field, Kind, Message};
 use prost::encoding::{WireType, encode_key, encode_varint};
 use serde_json::Value;
 
-/// Bytes of a message. A number of a field of time is seconds, and that of a wrapper its value; `@type` of an `Any` is the
-/// last part of its name. A value of another type than that of its field is written as it is.
+/// Encodes a message. A number in a duration field is seconds; a number in a wrapper field is its value; `@type` of an
+/// `Any` is the last part of its name. A value of another type than its field is written as it is.
 pub fn encoded(message: &Message, json: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in json.as_object().expect("an object").iter().filter(|(name, _)| *name != "@type") {

@@ -74,7 +74,7 @@ pub fn with_clients(node: &Node<'_>) -> Result<ListenerTls, String> {
 pub fn with_endpoints(node: &Node<'_>) -> Result<PoolTls, String> {
     let mut tls =
         PoolTls { server_name: node.text("sni").filter(|sni| !sni.is_empty()).map(Into::into), ..PoolTls::default() };
-    // The name of each endpoint is asked for if none is set.
+    // Without a server name, evenkeel uses the name of each endpoint.
     node.flag("auto_host_sni");
     // Envoy verifies nothing unless an authority is named.
     tls.verify = false;

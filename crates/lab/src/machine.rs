@@ -72,7 +72,7 @@ pub fn allow_files(wanted: u64) -> u64 {
     tries.iter().find_map(raise).unwrap_or(soft)
 }
 
-/// Fails unless this process runs as root. `what` needs it.
+/// Fails unless this process runs as root. The error names the part of the program that needs root.
 ///
 /// # Errors
 /// `NeedsRoot`.

@@ -94,8 +94,8 @@ impl Returns {
     /// Appends a node to the list. To be called once per request, after [`note`](Self::note).
     #[inline]
     pub(crate) fn give_back(&self, number: u32) {
-        // Release: the next producer's store to `next` of this node comes after that of `note`. Acquire: so does this
-        // producer's store to the previous node.
+        // Release: the next producer's store to `next` of this node comes after the store of `note`. Acquire: so does
+        // this producer's store to the previous node.
         let before = self.newest.0.swap(number, Ordering::AcqRel);
         // Release: a consumer that reads this number also sees the values that `note` wrote.
         self.node(before).next.store(number, Ordering::Release);

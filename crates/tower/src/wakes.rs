@@ -39,8 +39,8 @@ impl Wake for Bit {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release, twice: a task that sees the flag also sees the bit, and a task that sees the bit also sees what
-        // happened before the wake-up.
+        // Release, twice: a task that sees the flag also sees the bit, and a task that sees the bit also sees all
+        // stores before the wake-up.
         self.word.fetch_or(self.mask, Ordering::Release);
         self.task.any.store(true, Ordering::Release);
         // The lock orders this with `wait`: either the waker is here already, or `wait` sees the flag.

@@ -1,6 +1,6 @@
 //! Durations, counted by steps of a quarter of an octave: enough for percentiles and pictures, in few bytes. The steps
-//! are those of native histograms of Prometheus, of schema 2: each ends at a power of the fourth root of 2, in seconds,
-//! which belongs to it.
+//! match native histograms of Prometheus with schema 2: each ends at a power of the fourth root of 2, in seconds, which
+//! belongs to it.
 
 use std::array;
 

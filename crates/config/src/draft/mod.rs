@@ -121,7 +121,7 @@ impl<T> Draft<T> {
         Draft { entries: Entries::default(), of: PhantomData }.with(key, value)
     }
 
-    /// The table with one key more.
+    /// The table with an additional key.
     pub fn with(mut self, key: KeyOf<T>, value: impl Into<Value>) -> Draft<T> {
         self.put(key, value);
         self
@@ -157,7 +157,7 @@ impl<T> Draft<T> {
         self.above(key).set(key.row.name, value)
     }
 
-    /// Sets a name in a table whose names are the user's, such as those of fields.
+    /// Sets a name in a table with names of the user's choice, such as field names.
     pub fn insert(&mut self, key: KeyOf<T>, name: &str, value: impl Into<Value>) -> Option<Value> {
         let value = value.into();
         debug_assert!(matches!(key.row.kind, Kind::Map { of, .. } if value.fits(of)), "\"{}\": {value:?}", key.path);
@@ -208,7 +208,7 @@ impl<T: Drafted> Draft<T> {
 }
 
 impl Draft<File> {
-    /// Appends all tables to a file; those of `defaults` have headers of their own.
+    /// Appends all tables to a file. Each table within `defaults` has a separate header.
     pub fn write_tables(&self, out: &mut String) {
         let mut write = |header: &str, value: &Value| {
             let Value::Table(entries) = value else { return };

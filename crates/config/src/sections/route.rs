@@ -21,8 +21,8 @@ table! {
         `not`; then a route that names the listener wins; then the lower `order`. Two equally specific routes with the \
         same `order` are an error. In a file without routes, the only pool gets all requests.";
 
-    /// `[[route]]`. A request matches if its listener, host and path do. A session of a listener for TCP matches if its
-    /// listener does, and what its client asks for by TLS: the server's name as the host, and `alpn`.
+    /// `[[route]]`. A request matches if its listener, host and path do. A session of a TCP listener matches if its
+    /// listener does, and its TLS hello: the server name as the host, and `alpn`.
     ///
     /// The most specific of several matching routes wins: exact host before the longest wildcard before any host;
     /// then the path (fixed text before a parameter before a prefix, from the left; any path last); then the
@@ -70,7 +70,7 @@ table! {
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
             write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);
-        /// Time limits: the route's own keys, over those of the pool, over the defaults.
+        /// Time limits: the route's keys, over the pool's keys, over the defaults.
         timeouts: RouteTimeouts = Key {
             name: "timeouts",
             kind: Kind::Table(&ROUTE_TIMEOUTS),
@@ -78,7 +78,7 @@ table! {
             help: "Time limits for endpoints.",
             why: "",
         };
-        /// Retries and hedging: the route's own keys, over those of the pool, over the defaults.
+        /// Retries and hedging: the route's keys, over the pool's keys, over the defaults.
         retry: Retry = Key {
             name: "retry",
             kind: Kind::Table(&ROUTE_RETRY),
@@ -168,7 +168,7 @@ impl Route {
         std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions)
     }
 
-    /// Names of the pools that get requests, those of the action first, then those of filters.
+    /// Names of the pools that get requests: pools of the action first, then pools of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
         self.action.pools().chain(self.filters.pools())
     }

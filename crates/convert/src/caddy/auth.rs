@@ -9,7 +9,7 @@ use crate::protection::{close, closed_by, user};
 use crate::report::{OPEN, PROTECTED};
 use evenkeel_config::plan::ForwardAuth;
 
-/// Filters for `basic_auth [ALGORITHM [REALM]]`, whose users are lines of a file of this name.
+/// Filters for `basic_auth [ALGORITHM [REALM]]`. Its users become lines for a file with this name.
 pub(super) fn passwords(directive: &Directive, words: &[String], file: &str, ledger: &mut Ledger) -> RouteKeys {
     ledger.carried(directive.line);
     for row in &directive.block {
@@ -53,7 +53,7 @@ pub(super) fn service(directive: &Directive, words: &[String], target: &mut Targ
         let reason = "fields of the service's answer reach endpoints under their own names only";
         closed_by(directive.line, reason, &mut set, ledger);
     }
-    // What is left is that of a `reverse_proxy`.
+    // The remaining rows are read as rows of a `reverse_proxy`.
     let mut rest = directive.clone();
     rest.block.retain(|row| !own(&row));
     let noted = rest.block.iter().find(|row| {

@@ -1,4 +1,4 @@
-//! Lines, words and blocks of a Caddyfile; snippets and files that are imported stand in place.
+//! Lines, words and blocks of a Caddyfile. Imported snippets and files are put in place.
 
 use crate::ledger::{Ledger, Line};
 use evenkeel_config::Files;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Deepest nesting of blocks and imports.
 const DEPTH: usize = 16;
-/// Most directives, those of snippets counted each time.
+/// Most directives of a configuration. The directives of a snippet count each time that it is imported.
 const DIRECTIVES: usize = 50_000;
 
 /// A directive with its words, and the directives in its block.
@@ -51,7 +51,7 @@ impl Directive {
     }
 }
 
-/// Reads a text, with what it imports in place.
+/// Reads the directives of a text. Imported files and snippets are put in place.
 pub(super) fn read(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Vec<Directive> {
     let mut reader = Reader {
         files,
@@ -174,7 +174,7 @@ fn skip(lines: &[(usize, Vec<String>)], at: &mut usize) {
     }
 }
 
-/// Lines with their words, without empty ones. A line ends behind a backslash or a comma at its end only.
+/// Lines with their words, without empty lines. A backslash or a comma at the end of a line continues it.
 fn lines(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut out: Vec<(usize, Vec<String>)> = Vec::new();
     let (mut words, mut begun): (Vec<String>, usize) = (Vec::new(), 1);

@@ -1,4 +1,4 @@
-//! Matchers: `/path*`, `@name`, and what a name stands for, as alternatives of conditions.
+//! Matchers: `/path*`, and the matchers that `@name` stands for, as alternatives of conditions.
 
 use super::lexer::Directive;
 use crate::expression;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Most alternatives of a matcher.
 const ALTERNATIVES: usize = 64;
 
-/// Named matchers of a site; `None` if one cannot be written, which has been reported.
+/// Named matchers of a site; `None` for a matcher that cannot be written and has been reported.
 pub(super) type Named = BTreeMap<String, Option<Vec<Match>>>;
 
 /// Reads the named matchers among the directives of a site.
@@ -77,7 +77,7 @@ fn path_match(path: &str) -> Match {
     Match::of([Cond::new(Key::Path, test)])
 }
 
-/// Alternatives of one line, of which each is enough.
+/// Alternatives of a row: a request matches if any of them holds.
 fn one(row: &Directive, ledger: &mut Ledger) -> Result<Vec<Match>, String> {
     let values = row.from(1);
     let first = row.word(1);

@@ -1,4 +1,4 @@
-//! Caddyfile: sites, matchers and directives, and what each becomes. Sites get certificates by themselves there.
+//! Caddyfile: sites, matchers and directives, and their counterparts. In Caddy, sites get certificates automatically.
 
 // Order: site, auth, compression, matcher, proxy, lexer, value
 mod auth;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use value::environment;
 
-/// Address of a site, from one of the words before its braces.
+/// Address of a site: a word before its braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Address {
     host: String,
@@ -33,7 +33,7 @@ enum Tls {
     Files(String, String),
 }
 
-/// Listeners by port, and what is gathered for them.
+/// Listeners by port, with the settings collected for them.
 #[derive(Default)]
 struct Ports {
     listeners: BTreeMap<u16, Listening>,
@@ -48,11 +48,11 @@ struct Listening {
     is_internal: bool,
 }
 
-/// Reads a Caddyfile, and what it imports.
+/// Reads a Caddyfile and the files that it imports.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
     let all = lexer::read(text, file, files, ledger);
     let mut target = Target::default();
-    // Without braces the whole file is one site, whose addresses are the first line.
+    // Without braces the whole file is a single site. The first line has its addresses.
     let is_bare = all.first().is_some_and(|first| first.block.is_empty() && !first.words.is_empty())
         && all.iter().all(|d| !is_site(d));
     let (options, sites): (Vec<&Directive>, Vec<&Directive>) =
@@ -83,7 +83,7 @@ fn is_site(directive: &Directive) -> bool {
         && (directive.name().contains(['.', ':']) || directive.name() == "localhost")
 }
 
-/// Reads the global options. Returns true if sites get certificates by themselves.
+/// Reads the global options. Returns true if sites get certificates automatically.
 fn global(options: &[&Directive], target: &mut Target, ledger: &mut Ledger) -> bool {
     let mut is_automatic = true;
     for option in options {

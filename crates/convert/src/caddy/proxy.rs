@@ -75,7 +75,7 @@ pub(super) fn read(
         if !check.has(key!("http")) {
             check.put(key!("http.path"), "/");
         }
-        // In Caddy one check decides, unless the file says otherwise.
+        // In Caddy a single check decides, unless the file sets another number.
         for key in [key!("fall"), key!("rise")] {
             if !check.has(key) {
                 check.put(key, 1);
@@ -90,7 +90,7 @@ pub(super) fn read(
     Some((place(pool, target), set))
 }
 
-/// Adds the pool under a name of its own, or finds the same one.
+/// Adds the pool under a free name, or finds an equal pool. Returns the name.
 fn place(mut pool: Pool, target: &mut Target) -> String {
     let host = pool.endpoints.first().map_or("", |endpoint| endpoint.addr.as_str());
     let base = name_of(

@@ -46,7 +46,7 @@ struct Site<'s> {
     ledger: &'s mut Ledger,
 }
 
-/// Rank of directives that answer requests.
+/// Rank of directives that respond to requests.
 fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "redir" => 0,
@@ -169,7 +169,7 @@ impl Site<'_> {
         }
         let mut inner = self.block(&directive.block, named, line, depth + 1);
         if !inner.iter().any(|route| route.matching.conds.is_empty()) {
-            // What nothing within it answers gets an empty response there.
+            // In Caddy, requests that no directive of the block answers get an empty response.
             self.push(&mut inner, &[Match::default()], &Action::respond(200), &Draft::default(), directive.line);
         }
         for route in inner {
@@ -197,7 +197,7 @@ impl Site<'_> {
         file
     }
 
-    /// Reads a directive that does not answer requests itself.
+    /// Reads a directive that does not respond to requests itself.
     fn filter(&mut self, directive: &Directive, named: &Named, filters: &mut Vec<Filter>) {
         let (matches, words) = matcher::of(directive.from(1), named);
         let line = directive.line;
@@ -305,7 +305,8 @@ impl Site<'_> {
         }
     }
 
-    /// Gives the routes that a filter concerns its keys. One that concerns a part of a route's requests splits it.
+    /// Adds the keys of a filter to the routes that it concerns. If it concerns only some requests of a route, the
+    /// route is split.
     fn apply(&mut self, filter: &Filter, routes: &mut Vec<Route>) {
         let mut out: Vec<Route> = Vec::new();
         for mut route in routes.drain(..) {
@@ -327,7 +328,7 @@ impl Site<'_> {
                     let reason = "a route asks for one password or service, and two stand here";
                     protection::closed_by(filter.line, reason, &mut changed.set, self.ledger);
                 }
-                // A prefix that is taken away is one by segment, also where the route has it as text.
+                // A prefix is removed by segment, even if the route matches it as text.
                 if filter.set.has(key!("strip_prefix"))
                     && let Some(Test::Below(prefix)) = matching.find(&Key::Path)
                 {
@@ -372,7 +373,7 @@ fn without_prefix(matching: &Match, prefix: &str) -> Match {
     matching
 }
 
-/// A match within `handle_path`, whose paths have lost the prefix.
+/// A match within `handle_path`. Its paths have lost the prefix.
 fn below(matching: &Match, prefix: &str) -> Match {
     let prefix = prefix.trim_end_matches('*').trim_end_matches('/');
     let mut matching = matching.clone();

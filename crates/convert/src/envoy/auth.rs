@@ -32,8 +32,8 @@ const PROTECT: [&str; 14] = [
     "extensionwithmatcher",
 ];
 
-/// Gives the routes what an HTTP filter asks of requests. False if the filter never refuses any. Users that are not in a
-/// file become lines for the file `users`.
+/// Adds the protection of an HTTP filter to the routes. False if the filter never refuses a request. Users in the
+/// configuration itself become lines for the file `users`.
 pub(super) fn read(filter: &Node, manager: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let name = filter.at("name").and_then(Node::text).unwrap_or_default();
     let of = filter.at("typed_config.@type").and_then(Node::text).unwrap_or_default();
@@ -121,7 +121,7 @@ fn passwords(config: &Node, users: &str, routes: &mut [Behind<'_>], ledger: &mut
 /// Gives each route the token that the first rule for its requests asks for.
 ///
 /// # Errors
-/// The reason why some route cannot have what its rule asks for.
+/// The reason why a route cannot have the token that its rule asks for.
 fn tokens(config: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> Result<(), String> {
     let mut rules = Vec::new();
     for rule in config.get("rules").map_or(&[][..], Node::list) {

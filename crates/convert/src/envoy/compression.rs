@@ -25,7 +25,7 @@ const TYPES: [&str; 8] = [
 /// Length from which Envoy compresses if none is stated.
 const MIN_LENGTH: u64 = 30;
 
-/// Gives the routes what a compressor does. False if the filter is not one.
+/// Adds the settings of a compressor to the routes. False if the filter is not a compressor.
 pub(super) fn read(filter: &Node, routes: &mut [Behind<'_>], ledger: &mut Ledger) -> bool {
     let text = |path: &str| filter.at(path).and_then(Node::text).unwrap_or_default().to_ascii_lowercase();
     if !text("typed_config.@type").contains("compressor") && !text("name").contains("http.compressor") {

@@ -3,7 +3,7 @@
 //!
 //! 1. `read`: tables of the file as messages. `evenkeel_envoy` makes pieces of a plan of them.
 //! 2. `auth`, `compression`: HTTP filters that become keys of the routes of their filter chain.
-//! 3. `settled`: the report, by what was read of the messages.
+//! 3. `settled`: the report, by the fields that were read from the messages.
 
 // Order: auth, compression, behind, settled, read
 mod auth;
@@ -93,7 +93,7 @@ fn named_message<'t>(name: &'t str, table: &'t Table, of: &'static Message, ledg
     node
 }
 
-/// Gives the routes of each filter chain what its HTTP filters do.
+/// Adds the settings of its HTTP filters to the routes of each filter chain.
 fn filters(table: &Table, listener: &mut ListenerResource, ledger: &mut Ledger) {
     let chains: Vec<_> = each(table, "filter_chains").chain(each(table, "default_filter_chain").last()).collect();
     for chain in &mut listener.chains {
@@ -122,7 +122,7 @@ fn each<'t>(table: &'t Table, key: &str) -> impl Iterator<Item = &'t Table> {
     all.filter(|value| value.text().is_none())
 }
 
-/// Enters what is kept differently in the book, at the cluster that it concerns or at a listener that leads there.
+/// Enters differences in the book, at the cluster concerned, or at a listener that leads to it.
 fn notes(listeners: &[Read<'_>], clusters: &[Read<'_>], in_use: &InUse, made: &Pieces, ledger: &mut Ledger) {
     for (cluster, note) in &made.notes {
         let own = clusters.iter().find(|read| read.name == cluster);
@@ -159,7 +159,7 @@ fn leading<'t>(table: &'t Table, key: &str, cluster: &str) -> Option<&'t Table> 
     }
 }
 
-/// Settles what is neither a listener nor a cluster.
+/// Settles everything except listeners and clusters.
 fn rest(root: &Table, ledger: &mut Ledger) {
     for key in ["admin", "node", "stats_config", "layered_runtime", "overload_manager"] {
         if let Some(node) = root.get(key) {
@@ -203,7 +203,7 @@ fn plan(mut made: Pieces, listeners: &[(String, &Table)], clusters: &[(String, &
     }
     for mut pool in made.pools.into_iter().map(|piece| piece.value) {
         if !pool.endpoints.is_empty() {
-            // It is for pools without endpoints, which those of a file do not become.
+            // Only pools without endpoints need `empty_status`. This pool has endpoints from the file.
             Arc::make_mut(&mut pool).empty_status = None;
         }
         builder = builder.pool(pool);

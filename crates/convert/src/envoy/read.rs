@@ -31,7 +31,7 @@ pub(super) fn field(of: &'static Message, key: &str) -> Option<&'static Field> {
     of.fields.iter().find(|field| field.name == key)
 }
 
-/// Values of a key, each with its name if they are those of a map.
+/// Values of a key. The values of a map have their names.
 pub(super) fn values(kind: Kind, value: &Table) -> Vec<(Option<&str>, &Table)> {
     match (&value.kind, kind) {
         (Shape::List(all), _) => all.iter().map(|one| (None, one)).collect(),
@@ -42,7 +42,7 @@ pub(super) fn values(kind: Kind, value: &Table) -> Vec<(Option<&str>, &Table)> {
     }
 }
 
-/// A value of a field, of which the schema keeps as many as the file has; `None` if it is ignored.
+/// Reads a value of a field; `None` if the field is ignored.
 fn read<'t>(kind: Kind, name: Option<&'t str>, value: &'t Table, ledger: &mut Ledger) -> Option<Value<'t>> {
     let text = value.text();
     let found = match (kind, text) {
@@ -104,7 +104,7 @@ fn extension<'t>(value: &'t Table, ledger: &mut Ledger) -> Extension<'t> {
     Extension { kind, node: known.map(|(_, of)| message(value, of, ledger)) }
 }
 
-/// Number of a scalar: negative ones as in the messages, which have no others.
+/// Number of a scalar. A negative number has the bits of its two's complement, as in messages.
 fn number(text: &str) -> Option<u64> {
     match text {
         "true" => Some(1),

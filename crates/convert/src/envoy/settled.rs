@@ -1,4 +1,4 @@
-//! Ends of the directives of a file in the book, by what the translation has read of their messages. See [`settle`].
+//! Settles the directives of a file in the book, by the fields that the translation has read. See [`settle`].
 
 use super::read::{TYPE, field, values};
 use crate::ledger::Ledger;
@@ -61,7 +61,7 @@ pub(super) fn settle(table: &Table, read: &Node<'_>, ledger: &mut Ledger) {
     within(table, read, "", ledger);
 }
 
-/// Settles the directives of a table within another, whose advice is `around`.
+/// Settles the directives of a table within another. `around`: advice of the outer table.
 fn within(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) {
     let todo = advice(read.message()).unwrap_or(around);
     if left_out(table, read, todo, ledger) {
@@ -102,7 +102,7 @@ fn advice(of: &Message) -> Option<&'static str> {
     OF_MESSAGES.iter().find(|(message, _)| std::ptr::eq(*message, of)).map(|(_, todo)| *todo)
 }
 
-/// Settles the parts that are left out, with the reason of the innermost message. True if the whole table is.
+/// Settles the parts that are left out, with the reason of the innermost message. True if the whole table is left out.
 fn left_out(table: &Table, read: &Node<'_>, around: &str, ledger: &mut Ledger) -> bool {
     let todo = advice(read.message()).unwrap_or(around);
     for (value, read) in parts(table, read) {
@@ -133,7 +133,7 @@ fn named<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t Table> {
 
 /// Parts of a table with the values that they were read as, of the fields that were read.
 fn parts<'t, 'r, 'a>(table: &'t Table, read: &'r Node<'a>) -> Vec<(&'t Table, &'r Value<'a>)> {
-    // Several keys of a name are one field.
+    // Several keys with the same name are a single repeated field.
     let (mut before, mut all) = (BTreeMap::<&str, usize>::new(), Vec::new());
     for (key, value) in table.entries() {
         let Some(field) = field(read.message(), key) else { continue };
@@ -152,9 +152,9 @@ fn parts<'t, 'r, 'a>(table: &'t Table, read: &'r Node<'a>) -> Vec<(&'t Table, &'
 
 fn part(value: &Table, read: &Value<'_>, todo: &str, ledger: &mut Ledger) {
     match read {
-        // A duration or a wrapper is one directive.
+        // A duration or a wrapper is a single directive.
         Value::Node(_) if value.text().is_some() => value.carried(ledger),
-        // An entry of a map, whose key is part of the path of what is in it.
+        // An entry of a map. Its key is part of the paths of its contents.
         Value::Node(node) => match node.peek("value").next() {
             Some(inner @ Value::Extension(_)) => part(value, inner, todo, ledger),
             _ => within(value, node, todo, ledger),

@@ -35,7 +35,7 @@ pub(super) struct Rate {
     pub most: u64,
 }
 
-/// Conditions that hold together, from one alternative of a condition.
+/// Conditions that hold together: an alternative of a condition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conj {
     pub matching: Match,
@@ -53,7 +53,7 @@ impl Conj {
     }
 }
 
-/// Named conditions of a section: lines of one name are alternatives.
+/// Named conditions of a section. Lines with the same name are alternatives.
 pub(super) type Acls = BTreeMap<String, Vec<Atom>>;
 
 /// Reads `acl NAME ...` without its first two words.
@@ -61,7 +61,7 @@ pub(super) fn read(words: &[String]) -> Vec<Atom> {
     atoms(words).unwrap_or_else(|reason| vec![Atom::Unknown(reason)])
 }
 
-/// Reads what follows a rule: `if ...` or `unless ...`, or nothing.
+/// Reads the condition of a rule: `if ...`, `unless ...`, or nothing.
 ///
 /// # Errors
 /// Reason why the condition cannot be written.
@@ -140,7 +140,7 @@ fn predefined(name: &str) -> Option<Vec<Atom>> {
     })
 }
 
-/// All combinations of one literal from each positive term, with all of each negated one.
+/// All combinations of a literal from each positive term, with all literals of each negated term.
 fn expand(alternatives: &[Vec<Term>]) -> Result<Vec<Vec<Literal>>, String> {
     let mut out = Vec::new();
     for terms in alternatives {
@@ -189,7 +189,7 @@ fn negate(alternatives: &[Vec<Term>]) -> Result<Vec<Vec<Literal>>, String> {
     Ok(products)
 }
 
-/// The conditions of one alternative; `None` if it never holds.
+/// Joins the conditions of an alternative; `None` if it never holds.
 fn conj(literals: Vec<Literal>) -> Result<Option<Conj>, String> {
     let mut conj = Conj::default();
     for (atom, negated) in literals {
@@ -200,7 +200,7 @@ fn conj(literals: Vec<Literal>) -> Result<Option<Conj>, String> {
                 if negated {
                     cond = cond.negate();
                 }
-                // There are two schemes: not the one is the other.
+                // There are only two schemes: not `https` is `http`.
                 if cond.key == Key::Scheme && cond.negated {
                     cond = Cond::one_of(Key::Scheme, ["http"]);
                 }
@@ -381,7 +381,7 @@ fn headers(fetch: &Fetch<'_>) -> Result<Vec<Atom>, String> {
     let all: Vec<String> = fetch.values.iter().map(bare).collect();
     match fetch.method {
         "" | "str" if !all.is_empty() => host(all),
-        // A dot at the start makes it a wildcard; without one, text in front of the name would match as well.
+        // With a dot at the start it is a wildcard. Without the dot, HAProxy also matches text directly before the name.
         "end" => host(all.iter().flat_map(|end| below(end)).collect()),
         "dom" => host(all.iter().flat_map(|end| below(end)).collect()),
         _ => values(fetch, Key::Header("Host".to_string())),

@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use crate::model::{Draft, cert_files};
 use evenkeel_config::plan::Listener;
 
-/// Addresses of one `bind` line, and what its parameters set of the listener.
+/// Addresses of a `bind` line, and the listener's settings from its parameters.
 #[derive(Debug, Default)]
 pub(super) struct Bind {
     pub addresses: Vec<String>,
@@ -32,8 +32,8 @@ pub(super) fn read(item: &Item, base: &str, ledger: &mut Ledger) -> Bind {
     bind
 }
 
-/// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
-/// changes without them.
+/// Parameters that are left out: their words, the number of values of each, the reason, and advice if something changes
+/// without them.
 #[rustfmt::skip] // a row is a reason
 const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
     (&["ciphers", "ciphersuites", "curves", "ecdhe", "sigalgs", "client-sigalgs"], 1, "ciphers and curves are those of rustls, all of which are safe", None),
@@ -105,7 +105,7 @@ fn parameters(item: &Item, base: &str, bind: &mut Bind, ledger: &mut Ledger) {
     }
 }
 
-/// Reads one parameter. Returns the number of values that it took, or `None` if it is unknown.
+/// Reads a parameter. Returns the number of values that it took, or `None` if it is unknown.
 fn parameter(word: &str, value: &str, base: &str, bind: &mut Bind, item: &Item, ledger: &mut Ledger) -> Option<usize> {
     let line = item.line;
     match word {

@@ -166,7 +166,7 @@ fn http_expect(item: &Item, gathered: &mut Gathered, ledger: &mut Ledger) {
     }
 }
 
-/// The exchange of a check by TCP: the last one before the goodbye, which shows the most.
+/// Sets the exchange of a TCP check: the last exchange before `QUIT`, since it shows the most.
 pub(super) fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
     let mut exchanges = std::mem::take(&mut gathered.exchanges);
     if let Some((quit, ..)) = exchanges.pop_if(|(send, ..)| send.to_ascii_uppercase().starts_with("QUIT")) {
@@ -189,7 +189,7 @@ pub(super) fn exchange(gathered: &mut Gathered, ledger: &mut Ledger) {
     }
 }
 
-/// Sets `health` of the pool: the probe, and `own`, what its servers say of checks.
+/// Sets `health` of the pool from the probe and from `own`, the check settings of its servers.
 pub(super) fn probe(kind: Option<Draft<HealthCheck>>, own: Option<Value>, gathered: &Gathered, pool: &mut Pool) {
     let part = |value: Option<&Value>| value.cloned().unwrap_or_else(|| Entries::default().into());
     let health = match kind {

@@ -58,7 +58,7 @@ pub(super) fn read(items: &[&Item], ledger: &mut Ledger) -> Option<Draft<Compres
     is_on.then_some(compress)
 }
 
-/// Gives the routes of a section what it compresses, unless they have something of their own.
+/// Sets compression on the routes of a section, unless a route has `compress` already.
 pub(super) fn apply<'s>(compress: &Draft<Compress>, sets: impl Iterator<Item = &'s mut RouteKeys>) {
     for set in sets.filter(|set| !set.has(key!("compress"))) {
         put(compress.clone(), set);

@@ -156,7 +156,7 @@ impl Front<'_> {
             };
             to_https && of_plain
         };
-        // Rules in front of it would be answered otherwise.
+        // Rules in front of it would get another response.
         if rules.finals.first().is_none_or(|rule| !is_first(rule)) {
             return;
         }
@@ -204,7 +204,7 @@ impl Front<'_> {
         if let Some(compress) = compression::read(self.items, ledger).filter(|_| !self.is_tcp) {
             compression::apply(&compress, routes.iter_mut().map(|route| &mut route.set));
         }
-        // The scheme is what the listener says, where one of them speaks only that.
+        // If all listeners use the same scheme, conditions on the scheme are decided here.
         routes.retain_mut(|route| {
             let known = |scheme: &str| Match::of([Cond::one_of(Key::Scheme, [scheme])]);
             let only = match (plain.is_empty(), secure.is_empty()) {
@@ -288,13 +288,13 @@ impl Front<'_> {
         diverted
     }
 
-    /// True if a backend answers no request.
+    /// True if a backend refuses all requests itself, or has no pool.
     fn refuses(&self, name: &str) -> bool {
         let is_refusal = |rule: &Final| rule.matching.conds.is_empty() && matches!(rule.action, Action::Respond(_));
         self.backends.get(name).is_some_and(|b| !b.has_pool || b.rules.finals.iter().any(is_refusal))
     }
 
-    /// Routes to a backend: its own final rules first, then its pool. Addresses are those of the frontend's rules.
+    /// Adds routes to a backend: first its final rules, then its pool. `addresses` are rules of the frontend.
     fn backend(
         &self,
         name: &str,
@@ -331,7 +331,7 @@ impl Front<'_> {
         }
         match backend.has_pool {
             true => self.push(routes, line, matching, Action::Pool(name_of(name)), set),
-            // Without a server, HAProxy answers 503.
+            // Without a server, HAProxy responds with 503.
             false => self.push(routes, line, matching, Action::respond(503), set),
         }
         let mut own = routes.split_off(first);
@@ -344,7 +344,7 @@ impl Front<'_> {
         routes.extend(own);
     }
 
-    /// Settles the order, and drops conditions that say nothing.
+    /// Settles the order, and drops conditions without effect.
     fn in_listeners(&self, mut routes: Vec<Route>, listeners: &[String], ledger: &mut Ledger) -> Vec<Route> {
         routes.iter_mut().for_each(by_segment);
         crate::reconcile::reconcile(&mut routes, "HAProxy", ledger);
@@ -406,7 +406,7 @@ fn refuses_sessions(routes: &[Route], ledger: &mut Ledger) -> bool {
     !lines.is_empty()
 }
 
-/// Reports what a session cannot be matched by.
+/// Reports conditions and filters that sessions cannot have, and removes them.
 fn tcp_route(route: &mut Route, ledger: &mut Ledger) {
     let of_session = |cond: &Cond| matches!(cond.key, Key::Host | Key::Listener) && !cond.negated;
     if !route.matching.conds.iter().all(of_session) {

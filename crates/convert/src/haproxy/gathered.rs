@@ -1,4 +1,4 @@
-//! Settings of a backend that come together from several lines: its checks, times, and what its servers share.
+//! Settings of a backend that several lines contribute to: checks, times, and settings that its servers share.
 
 use super::lexer::Item;
 use crate::ledger::{Ledger, Line};
@@ -20,9 +20,9 @@ pub(super) struct Gathered {
     pub tunnel: Option<u64>,
     pub sticks: Option<Line>,
     pub has_balance: bool,
-    /// Sends of a check by TCP, each with the answer that is expected to it.
+    /// Sends of a TCP check, each with the expected reply.
     pub exchanges: Vec<(String, Option<String>, Line)>,
-    /// Values of the first server for settings that are those of a pool here.
+    /// Values of the first server for settings that belong to the pool here.
     pub common: PoolKeys,
 }
 

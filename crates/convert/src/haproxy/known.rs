@@ -1,12 +1,11 @@
-//! Directives of HAProxy that have no counterpart, each with its treatment. One row a directive: its words, and the list
-//! that it belongs to.
+//! Directives of HAProxy that have no counterpart. Each row has the words of a directive and its treatment.
 
 /// Treatment of a directive that is not translated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fate {
     /// Left out without a loss, for this reason.
     Lossless(&'static str),
-    /// Left out with a difference: the reason, and what to do.
+    /// Left out with a difference: the reason, and advice.
     Changes(&'static str, &'static str),
 }
 

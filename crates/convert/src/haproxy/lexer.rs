@@ -31,13 +31,13 @@ const SECTIONS: &[&str] = &[
 pub(super) struct Section {
     pub kind: String,
     pub name: String,
-    /// Name of the defaults that it starts from, if it states one.
+    /// Name after `from`: the defaults that the section starts from.
     pub from: Option<String>,
     pub line: Line,
     pub items: Vec<Item>,
 }
 
-/// A directive of a section: its words, the first of which names it.
+/// A directive of a section. Its first word is its name.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub line: Line,
@@ -87,7 +87,7 @@ pub(super) fn sections(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Vec<
     sections
 }
 
-/// The line without the password in it, if it has one.
+/// The line, with everything behind the keyword of a password masked.
 fn masked(words: &[String], line: &str) -> String {
     let is_secret = |word: &String| matches!(word.as_str(), "password" | "insecure-password" | "auth");
     match words.iter().position(is_secret) {

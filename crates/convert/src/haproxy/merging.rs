@@ -1,4 +1,4 @@
-//! Filters given to the routes that they are for, whose settings are merged.
+//! Filters, merged into the settings of their routes.
 
 use super::rules::Filter;
 use crate::ledger::Ledger;
@@ -10,7 +10,7 @@ use evenkeel_config::plan::Rewrite;
 /// Most routes that filters with conditions may add to a frontend.
 const SPLITS: usize = 200;
 
-/// Gives a filter to the routes whose requests fulfil its conditions; a route of which only some do is split.
+/// Adds a filter to the routes whose requests fulfil its conditions. A route is split if only some of its requests do.
 pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&Route) -> bool, ledger: &mut Ledger) {
     let mut out: Vec<Route> = Vec::new();
     let many = routes.len() > SPLITS;
@@ -58,7 +58,7 @@ pub(super) fn apply(filter: &Filter, routes: &mut Vec<Route>, wanted: &dyn Fn(&R
     *routes = out;
 }
 
-/// True if the keys only change what goes to endpoints and comes from them, so that routes without one do not need them.
+/// True if the keys change only requests to endpoints and their responses. Routes without a pool do not need such keys.
 fn only_forwards(set: &RouteKeys) -> bool {
     set.entries().iter().all(|(key, _)| {
         matches!(key, "request_headers" | "send_host" | "strip_prefix" | "rewrite" | "bandwidth" | "cache")
@@ -71,7 +71,8 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
         ledger.changes(filter.line, UNKNOWN_LISTS.0, UNKNOWN_LISTS.1);
     }
     let Some(prefix) = &filter.strip else { return merge_filter(&mut route.set, &filter.set) };
-    // A route takes away the whole prefix that it matches: what is more than the one to strip is put back.
+    // A route removes the whole prefix that it matches. If that is longer than the prefix to strip, the rest is put
+    // back.
     let rest = |path: &str| path.trim_end_matches('/').strip_prefix(prefix.as_str()).map(str::to_string);
     let rewrite = match route.matching.find(&Key::Path) {
         Some(Test::Below(path)) => rest(path).map(|rest| (key!("prefix"), true, rest)),
@@ -96,7 +97,7 @@ fn give(route: &mut Route, filter: &Filter, ledger: &mut Ledger) {
     }
 }
 
-/// Matches by segment where a prefix is taken away: it is the matched one.
+/// Matches by segment if a prefix is stripped, since the stripped prefix is the matched prefix.
 pub(super) fn by_segment(route: &mut Route) {
     if !route.set.has(key!("strip_prefix")) {
         return;
@@ -110,7 +111,7 @@ pub(super) fn by_segment(route: &mut Route) {
     }
 }
 
-/// Merges the settings of a filter. What is closed stays closed, whatever address lists there are.
+/// Merges the settings of a filter. A closed route stays closed, whatever its address lists are.
 fn merge_filter(into: &mut RouteKeys, from: &RouteKeys) {
     let closed = is_closed(into) || is_closed(from) || would_replace(into, from);
     let is_shut = is_shut(into) || is_shut(from) || !closed && lists_clash(into, from);
@@ -122,7 +123,7 @@ fn merge_filter(into: &mut RouteKeys, from: &RouteKeys) {
     }
 }
 
-/// True if clients that the lists of one refuse could be let in by a network of the other, once both are joined.
+/// True if, once both lists are joined, a network in either list could let in clients that the other list refuses.
 fn lists_clash(one: &RouteKeys, other: &RouteKeys) -> bool {
     let allows = |set: &RouteKeys| set.has(key!("access.allow")) || set.has(key!("access.allow_files"));
     let has_both = one.has(key!("access")) && other.has(key!("access"));

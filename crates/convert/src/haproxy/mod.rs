@@ -1,4 +1,4 @@
-//! haproxy.cfg: sections, defaults that they start from, and what each becomes.
+//! haproxy.cfg: sections, the defaults that they start from, and their counterparts.
 
 // Order: front, compression, global, merging, pool, check, rules, acl, known, server, bind, gathered, lexer, time
 mod acl;
@@ -145,7 +145,7 @@ impl Proxy<'_> {
         self.section.kind != "frontend"
     }
 
-    /// Settles everything that the table of known directives has, and what concerns the process as a whole.
+    /// Settles the directives in the table of known directives, and directives about the whole process.
     fn treat(&self, process: &global::Process, target: &mut Target, ledger: &mut Ledger) {
         ledger.carried(self.section.line);
         for item in &self.items {
@@ -249,7 +249,7 @@ impl Proxy<'_> {
         rules
     }
 
-    /// The port of the only address of a listen section: servers without a port have that one.
+    /// Returns the port of a listen section with a single address. Servers without a port use it.
     fn port(&self) -> Option<String> {
         let mut binds = self.items.iter().filter(|item| item.word(0) == "bind");
         let address = binds.next()?.word(1).to_string();
@@ -323,7 +323,7 @@ impl Proxy<'_> {
     }
 }
 
-/// Reports what fetches of conditions compare in another way. The port in a Host is named once a file.
+/// Reports fetches in conditions that compare differently here. The port in a Host is mentioned once per file.
 fn compared(proxies: &[Proxy<'_>], ledger: &mut Ledger) {
     let mut is_named = false;
     for item in proxies.iter().filter(|proxy| !proxy.is_tcp).flat_map(|proxy| &proxy.items) {

@@ -9,8 +9,8 @@ use crate::model::{Draft, Endpoint, Pool, Value, duration};
 use evenkeel_config::draft::KeyOf;
 use evenkeel_config::plan;
 
-/// Parameters that are left out: their words, the number of values behind each, the reason, and what to do if something
-/// changes without them.
+/// Parameters that are left out: their words, the number of values of each, the reason, and advice if something changes
+/// without them.
 #[rustfmt::skip] // a row is a reason
 const LEFT_OUT: &[(&[&str], usize, &str, Option<&str>)] = &[
     (&["cookie"], 1, "the value of the cookie is made from the endpoint's name", None),
@@ -187,7 +187,7 @@ fn parameters(
     seen.checked
 }
 
-/// Reads a parameter without a value. Returns the number of values that it took, or `None` if it is another one.
+/// Reads a parameter without a value. Returns 0, the number of values that it took, or `None` for other parameters.
 fn flag(
     word: &str,
     item: &Item,

@@ -28,7 +28,7 @@ pub(crate) enum Test {
     /// Regular expression for the whole value.
     Regex(String),
     Present,
-    /// A path and what is below it, without a slash at its end.
+    /// A path and all paths below it. Without a slash at its end.
     Below(String),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Match {
     pub conds: Vec<Cond>,
 }
 
-/// Reason why two sets of conditions do not make one.
+/// Reason why two sets of conditions cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
     /// No request fulfils both of them.
@@ -134,12 +134,12 @@ impl Test {
     }
 }
 
-/// True if the path is that one or below it.
+/// True if `path` is `above`, or below it.
 pub(crate) fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.is_empty())
 }
 
-/// True if a host pattern, exact or `*.x`, takes the other one.
+/// True if a host pattern, exact or `*.x`, includes `host`, which may be a pattern too.
 fn host_takes(pattern: &str, host: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(suffix) => host.len() > suffix.len() && host.ends_with(suffix),
@@ -152,7 +152,7 @@ impl Match {
         Match { conds: conds.into_iter().collect() }
     }
 
-    /// Joins the conditions of both into one match.
+    /// Joins the conditions of both into a single match.
     pub fn and(&self, other: &Match) -> Result<Match, Apart> {
         let mut all = self.clone();
         for cond in &other.conds {
@@ -194,7 +194,7 @@ impl Match {
         Ok(())
     }
 
-    /// Reconciles a condition on the path with the others. False if they say as much already.
+    /// Reconciles a condition on the path with the others. False if they already imply it.
     fn add_path(&mut self, cond: &Cond) -> Result<bool, Apart> {
         let mut wanted = true;
         let mut never = false;
@@ -207,7 +207,7 @@ impl Match {
                 return true;
             }
             match implied(cond, old) {
-                // The new condition says what the old one said, and more.
+                // The new condition implies the old condition.
                 Some(true) => false,
                 Some(false) => {
                     never = true;
@@ -238,7 +238,7 @@ impl Match {
         !is_host_twice && paths <= 1 && keys.len() == count && self.conds.iter().all(is_sound)
     }
 
-    /// True if every request that fulfils these conditions fulfils the other ones, as far as that shows.
+    /// True if every request that fulfils these conditions is known to fulfil `other` too.
     pub fn implies(&self, other: &Match) -> bool {
         other.conds.iter().all(|theirs| self.conds.iter().any(|ours| cond_implies(ours, theirs)))
     }
@@ -299,7 +299,7 @@ impl Match {
             [] => {}
             [Test::Ends(end)] => drop(not.set("ends_with", end.as_str())),
             several => {
-                // Flags of one expression must not hold for those behind it.
+                // Flags of an expression must not apply to the expressions behind it.
                 let apart = |regex: String| match regex.starts_with("(?") && several.len() > 1 {
                     true => format!("(?:{regex})"),
                     false => regex,
@@ -346,7 +346,7 @@ fn path_key(test: &Test) -> &'static str {
     }
 }
 
-/// True for the tests of which a match has one: a path, a prefix, the text at its start.
+/// True for a path, a prefix, and text at the start of the path. A match has at most one such test.
 fn is_from_left(test: &Test) -> bool {
     matches!(test, Test::OneOf(_) | Test::Below(_) | Test::Begins(_))
 }
@@ -404,7 +404,8 @@ fn put(table: &mut Entries, key: &Key, test: &Test) {
     table.set(name, value);
 }
 
-/// Verdict of one condition on another about the path: `Some(true)` if it follows, `Some(false)` if both cannot hold.
+/// Relation of two conditions on the path: `Some(true)` if `theirs` follows from `ours`, `Some(false)` if both cannot
+/// hold.
 fn implied(ours: &Cond, theirs: &Cond) -> Option<bool> {
     if ours.negated {
         return None;

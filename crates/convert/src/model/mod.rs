@@ -54,7 +54,7 @@ pub(crate) struct Route {
     pub line: crate::ledger::Line,
 }
 
-/// The one action of a route.
+/// Pools that get the requests of a route, or the response to them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Pool(String),
@@ -80,7 +80,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Target {
-    /// The pool of this name, if there is one.
+    /// Returns the pool with this name.
     pub fn pool(&mut self, name: &str) -> Option<&mut Pool> {
         self.pools.iter_mut().find(|pool| pool.name == name)
     }
@@ -102,8 +102,8 @@ pub(crate) fn cert_files(cert: &str, key: &str) -> Value {
 }
 
 impl Listener {
-    /// Sets the certificates from files, and one for the names that an authority issues. False if there are none, and
-    /// a self-signed one is used.
+    /// Sets the certificates from files, and a certificate for the names that an authority issues. Returns false if
+    /// there are none: a self-signed certificate is used.
     pub fn certify(&mut self, mut files: Vec<Value>, mut acme: Vec<String>) -> bool {
         acme.sort();
         acme.dedup();

@@ -1,18 +1,18 @@
-//! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route gets
-//! the conditions of the earlier one negated; where that cannot be written, the difference is returned.
+//! Order of rules: others take the first rule that holds, evenkeel the most specific. Where the two differ, a route
+//! gets the negated conditions of the earlier route. If they cannot be negated, the difference is returned.
 
 use super::Route;
 use super::matching::{Cond, Key, Match, Test};
 use crate::ledger::Line;
 use std::cmp::Ordering;
 
-/// Most routes of one group that are compared with each other: beyond that, only that they were not is reported.
+/// Most routes in a group for a comparison. A larger group is only reported.
 const COMPARED: usize = 400;
 
 /// Two routes whose order the output cannot keep, or a route that the original never reaches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Clash {
-    /// The later rule wins here, and the earlier one in the original.
+    /// The later rule wins here, the earlier rule in the original.
     Differs { earlier: Line, later: Line },
     /// The later rule is never reached in the original and was left out.
     Unreachable { earlier: Line, later: Line },
@@ -33,18 +33,18 @@ pub(crate) fn settle_order(routes: &mut Vec<Route>) -> Vec<Clash> {
         let later = behind(later, &kept, 0, &mut joined, &mut clashes);
         kept.extend(joined.into_iter().chain(later));
     }
-    // A rule of which a part is reached is not left out.
+    // A rule that is reached in part is not left out.
     let is_kept = |line: &Line| kept.iter().any(|route| route.line == *line);
     clashes.retain(|clash| !matches!(clash, Clash::Unreachable { later, .. } if is_kept(later)));
     *routes = kept;
     clashes
 }
 
-/// Most times that a joined route is itself joined with one before it.
+/// Deepest recursion: how often a joined route is itself joined with an earlier route.
 const JOINED: usize = 3;
 
-/// The route as it has to be behind those before it; `None` if it is never reached. Where a condition cannot be excluded,
-/// `joined` gets a route with the conditions of both that does what the earlier one does.
+/// Returns the route narrowed to fit behind the routes before it; `None` if it is never reached. Where a condition
+/// cannot be excluded, `joined` gets a route with the conditions of both and the action of the earlier route.
 fn behind(
     mut later: Route,
     before: &[Route],
@@ -68,7 +68,7 @@ fn behind(
             return None;
         }
         let order = compare(&later.matching, &earlier.matching);
-        // Of two that do the same thing either may win, but equal ones are an error.
+        // If two routes do the same, either may win. But equal matches are an error.
         if order == Ordering::Less || is_same && order == Ordering::Greater {
             continue;
         }
@@ -101,7 +101,7 @@ fn behind(
     Some(later)
 }
 
-/// Compares two matches by evenkeel's precedence: greater is the one that wins.
+/// Compares two matches by evenkeel's precedence. The greater match wins.
 fn compare(a: &Match, b: &Match) -> Ordering {
     host(a).cmp(&host(b)).then_with(|| path(a).cmp(&path(b))).then_with(|| rest(a).cmp(&rest(b)))
 }
@@ -194,7 +194,7 @@ mod tests {
         let header = |name: &str| Cond::new(Key::Header(name.into()), Test::Present);
         let mut all = routes(&[vec![header("A"), header("B")], vec![header("C"), header("D"), header("E")]]);
         assert_eq!(settle_order(&mut all), []);
-        // The middle one has the conditions of both, and does what the first one does.
+        // The middle route has the conditions of both, and the action of the first.
         assert_eq!((all.len(), all[1].matching.conds.len(), &*all[1].name), (3, 5, "0"));
         let regex = |text: &str| path(Test::Regex(text.into()));
         let mut all = routes(&[vec![regex("a"), header("A")], vec![regex("b"), header("B"), header("C")]]);

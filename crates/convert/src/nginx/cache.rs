@@ -6,7 +6,7 @@ use super::world::{World, group, single};
 use crate::model::{Draft, Entries, RouteKeys, Value, duration, parse_size, size};
 use evenkeel_config::plan::Cache;
 
-/// Time without a request after which NGINX drops a response, unless `inactive` says otherwise.
+/// Time without a request after which NGINX drops a response, if `inactive` is not set.
 const INACTIVE_MS: u64 = 600_000;
 
 /// Largest `max_size` that is taken over: NGINX's is of a disk, and here it is memory.
@@ -48,7 +48,7 @@ pub(super) const NAMES: &[&str] = &[
     "proxy_ignore_headers",
 ];
 
-/// Adds `cache` for a location whose levels these are, if it has one.
+/// Adds `cache` for a location with these levels, if it has `proxy_cache`.
 pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
     let Some(directive) = single(levels, "proxy_cache") else { return };
     if directive.word(1) == "off" {
@@ -57,7 +57,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut Wor
     let key = match key(levels, world) {
         Ok(key) => key,
         Err((line, reason)) => {
-            // With a key that lacks a part, one client could get what is for another.
+            // If a part of the key were missing, a client could get another client's response.
             let todo = "cache = true in the [[route]], with `headers` or `by_user` for what tells responses apart";
             let reason = format!("{reason}: the cache stays off here");
             world.ledger.changes(line, &*reason, todo);
@@ -93,7 +93,7 @@ pub(super) fn read(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut Wor
     set.put(key!("cache"), if cache.is_empty() { Value::Bool(true) } else { cache.into() });
 }
 
-/// Parts of the key beside scheme, host, path and query.
+/// Parts of the key in addition to scheme, host, path and query.
 fn key(levels: &[&[Directive]], world: &mut World<'_>) -> Result<Draft<Cache>, (crate::ledger::Line, String)> {
     let mut cache = Draft::default();
     let Some(directive) = single(levels, "proxy_cache_key") else { return Ok(cache) };
@@ -147,13 +147,13 @@ fn variables(text: &str) -> Vec<String> {
     text.split('$').skip(1).map(name).collect()
 }
 
-/// Settles conditions under which NGINX neither stores nor looks. False if the cache is unsafe without one.
+/// Settles conditions under which NGINX bypasses the cache. False if the cache is unsafe without them.
 fn exceptions(levels: &[&[Directive]], cache: &Directive, world: &mut World<'_>) -> bool {
     let mut is_safe = true;
     for directive in group(levels, "proxy_cache_bypass").into_iter().chain(group(levels, "proxy_no_cache")) {
         let names = variables(&directive.from(1).join(" "));
         let of_client = ["http_pragma", "http_cache_control"];
-        // Its own parameter makes a key of its own, and responses to Authorization are stored only if they say so.
+        // Query parameters are part of the key, and responses to Authorization are stored only if they allow it.
         let is_harmless = |name: &String| {
             of_client.contains(&name.as_str()) || name.starts_with("arg_") || name == "http_authorization"
         };
@@ -222,7 +222,7 @@ fn times(levels: &[&[Directive]], cache: &mut Draft<Cache>, world: &mut World<'_
     }
 }
 
-/// `proxy_cache_use_stale`: times in which a stale response is served. NGINX has none but that of the zone.
+/// `proxy_cache_use_stale`: times in which a stale response is served. In NGINX, only the zone limits them.
 fn stale(levels: &[&[Directive]], inactive: u64, cache: &mut Draft<Cache>, world: &mut World<'_>) {
     let Some(directive) = single(levels, "proxy_cache_use_stale") else { return };
     let words: Vec<&str> = directive.from(1).iter().map(String::as_str).collect();
@@ -298,7 +298,7 @@ fn ignored(levels: &[&[Directive]], cache: &mut Draft<Cache>, world: &mut World<
     }
 }
 
-/// Makes the lifetime of status 200 the least one, as responses that state a shorter one are to have it too.
+/// Makes the lifetime of status 200 the minimum. It also applies to responses that state a shorter lifetime.
 fn of_times(directive: &Directive, cache: &mut Draft<Cache>, world: &mut World<'_>) {
     let time = match cache.get(key!("ttl")) {
         Some(Value::Table(ttl)) => ttl.get("200").or_else(|| ttl.get("200..=599")).cloned(),

@@ -1,4 +1,4 @@
-//! `gzip`, `brotli` and `zstd`, with what belongs to each: `compress` of a route.
+//! `gzip`, `brotli` and `zstd` with their settings: `compress` of a route.
 
 use super::lexer::Directive;
 use super::world::{World, single};

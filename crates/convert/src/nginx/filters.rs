@@ -30,7 +30,7 @@ const PROTECTIONS: [&str; 11] = [
     "js_access",
 ];
 
-/// Filters for requests of a location; `forward` is the pool that they go to, if they go to one.
+/// Filters for requests of a location. `forward`: the pool that gets them, if any.
 pub(super) fn read(
     levels: &[&[Directive]],
     forward: Option<&Forward>,
@@ -71,7 +71,7 @@ pub(super) fn read(
     set
 }
 
-/// Notes lines of outer levels that lines of an inner one replace.
+/// Notes lines of outer levels that lines of an inner level replace.
 fn replaced(levels: &[&[Directive]], name: &str, world: &mut World<'_>) {
     let Some(inner) = group(levels, name).first().map(|d| d.line) else { return };
     for outer in levels.iter().flat_map(|level| level.iter()).filter(|d| d.name() == name) {
@@ -348,7 +348,7 @@ fn access(levels: &[&[Directive]], set: &mut RouteKeys, world: &mut World<'_>) {
         }
     }
     if !closed && access.has(key!("allow")) {
-        // Without `deny all`, the rest is allowed, and lists of what is allowed say nothing but exceptions.
+        // Without `deny all`, the rest is allowed. `allow` lines then only make exceptions to `deny` lines.
         if !access.has(key!("deny")) {
             access = Draft::default();
         } else {

@@ -1,5 +1,4 @@
-//! Directives of NGINX that have no counterpart, each with its treatment. One row a directive: its name, and the list that
-//! it belongs to.
+//! Directives of NGINX that have no counterpart. Each row has the name of a directive and its treatment.
 
 use super::lexer::Directive;
 use crate::ledger::Ledger;
@@ -9,7 +8,7 @@ use crate::ledger::Ledger;
 enum Fate {
     /// Left out without a loss, for this reason.
     Lossless(&'static str),
-    /// Left out with a difference: the reason, and what to do.
+    /// Left out with a difference: the reason, and advice.
     Changes(&'static str, &'static str),
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Deepest nesting of blocks, and of included files.
 const DEPTH: usize = 24;
-/// Most files that one configuration includes.
+/// Most files that a configuration may include.
 const INCLUDED: usize = 200;
-/// Most directives of one configuration, files that are included several times counted each time.
+/// Most directives of a configuration. The directives of a file count each time that it is included.
 const DIRECTIVES: usize = 100_000;
 
 /// A directive with its words, and the directives in its block.
@@ -42,7 +42,7 @@ impl Directive {
     }
 }
 
-/// Reads a text, and what it includes in place.
+/// Reads a text. Included files are put in place.
 pub(super) struct Reader<'r> {
     pub files: &'r dyn Files,
     pub ledger: &'r mut Ledger,
@@ -66,7 +66,7 @@ impl<'r> Reader<'r> {
         Reader { files, ledger, folder, included: 0, directives: 0 }
     }
 
-    /// Directives of a text, with those of files that it includes in place.
+    /// Directives of a text. The directives of included files are put in place.
     pub fn read(&mut self, text: &str, file: &Arc<str>, depth: usize) -> Vec<Directive> {
         let tokens = tokens(text);
         let mut at = 0;
@@ -188,7 +188,7 @@ impl<'r> Reader<'r> {
         all
     }
 
-    /// Files that a name stands for: `*` and `?` in its last component match.
+    /// Files that match a name, with `*` and `?` in its last component.
     fn paths(&self, name: &str) -> Vec<PathBuf> {
         let path = self.folder.join(name);
         let (Some(folder), Some(pattern)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {

@@ -1,4 +1,4 @@
-//! `listen` lines: addresses, and what their servers speak.
+//! `listen` lines: addresses, and the protocols of their servers.
 
 use super::lexer::Directive;
 use super::world::World;
@@ -19,7 +19,7 @@ impl Listen {
     }
 }
 
-/// Reads a `listen` line; `None` for one that cannot be carried over, which is reported.
+/// Reads a `listen` line. `None` if it cannot be carried over, which has been reported.
 pub(super) fn listen(directive: &Directive, world: &mut World<'_>) -> Option<Listen> {
     let text = directive.word(1);
     let line = directive.line;

@@ -1,4 +1,4 @@
-//! Locations: routes in the order in which NGINX tries them, with what each does.
+//! Locations: routes in the order in which NGINX tries them, with their actions and filters.
 
 use super::filters;
 use super::lexer::Directive;
@@ -19,7 +19,7 @@ pub(super) struct Location<'d> {
     pub pattern: &'d str,
 }
 
-/// Locations of a server, in the order in which NGINX tries them, and named ones.
+/// Locations of a server, in the order in which NGINX tries them, and its named locations.
 #[derive(Default)]
 pub(super) struct Locations<'d> {
     pub ordered: Vec<Location<'d>>,
@@ -27,11 +27,11 @@ pub(super) struct Locations<'d> {
 }
 
 impl<'d> Locations<'d> {
-    /// Collects locations below some levels, nested ones as well.
+    /// Collects locations below some levels, including nested locations.
     pub fn collect(levels: &[&'d [Directive]]) -> Locations<'d> {
         let mut all = Locations::default();
         all.add(levels);
-        // Exact ones; then `^~`, longest first; then expressions in order; then prefixes, longest first.
+        // Exact locations; then `^~`, longest first; then expressions in order; then prefixes, longest first.
         let rank = |location: &Location<'_>| match location.modifier {
             "=" => (0, 0),
             "^~" => (1, usize::MAX - location.pattern.len()),
@@ -52,8 +52,8 @@ impl<'d> Locations<'d> {
         self.ordered.iter().find(|l| l.modifier == "=" && l.pattern == path)
     }
 
-    /// Locations that sub-requests of a server lead to, by their paths; `levels` are those of the server. The lines are
-    /// of those that only sub-requests may take, which are no routes.
+    /// Locations that sub-requests of a server lead to, by their paths. `levels` are the levels of the server. The
+    /// lines are locations that only sub-requests may reach, which are not routes.
     pub fn services(&self, levels: &[&'d [Directive]]) -> (BTreeMap<&'d str, &'d Directive>, Vec<Line>) {
         let mut paths = Vec::new();
         if let [outer @ .., server] = levels {
@@ -191,7 +191,8 @@ impl<'d> Routes<'_, 'd> {
         self.level(location.directive.inner(), &location.levels, &matching, Some(location), line);
     }
 
-    /// Adds the routes of one level: what `if`, `return` and `rewrite` do in order, then what handles requests.
+    /// Adds the routes of a level: first `if`, `return` and `rewrite` in order, then the directive that handles
+    /// requests.
     pub fn level(
         &mut self,
         own: &'d [Directive],
@@ -222,7 +223,7 @@ impl<'d> Routes<'_, 'd> {
         self.handler(own, levels, matching, location, set, line);
     }
 
-    /// Settles what stands behind a `return` for every request.
+    /// Settles the directives behind a `return` for every request.
     fn rest_unreached(&mut self, own: &[Directive], end: Line) {
         for directive in own.iter().filter(|d| d.line > end && d.name() != "location") {
             if !self.world.ledger.is_settled(directive.line)
@@ -409,7 +410,7 @@ impl<'d> Routes<'_, 'd> {
         }
     }
 
-    /// Adds the route for requests that nothing has answered yet: to a pool, another location, or nothing that is here.
+    /// Adds the route for requests without a response so far: to a pool, to another location, or with a 403 or 404.
     fn handler(
         &mut self,
         own: &'d [Directive],
@@ -475,7 +476,7 @@ impl<'d> Routes<'_, 'd> {
     }
 }
 
-/// True if requests of the location are forwarded by a line of its own.
+/// True if the location itself has a directive that forwards its requests.
 fn proxies(location: &Location<'_>) -> bool {
     location.directive.inner().iter().any(|d| d.name().ends_with("_pass"))
 }

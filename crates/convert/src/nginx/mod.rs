@@ -1,4 +1,4 @@
-//! nginx.conf: blocks, what inner ones inherit, and what each becomes.
+//! nginx.conf: blocks, the directives that inner blocks inherit, and their counterparts.
 
 // Order: known, pass, server, location, filters, cache, compression, services, stream, listen, world, upstream,
 // lexer, time, variable
@@ -90,12 +90,12 @@ const INHERITED: &[&str] = &[
     "ssl_crl",
 ];
 
-/// Reads an nginx.conf, and what it includes.
+/// Reads an nginx.conf and the files that it includes.
 pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: &mut Ledger) -> Target {
     let all = Reader::new(files, ledger, file).read(text, file, 0);
     known::settle(&all, ledger);
     let http = all.iter().find(|d| d.name() == "http" && d.block.is_some());
-    // Without `http` it is a snippet that stands within one.
+    // A file without `http` is a snippet for the inside of `http`.
     let level = http.map_or(all.as_slice(), Directive::inner);
     let streams: Vec<&Directive> = all.iter().filter(|d| d.name() == "stream").collect();
     process(&all, ledger);
@@ -108,7 +108,7 @@ pub(crate) fn translate(text: &str, file: &Arc<str>, files: &dyn Files, ledger: 
     logs(&all, &mut world);
     body_default(&all, http, &mut world);
     if world.target.listeners.iter().any(|listener| !listener.is_tcp) && !world.target.pools.is_empty() {
-        // NGINX waits this long for a response, unless a line says otherwise.
+        // NGINX waits this long for a response by default.
         world.target.root.put(key!("defaults.timeouts.response"), "60s");
     }
     leftovers(&all, &mut world);
@@ -131,7 +131,7 @@ fn process(all: &[Directive], ledger: &mut Ledger) {
     blocks_of_templates(all, ledger);
 }
 
-/// Settles what stands in blocks that begin with a line of a template; that line itself has been reported.
+/// Settles the contents of blocks that begin with a line of a template. The line itself has been reported.
 fn blocks_of_templates(all: &[Directive], ledger: &mut Ledger) {
     for directive in all {
         if directive.name() != template::BLOCK {
@@ -256,7 +256,7 @@ fn resolver(line: &Directive, world: &mut World<'_>) {
     }
 }
 
-/// Reports the limit of bodies that NGINX has where no line says so.
+/// Reports the default limit of bodies in NGINX, if no line sets a limit.
 fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'_>) {
     let mut lines = Vec::new();
     everywhere(all, "client_max_body_size", &mut lines);
@@ -272,7 +272,7 @@ fn body_default(all: &[Directive], http: Option<&Directive>, world: &mut World<'
     }
 }
 
-/// Settles what stands where it has no effect.
+/// Settles directives that have no effect in their place.
 fn leftovers(all: &[Directive], world: &mut World<'_>) {
     for directive in all {
         let line = directive.line;

@@ -162,7 +162,7 @@ impl<'d> Routes<'_, 'd> {
                     set.remove(key!("strip_prefix"));
                     return matching.clone();
                 }
-                // A prefix that is replaced is one by segment.
+                // A prefix is replaced by segment.
                 let mut matching = matching.clone();
                 matching.conds.retain(|cond| cond.key != Key::Path || cond.negated);
                 matching.conds.insert(0, Cond::new(Key::Path, Test::Below(bare.to_string())));

@@ -115,7 +115,7 @@ fn note_default(server: &Server<'_>, world: &mut World<'_>) {
     }
 }
 
-/// Line of the server that takes what no other server of an address takes.
+/// Line of the default server of an address: it gets the requests that no other server matches.
 fn default_of(key: &(String, bool), servers: &[Server<'_>]) -> Option<Line> {
     let of_address = |server: &&Server<'_>| server.listens.iter().any(|l| l.key() == *key);
     let named = servers.iter().find(|s| s.listens.iter().any(|l| l.key() == *key && l.is_default));

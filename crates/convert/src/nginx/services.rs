@@ -11,7 +11,7 @@ use evenkeel_config::plan::{ForwardAuth, Mirror};
 /// Variables from which a service learns which request it decides about.
 const OF_THE_REQUEST: [&str; 5] = ["$request_uri", "$uri", "$document_uri", "$request_method", "$args"];
 
-/// Adds `forward_auth` and `mirror` for a location whose levels these are.
+/// Adds `forward_auth` and `mirror` for a location with these levels.
 pub(super) fn read(levels: &[&[Directive]], constants: &Constants, set: &mut RouteKeys, world: &mut World<'_>) {
     if let Some(directive) = single(levels, "auth_request") {
         match directive.word(1) {
@@ -67,7 +67,7 @@ fn auth_request(
     set.put(key!("forward_auth"), auth);
     world.ledger.carried(pass);
     if let Some(field) = decisive(world.services.get(directive.word(1)).copied()) {
-        // Without the field, the service might decide about another request than the one at hand.
+        // Without the field, the service might decide about another request.
         close(set);
         world.ledger.changes(
             field.line,
@@ -95,7 +95,7 @@ fn decisive(location: Option<&Directive>) -> Option<&Directive> {
     })
 }
 
-/// Names of fields that `auth_request_set` takes from the answer, and `proxy_set_header` sends by the same name.
+/// Names of fields that `auth_request_set` takes from the response, and `proxy_set_header` sends under the same name.
 fn copied(levels: &[&[Directive]], world: &mut World<'_>) -> Vec<Value> {
     let mut names = Vec::new();
     for directive in group(levels, "auth_request_set") {
@@ -135,7 +135,7 @@ fn mirror(directive: &Directive, constants: &Constants, set: &mut RouteKeys, wor
     }
 }
 
-/// The line of the `proxy_pass` of a service, its pool, and what follows the host in its URL.
+/// The line of the `proxy_pass` of a service, its pool, and the part of its URL behind the host.
 fn service<'d>(directive: &Directive, constants: &Constants, world: &mut World<'d>) -> Option<(Line, String, &'d str)> {
     let location = *world.services.get(directive.word(1))?;
     let pass = location.inner().iter().find(|inner| inner.name() == "proxy_pass")?;

@@ -117,7 +117,7 @@ fn server(directive: &Directive, port: u16, pool: &mut Pool, ledger: &mut Ledger
     pool.endpoints.push(endpoint);
 }
 
-/// Sets the ejection of a pool, from the parameters of one of its servers.
+/// Sets the ejection of a pool, from the parameters of a server.
 fn eject(mut outlier: PoolKeys, is_off: bool, directive: &Directive, pool: &mut Pool, ledger: &mut Ledger) {
     // The longest ejection is never shorter than the first.
     let long = outlier.text(key!("outlier.eject")).filter(|eject| milliseconds(eject).is_some_and(|ms| ms > 300_000));

@@ -30,7 +30,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("status", "{status}"),
 ];
 
-/// Reads a value. `request_uri` becomes the path alone: the flag says that its query belongs to it.
+/// Reads a value. `request_uri` becomes the path alone. The flag is true if its query belongs to the value.
 ///
 /// # Errors
 /// Variable that has no counterpart.
@@ -65,7 +65,7 @@ pub(super) fn is_environment(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// A name at the start of the text, braced or not, and what follows it.
+/// Splits a name, braced or not, off the start of the text.
 fn name(text: &str) -> (&str, &str) {
     if let Some((name, after)) = text.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
         return (name, after);

@@ -33,7 +33,7 @@ pub(super) struct World<'d> {
     pub ledger: &'d mut Ledger,
 }
 
-/// A pool to forward to, and the Host that NGINX sends to it unless told otherwise.
+/// A pool to forward to, and the Host that NGINX sends to it by default.
 #[derive(Clone, Debug)]
 pub(super) struct Forward {
     pub pool: String,
@@ -77,7 +77,8 @@ impl<'d> World<'d> {
         self.zones.insert(format!("{}:{name}", directive.name()), Zone { line: directive.line, key, rate });
     }
 
-    /// The pool for what follows `://` of a URL, made if it is not there. `line` is the directive that names it.
+    /// Returns the pool for a URL, given the text behind `://`, and makes it if needed. `line` is the directive that
+    /// names it.
     pub fn forward(&mut self, scheme: &str, authority: &str, constants: &Constants, line: Line) -> Option<Forward> {
         let authority = variable::constant(authority, constants)?;
         let is_tls = matches!(scheme, "https" | "grpcs");
@@ -138,7 +139,7 @@ impl<'d> World<'d> {
     }
 }
 
-/// Name of a pool for an address: the host, with the port where it is not the usual one.
+/// Name of a pool for an address: the host, with the port unless it is 80 or 443.
 fn pool_name(authority: &str) -> String {
     let bare = authority.trim_start_matches("unix:").trim_end_matches(':');
     let name = match bare.rsplit_once(':') {
@@ -160,7 +161,7 @@ pub(super) fn single<'d>(levels: &[&'d [Directive]], name: &str) -> Option<&'d D
     group(levels, name).pop()
 }
 
-/// Host and path of what follows `://`.
+/// Host and path of a URL, given the text behind `://`.
 pub(super) fn split_uri(rest: &str) -> (&str, &str) {
     if let Some(path) = rest.strip_prefix("unix:") {
         return match path.split_once(':') {

@@ -9,7 +9,7 @@ use crate::protection::user;
 use crate::tree::Node;
 use evenkeel_config::plan::{BasicAuth, ForwardAuth, PoolTls};
 
-/// Settings of `forwardAuth` that change what the service sees or what endpoints get.
+/// Settings of `forwardAuth` that change requests to the service or to endpoints.
 const DECISIVE: [&str; 2] = ["authResponseHeadersRegex", "forwardBody"];
 
 /// Reads `basicAuth`. The users in it are lines of a file with the name of the middleware.
@@ -114,7 +114,7 @@ fn tls(node: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     }
 }
 
-/// The name of an equal pool, or of this one, which is added.
+/// Returns the name of an equal pool, or adds this pool.
 fn pool_of(mut pool: Pool, target: &mut Target) -> String {
     let base = pool.name.clone();
     let names = [base.clone()].into_iter().chain((2..).map(|number| format!("{base}-{number}")));

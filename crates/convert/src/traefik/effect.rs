@@ -11,7 +11,7 @@ use crate::tree::Node;
 pub(super) struct Effect {
     pub set: RouteKeys,
     pub action: Option<Action>,
-    /// Prefixes that are taken away.
+    /// Prefixes that are stripped.
     pub strip: Vec<String>,
     /// True if something that protects the requests is not carried over.
     pub is_closed: bool,
@@ -32,7 +32,7 @@ pub(super) fn add(more: RouteKeys, node: &Node, effect: &mut Effect, ledger: &mu
     }
 }
 
-/// Closes a route whose password or permission is not carried over.
+/// Closes a route if a password or permission is not carried over.
 pub(super) fn settle(effect: &mut Effect) {
     if effect.is_closed {
         for key in [key!("basic_auth"), key!("forward_auth")] {

@@ -4,7 +4,7 @@
 use crate::ledger::Ledger;
 use crate::tree::{Kind, Node};
 
-/// The dynamic file that the labels of all services stand for.
+/// Builds the dynamic file from the labels of all services.
 pub(super) fn gather(compose: &Node, ledger: &mut Ledger) -> Node {
     let mut tree = Node { line: compose.line, kind: Kind::Map(Vec::new()) };
     for (container, service) in compose.get("services").map_or(&[][..], Node::entries) {
@@ -32,7 +32,7 @@ pub(super) fn gather(compose: &Node, ledger: &mut Ledger) -> Node {
                 _ => tree.insert(&parts, leaf.clone()),
             }
         }
-        // A router without a service leads to the one of its container.
+        // A router without a service leads to the service of its container.
         for (key, leaf) in &pairs {
             let parts: Vec<&str> = key.split('.').collect();
             if let (["traefik", "http", "routers", name, ..], Some(own)) = (parts.as_slice(), own)
@@ -42,7 +42,7 @@ pub(super) fn gather(compose: &Node, ledger: &mut Ledger) -> Node {
                 tree.insert(&["http", "routers", name, "service"], node);
             }
         }
-        // Labels of Traefik are settled by what comes of them.
+        // Labels of Traefik are settled later, by their translation.
         for (key, node) in service.entries() {
             match key.as_str() {
                 "labels" => {}
@@ -73,13 +73,13 @@ fn pairs(service: &Node) -> Vec<(String, Node)> {
     listed.chain(labels.entries().iter().cloned()).collect()
 }
 
-/// Adds the endpoint that `loadbalancer.server.port` of a container stands for.
+/// Adds the endpoint for `loadbalancer.server.port` of a container.
 fn endpoint(container: &str, name: &str, rest: &[&str], leaf: &Node, tree: &mut Node) {
     let is = |at: usize, word: &str| rest.get(at).is_some_and(|part| part.eq_ignore_ascii_case(word));
     if !is(0, "loadbalancer") || !is(1, "server") {
         return;
     }
-    // A scheme is a label of its own, which may come first.
+    // A scheme is a separate label, which may come first.
     let key = if is(2, "scheme") { "scheme" } else { "port" };
     if is(2, "url") {
         return tree.insert(&["http", "services", name, "loadBalancer", "servers", container, "url"], leaf.clone());

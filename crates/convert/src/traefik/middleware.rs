@@ -11,7 +11,7 @@ use evenkeel_config::plan::{Cors, Limit};
 /// Deepest nesting of chains.
 const DEPTH: usize = 8;
 
-/// Adds what a middleware does.
+/// Adds the effect of a middleware. False if it does not exist.
 pub(super) fn apply(
     name: &str,
     all: Option<&Node>,
@@ -134,7 +134,7 @@ fn one(name: &str, kind: &str, node: &Node, effect: &mut Effect, target: &mut Ta
         "passtlsclientcert" | "grpcweb" | "encodedcharacters" => {
             node.lost("this middleware has no counterpart", "see the filters of a [[route]]", ledger);
         }
-        // What is not known may be what protects the requests.
+        // An unknown middleware may be a protection.
         "plugin" => close(node, "plugins are not run", effect, ledger),
         _ => close(node, "this middleware has no counterpart", effect, ledger),
     }
@@ -172,7 +172,7 @@ fn compress(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     put(compress, &mut effect.set);
 }
 
-/// Fields of `headers` that are one field of the response each.
+/// Settings of `headers` that each set a single response field.
 const FIELDS: &[(&str, &str, &str)] = &[
     ("customFrameOptionsValue", "X-Frame-Options", ""),
     ("contentSecurityPolicy", "Content-Security-Policy", ""),
@@ -277,7 +277,7 @@ fn rate_limit(node: &Node, effect: &mut Effect, ledger: &mut Ledger) {
     node.lost("the client is the one that trusted proxies report", "trusted_proxies of the listener", ledger);
 }
 
-/// A match that takes a prefix by segment, so that it can be taken away; `None` if the prefix does not fit the match.
+/// A match of a prefix by segment, so that the prefix can be stripped; `None` if the prefix does not fit the match.
 pub(super) fn stripped(matching: &Match, prefix: &str) -> Option<Match> {
     let own = |cond: &&Cond| cond.key == Key::Path && !cond.negated;
     match matching.conds.iter().find(own).map(|cond| &cond.test) {

@@ -14,7 +14,7 @@ pub(super) struct Service {
 /// Finds the service of a name.
 pub(super) type Find<'f> = &'f mut dyn FnMut(&str, &mut Ledger) -> Option<Service>;
 
-/// The main service of a mirroring one, with a copy for the first of its mirrors.
+/// The main service of a mirroring service, with a copy to the first of its mirrors.
 pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Option<Service> {
     let mut service = find(node.take("service", ledger)?, ledger)?;
     for mirror in node.get("mirrors").map_or(&[][..], Node::list) {
@@ -56,7 +56,7 @@ pub(super) fn mirroring(node: &Node, ledger: &mut Ledger, find: Find<'_>) -> Opt
     Some(service)
 }
 
-/// Makes one pool of two services: the endpoints of the second are backups.
+/// Joins two services into a single pool. The endpoints of the second are backups.
 pub(super) fn failover(
     node: &Node,
     name: &str,

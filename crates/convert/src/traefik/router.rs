@@ -3,7 +3,7 @@
 use crate::ledger::Line;
 use crate::tree::Node;
 
-/// A router with what its rule, its entry points and its priority say.
+/// A router with its entry points and its priority.
 pub(super) struct Router<'n> {
     pub name: &'n str,
     pub line: Line,

@@ -26,7 +26,7 @@ enum Expr {
     Not(Box<Expr>),
 }
 
-/// Reads a rule as alternatives, of which each is a match.
+/// Reads a rule as alternatives. Each alternative is a match.
 ///
 /// # Errors
 /// Reason why it cannot be written.
@@ -111,7 +111,7 @@ fn one(tokens: &[Token], at: &mut usize, depth: usize) -> Result<Expr, String> {
     }
 }
 
-/// Conditions of a matcher, of which one must hold.
+/// Conditions of a matcher. It matches if any of them holds, or if there are none.
 fn conds(name: &str, values: &[String]) -> Result<Vec<Cond>, String> {
     let first = values.first().ok_or_else(|| format!("{name} has no value"))?;
     let second = values.get(1);

@@ -219,7 +219,7 @@ fn health(check: &Node, pool: &mut Pool, ledger: &mut Ledger) {
     put_time(&mut health, key!("interval"), interval);
     let time = check.take("timeout", ledger).and_then(milliseconds).filter(|ms| *ms > 0).unwrap_or(5000);
     put_time(&mut health, key!("timeout"), time.min(interval));
-    // One check decides there.
+    // In Traefik a single check decides.
     health.put(key!("fall"), 1);
     health.put(key!("rise"), 1);
     pool.set.put(key!("health"), health);

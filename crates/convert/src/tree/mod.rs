@@ -1,4 +1,4 @@
-//! Configurations written as YAML or TOML: a tree whose leaves are the directives of the book.
+//! Configurations written as YAML or TOML, as a tree. Its leaves are the directives of the book.
 
 // Order: toml, yaml, node
 mod node;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(crate) use node::{Kind, Node};
 
-/// Reads YAML or TOML, whichever the text is. What cannot be read is entered in the book.
+/// Reads a text as YAML or TOML, whichever it looks like. A syntax error is entered in the book.
 pub(crate) fn read(text: &str, file: &Arc<str>, ledger: &mut Ledger) -> Node {
     let is_toml = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let is_toml = is_toml.is_some_and(|line| {

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 }
 
 impl Node {
-    /// The value of a key, whose case does not matter.
+    /// Returns the value of a key, in any case of letters.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entries().iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, node)| node)
     }
@@ -33,7 +33,7 @@ impl Node {
         path.split('.').try_fold(self, |node, key| node.get(key))
     }
 
-    /// Keys and values; none of what is not a map.
+    /// Keys and values of a map; empty for other nodes.
     pub fn entries(&self) -> &[(String, Node)] {
         match &self.kind {
             Kind::Map(entries) => entries,
@@ -41,7 +41,7 @@ impl Node {
         }
     }
 
-    /// Elements of a list; none of what is not a list.
+    /// Elements of a list; empty for other nodes.
     pub fn list(&self) -> &[Node] {
         match &self.kind {
             Kind::List(list) => list,
@@ -65,7 +65,7 @@ impl Node {
         Some(text)
     }
 
-    /// Texts below some keys, settled: those of a list, or of a leaf with commas.
+    /// Texts of a list or of a leaf with commas, below some keys. They count as carried over.
     pub fn texts(&self, path: &str, ledger: &mut Ledger) -> Vec<String> {
         let Some(node) = self.at(path) else { return Vec::new() };
         match &node.kind {

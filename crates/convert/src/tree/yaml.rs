@@ -1,4 +1,4 @@
-//! YAML as a tree. Aliases are replaced by what they stand for, within the bound on nodes.
+//! YAML as a tree. Aliases are replaced by the nodes that they name, within the bound on nodes.
 
 use super::node::{DEPTH, Kind, NODES, Node};
 use crate::ledger::{Ledger, Line};
@@ -16,7 +16,7 @@ struct Open {
     at: usize,
 }
 
-/// Reads all documents of a text; later ones add to the first.
+/// Reads all documents of a text. Later documents add to the first.
 ///
 /// # Errors
 /// Line and reason, if it is not YAML or exceeds a bound.
@@ -95,7 +95,7 @@ impl Reader<'_> {
             return Err("a key is not a text");
         }
         let path = self.path();
-        // Replaced by the line of its first leaf; an empty one gets a line of its own.
+        // Replaced by the line of its first leaf. An empty container gets a separate line.
         self.open.push(Open { node: Node { line: Line::none(), kind }, key: None, anchor, path, at });
         Ok(())
     }

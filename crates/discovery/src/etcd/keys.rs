@@ -7,7 +7,7 @@ use evenkeel_config::plan::Endpoint;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Keys with one prefix. Only those that change are read anew.
+/// Keys with a common prefix. Only changed keys are read again.
 #[derive(Debug)]
 pub struct Keys {
     prefix: Vec<u8>,
@@ -78,7 +78,7 @@ impl Keys {
     }
 }
 
-/// Endpoint in a value: `HOST:PORT`, or an entry of a pool as JSON. `name` is what the key has after the prefix.
+/// Endpoint in a value: `HOST:PORT`, or an entry of a pool as JSON. `name` is the key without the prefix.
 fn endpoint(name: &[u8], value: &[u8]) -> Result<Endpoint, String> {
     let text = std::str::from_utf8(value).map_err(|_| "its value is not text".to_owned())?.trim();
     let mut entry = match text.starts_with(['{', '"']) {

@@ -1,4 +1,4 @@
-//! Members of etcd, one of which is asked at a time. See [`Members`].
+//! Members of etcd. Requests go to a single member at a time. See [`Members`].
 
 use super::keys::end_of;
 use super::messages::{
@@ -22,7 +22,7 @@ use tonic::{Code, Request, Status, Streaming};
 /// Silence after which a member is asked for a sign of life. etcd refuses clients that ask more often than every 5 s.
 const PING_AFTER: Duration = Duration::from_secs(10);
 
-/// Time for an answer of a member.
+/// Time for a member to respond.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Time for which a failure of all members counts for all pools, so that each does not try them again.
@@ -60,7 +60,7 @@ type Token = Option<MetadataValue<Ascii>>;
 /// Failure of a request, by the party at fault.
 #[derive(Debug)]
 pub enum Failure {
-    /// The member is at fault: another one may do better.
+    /// The member is at fault. Another member may work.
     Member(String),
     /// etcd wants the user to authenticate again.
     Token(String),
@@ -116,7 +116,7 @@ impl Members {
         let _ = timeout(most, self.found.notified()).await;
     }
 
-    /// Leaves a member that fails for the next one.
+    /// Moves from a failing member to the next.
     pub async fn leave(&self, member: &Arc<Member>) {
         let mut state = self.state.lock().await;
         if state.member.as_ref().is_some_and(|current| Arc::ptr_eq(current, member)) {
@@ -136,7 +136,7 @@ impl Members {
         Ok((found.kvs, found.header.unwrap_or_default().revision))
     }
 
-    /// Asks whether a member still answers for a majority of the cluster.
+    /// Checks that a member still responds for a majority of the cluster.
     pub async fn confirm(&self, member: &Member, prefix: &[u8]) -> Result<(), Failure> {
         self.ask(member, prefix, true).await.map(drop)
     }

@@ -59,7 +59,7 @@ pub struct WatchCreateRequest {
     pub range_end: Vec<u8>,
     #[prost(int64, tag = "3")]
     pub start_revision: i64,
-    /// True if events of one revision may come in several messages.
+    /// True if the events of a revision may be split over several messages.
     #[prost(bool, tag = "8")]
     pub fragment: bool,
 }

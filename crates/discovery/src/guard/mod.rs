@@ -1,4 +1,5 @@
-//! Addresses that endpoints must not have if others name them: those of this machine and its links. See [`Guard`].
+//! Local addresses that endpoints must not have if others name them: addresses of this machine and its links. See
+//! [`Guard`].
 
 pub mod networks;
 
@@ -12,10 +13,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Time for which an address is taken for one of this machine, or for none: lists of thousands of endpoints change often.
+/// Time for which the lookup of an own address counts: lists of thousands of endpoints change often.
 const OWN: Duration = Duration::from_secs(1);
 
-/// Trust in what names an address.
+/// Trust in the author of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// A name in the configuration file, which may resolve to this machine.
@@ -33,7 +34,7 @@ pub struct Guard {
     allowed: Vec<Cidr>,
     admin: Option<SocketAddr>,
     listeners: Vec<SocketAddr>,
-    /// Addresses that were looked up, true for those of this machine; and the time of the first lookup.
+    /// Time of the first lookup, and the looked-up addresses. True for addresses of this machine.
     own: Mutex<Option<(Instant, HashMap<IpAddr, bool>)>>,
 }
 

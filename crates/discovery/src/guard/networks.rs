@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Network of addresses that mean this machine or its links, if an address is in one.
+/// Description of the local network that an address is in: this machine, its links, or reserved; `None` for other
+/// addresses.
 pub fn local(ip: IpAddr) -> Option<&'static str> {
     match ip.to_canonical() {
         IpAddr::V4(ip) if ip.is_loopback() => Some("a loopback address"),

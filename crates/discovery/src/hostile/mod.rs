@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Checks seeds from 0 up to a number, and further ones for the time that is asked for.
+/// Checks the seeds below `count`, and further seeds for the time in `EVENKEEL_HOSTILE_SECONDS`.
 pub fn seeds(count: u64, mut check: impl FnMut(u64)) {
     (0..count).for_each(&mut check);
     let Some(seconds) = std::env::var("EVENKEEL_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok()) else {

@@ -17,7 +17,7 @@ const LINKS_MAX: usize = 40;
 /// Name shown for a configuration without a file.
 const TYPED: &str = "(typed)";
 
-/// A configuration file, or the text typed instead of one.
+/// A configuration file, or a text that was typed instead of a file.
 #[derive(Debug)]
 pub struct File {
     path: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl File {
         &self.seen
     }
 
-    /// True if the file, or one that it includes, differs from what was read.
+    /// True if the file, or a file that it includes, differs from the texts last read.
     pub fn has_changed(&self) -> bool {
         self.path.is_some() && self.look().1 != self.seen
     }
@@ -115,8 +115,8 @@ impl File {
         Ok(())
     }
 
-    /// Folders in which a change would be visible: those of all files, and of every symbolic link on the way,
-    /// since links may be replaced.
+    /// Folders in which changes are visible: the folders of all files, and of every symbolic link on the way, since
+    /// links may be replaced.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         let mut folders = BTreeSet::new();
         if self.path.is_some() {
@@ -129,7 +129,7 @@ impl File {
 
 /// Atomically replaces the contents of a file, keeping mode and owner.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
-    // A symbolic link stays one.
+    // A symbolic link stays a link.
     let file = fs::canonicalize(file)?;
     let before = fs::metadata(&file)?;
     Disk::replace(&file, text.as_bytes(), before.mode(), Some((before.uid(), before.gid())))

@@ -4,8 +4,8 @@
 //! 1. [`wanted`]: offered plans with their origin, and [`Offers`](wanted::Offers), where providers put them.
 //! 2. [`file`]: the provider `file`, with the [`texts`] of its files and a [`watch`] for changes. The provider `typed`
 //!    is a text that replaces the file, over the API.
-//! 3. [`parts`]: what providers add to the plan of the file, and [`merge`](merge::merge), which makes one plan of all.
-//!    [`remote`] starts and ends these providers.
+//! 3. [`parts`]: pieces that providers add to the plan of the file, and [`merge`](merge::merge), which joins all of
+//!    them to a plan. [`remote`] starts and ends these providers.
 //! 4. [`revisions`]: the plans that were in use.
 
 // Order: file, remote, kubernetes, revisions, merge, wanted, texts, watch, xds, parts
@@ -40,7 +40,7 @@ use watch::Folders;
 /// Name of the process before, as a provider.
 const BEFORE: &str = "before";
 
-/// Providers of a process, sharing one file.
+/// Providers of a process. They share a file.
 pub struct Providers {
     file: Arc<Mutex<File>>,
     /// Machine that typed texts are checked against.
@@ -50,7 +50,7 @@ pub struct Providers {
     /// Parts of the providers other than the file.
     parts: Parts,
     remote: Remote,
-    /// Their part in the process before, as long as one of them has put nothing yet.
+    /// Part of these providers in the previous process, until each of them has put a part.
     before: Option<Arc<Part>>,
     /// Connections that sources of endpoints have, too.
     shared: Context,
@@ -77,12 +77,13 @@ impl Providers {
         Providers { file, machine, offers, watching: None, parts, remote, before: None, shared: Context::default() }
     }
 
-    /// Shares connections with the sources of endpoints: a control plane is asked over one stream for all.
+    /// Shares connections with the sources of endpoints: a control plane is asked over a single stream for both.
     pub fn share(&mut self, discovery: &Discovery) {
         self.shared = discovery.shared();
     }
 
-    /// Serves what the process before had from its providers, until those of this process have put their parts.
+    /// Serves the pieces that the previous process had from its providers, until the providers of this process have put
+    /// their parts.
     pub fn resume(&mut self, base: &Plan, merged: &Plan) {
         self.before = Some(Arc::new(merge::added(base, merged)));
     }
@@ -102,16 +103,16 @@ impl Providers {
         self.parts.clone()
     }
 
-    /// True if every provider of a plan has put its part, if only an empty one.
+    /// True if every provider of a plan has put its part, even if it is empty.
     pub fn is_complete(&self, plan: &Plan) -> bool {
         let all = self.parts.all();
         let is_there = |name| all.iter().any(|(provider, number, _)| *provider == name && *number > 0);
         remote::of(plan).into_iter().all(is_there)
     }
 
-    /// The plan of the file with what the other providers have put, without the pieces that are unwanted. What differs
-    /// from the `running` plan is left out first, if the plan is impossible for a reason that cannot be attributed.
-    /// Also returns the number of each part in it.
+    /// Merges the plan of the file with the parts of the other providers, without unwanted pieces. If the plan is
+    /// impossible for a reason that cannot be attributed, pieces that differ from the `running` plan are left out
+    /// first. Also returns the number of each part in it.
     pub fn merge(&mut self, base: &Plan, unwanted: &Unwanted, running: &Plan) -> (Merged, Vec<(&'static str, u64)>) {
         let wanted = remote::of(base);
         let all: Vec<_> = self.parts.all().into_iter().filter(|(provider, ..)| wanted.contains(provider)).collect();
@@ -142,7 +143,7 @@ impl Providers {
         lock(&self.file).texts().clone()
     }
 
-    /// Reads the file again; `None` without one. `by` names who asked.
+    /// Reads the file again; `None` without a file. `by` names who asked.
     pub fn reload(&self, by: &str) -> Option<Offer> {
         let mut file = lock(&self.file);
         file.path().is_some().then(|| file.offer(by))
@@ -169,8 +170,8 @@ impl Providers {
         lock(&self.file).write(texts)
     }
 
-    /// Starts or stops offering the file when it changes. Call it inside a tokio runtime, and after each
-    /// plan, whose includes may be in other folders.
+    /// Starts or stops offering the file when it changes. Call it inside a tokio runtime, and after each plan, since
+    /// the includes of a plan may be in other folders.
     pub fn follow(&mut self, watch: bool) {
         if !watch {
             self.watching = None;

@@ -1,4 +1,4 @@
-//! Contributions of providers beside the file: listeners, routes and pools, each with the object that it stands for. See
+//! Parts of providers other than the file: listeners, routes and pools, each with the object that it was made from. See
 //! [`Parts`].
 
 use crate::lock::lock;
@@ -22,7 +22,7 @@ pub struct Part {
 pub struct Piece<T> {
     /// Kind and name of the object, such as `HTTPRoute shop/web`.
     pub of: Arc<str>,
-    /// Namespace of the object; `None` if the provider has one tenant.
+    /// Namespace of the object; `None` if the provider has a single tenant.
     pub tenant: Option<Arc<str>>,
     pub value: T,
 }
@@ -44,7 +44,7 @@ pub struct Refusal {
 /// Outcome of a part: it is in use, without the pieces that were refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Number of the part, as [`Contribution::put`] returned it; 0 before the first one.
+    /// Number of the part, as [`Contribution::put`] returned it; 0 before the first part.
     pub number: u64,
     pub refused: Vec<Refusal>,
 }
@@ -65,7 +65,7 @@ struct Latest {
     number: u64,
     part: Arc<Part>,
     settled: watch::Sender<Settled>,
-    /// Reason for which the part may be older than what the provider has.
+    /// Reason why the part may be out of date.
     fault: Option<String>,
     /// Warnings about objects that are used without a protection that they ask for.
     warnings: Arc<[String]>,
@@ -79,18 +79,18 @@ pub struct State {
     pub name: &'static str,
     /// Number of parts that it has put.
     pub number: u64,
-    /// Time at which the latest one was put, since 1970; `None` = never.
+    /// Time at which the latest part was put, since 1970; `None` = never.
     pub put_at: Option<Duration>,
     pub part: Arc<Part>,
     /// Pieces that are not in use.
     pub refused: Vec<Refusal>,
-    /// Reason for which the part may be older than what the provider has.
+    /// Reason why the part may be out of date.
     pub fault: Option<String>,
     /// Warnings about objects that are used without a protection that they ask for.
     pub warnings: Arc<[String]>,
 }
 
-/// Place of one provider among the parts.
+/// Handle with which a provider puts its part.
 #[derive(Clone, Debug)]
 pub struct Contribution {
     provider: &'static str,
@@ -98,13 +98,13 @@ pub struct Contribution {
 }
 
 impl Parts {
-    /// The place of a provider; its part is none until it puts one.
+    /// Returns the handle of a provider. Its part is empty until it puts a part.
     pub fn of(&self, provider: &'static str) -> Contribution {
         lock(&self.0.latest).entry(provider).or_default();
         Contribution { provider, parts: self.clone() }
     }
 
-    /// Forgets what a provider has put.
+    /// Forgets the part of a provider.
     pub(super) fn forget(&self, provider: &'static str) {
         lock(&self.0.latest).remove(provider);
     }
@@ -154,7 +154,7 @@ impl Contribution {
         latest.number
     }
 
-    /// Notes why the part may be older than what the provider has, or that it is not.
+    /// Sets the reason why the part may be out of date; `None` if it is current.
     pub fn note(&self, fault: Option<String>) {
         if let Some(latest) = lock(&self.parts.0.latest).get_mut(self.provider) {
             latest.fault = fault;

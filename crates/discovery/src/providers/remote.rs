@@ -11,7 +11,7 @@ use evenkeel_config::plan::{Cidr, KubernetesProvider, KubernetesServer, XdsProvi
 use std::collections::HashMap;
 use tokio::task::AbortHandle;
 
-/// Settings of a provider. With other ones it starts anew.
+/// Settings of a provider. If they change, the provider starts anew.
 #[derive(Clone, Debug, PartialEq)]
 enum Settings {
     Kubernetes(KubernetesProvider, KubernetesServer, Vec<Cidr>),

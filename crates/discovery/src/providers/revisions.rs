@@ -1,4 +1,4 @@
-//! History of the plans of this process, with their origin. The latest ones are kept for a rollback.
+//! History of the plans of this process, with their origin. The latest plans are kept for a rollback.
 
 use super::merge::Origins;
 use super::texts::Texts;
@@ -22,18 +22,18 @@ pub struct Revision {
     pub since_ms: u64,
     /// The plan with its origin.
     pub wanted: Wanted,
-    /// The wanted plan with what other providers have added.
+    /// The wanted plan with the pieces that other providers have added.
     pub merged: Arc<Plan>,
-    /// Origins of what they have added.
+    /// Origins of the added pieces.
     pub origins: Origins,
-    /// Differences to the previous plan, one per line.
+    /// Differences to the previous plan, a line each.
     pub changes: Vec<String>,
     /// True if it differs from the file when that was last read or written.
     pub differs: bool,
     pub warnings: Vec<Diagnostic>,
 }
 
-/// A revision as one process passes it to the next: with a text that gives the plan, and may contain secrets.
+/// A revision in the form in which a process passes it to the next. Its text gives the plan, and may contain secrets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Handed {
     generation: u64,
@@ -46,7 +46,7 @@ pub struct Handed {
 }
 
 impl Revision {
-    /// Text of the plan, if it was read from one.
+    /// Text of the plan, if it was read from a text.
     pub fn text(&self) -> Option<&str> {
         self.wanted.provenance.texts.as_ref().map(|texts| texts.text())
     }
@@ -70,7 +70,7 @@ impl Revision {
         Offer { outcome, provenance: Provenance { how, by, ..provenance } }
     }
 
-    /// Form for the next process. A plan without a text is written to one.
+    /// Form for the next process. A plan without a text is written as text.
     pub fn handed(&self) -> Handed {
         let Wanted { plan, provenance: Provenance { provider, how, by, texts } } = self.wanted.clone();
         let written = || Arc::new(Texts::typed(&format!("({provider})"), plan.to_toml_with_secrets()));
@@ -130,7 +130,7 @@ impl Revisions {
         self.kept().iter().find(|one| one.generation == generation).cloned()
     }
 
-    /// The revision before the current one.
+    /// The revision before the current revision.
     pub fn before(&self) -> Option<Revision> {
         self.kept().iter().rev().nth(1).cloned()
     }
@@ -144,7 +144,7 @@ impl Revisions {
         }
     }
 
-    /// Records that the first revision runs with what other providers had added in the process before.
+    /// Records that the first revision runs with the pieces that other providers had added in the previous process.
     pub fn resumed(&self, merged: Arc<Plan>, origins: Origins) {
         if let Some(latest) = self.kept().back_mut() {
             (latest.merged, latest.origins) = (merged, origins);

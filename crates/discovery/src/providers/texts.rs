@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Files of a configuration at one time.
+/// Files of a configuration at a given time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Texts {
     main: PathBuf,
@@ -61,7 +61,7 @@ impl Files for Texts {
     }
 }
 
-/// The disk, with a record of what was read.
+/// The disk, with a record of everything that was read.
 struct Watched<'a> {
     /// Text to use instead of the main file.
     instead: Option<&'a str>,

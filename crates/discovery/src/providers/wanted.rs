@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 /// A valid plan that should run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The plan as requested, without endpoints discovered since, and without what other providers add.
+    /// The plan as requested, without endpoints discovered since, and without pieces of other providers.
     pub plan: Arc<Plan>,
     pub provenance: Provenance,
 }
@@ -17,7 +17,7 @@ pub struct Wanted {
 /// Origin of a plan: provider, trigger and requester.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Name of the provider: `file` or `typed`, or one that has added to it.
+    /// Name of the provider: `file` or `typed`, or a provider that has added to it.
     pub provider: String,
     /// `start`, `reload`, `apply`, `rollback` or `push`.
     pub how: String,
@@ -43,7 +43,7 @@ impl Offer {
     }
 }
 
-/// Slot for offers of providers. Only the latest counts: it replaces one that was not taken yet.
+/// Slot for offers of providers. Only the latest counts: it replaces an offer that was not taken yet.
 #[derive(Clone, Debug, Default)]
 pub struct Offers(Arc<Waiting>);
 
@@ -54,7 +54,7 @@ struct Waiting {
 }
 
 impl Offers {
-    /// Puts an offer, replacing one that was not taken.
+    /// Puts an offer. Replaces an offer that was not taken.
     pub fn put(&self, offer: Offer) {
         *lock(&self.0.latest) = Some(offer);
         self.0.put.notify_one();

@@ -25,7 +25,7 @@ const EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF);
 
-/// Folders watched by one inotify instance.
+/// Folders watched by a single inotify instance.
 #[derive(Debug)]
 pub struct Folders {
     inotify: Arc<OwnedFd>,

@@ -126,7 +126,7 @@ struct Check {
 }
 
 impl Check {
-    /// True for the check that stands for a maintenance that an operator began.
+    /// True for the check of a maintenance that an operator began.
     fn is_maintenance(&self) -> bool {
         self.id == "_node_maintenance" || self.id.starts_with("_service_maintenance:")
     }
@@ -136,7 +136,7 @@ pub(super) fn instances(body: &[u8], consul: &Consul) -> Result<List, String> {
     entries(body, |instance: Instance| one_of(instance, consul))
 }
 
-/// Endpoint of an instance; `None` for one whose checks fail.
+/// Endpoint of an instance; `None` if its checks fail.
 fn one_of(Instance { node, service, checks }: Instance, consul: &Consul) -> Result<Option<Endpoint>, String> {
     let checks = checks.unwrap_or_default();
     let has = |status: &str| checks.iter().any(|check| !check.is_maintenance() && check.status == status);

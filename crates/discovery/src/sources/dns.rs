@@ -103,9 +103,9 @@ struct Targets {
 }
 
 impl Targets {
-    /// Addresses of one family, IPv4 if there are any, because a machine with both would count twice. Servers
-    /// omit additional addresses that do not fit, so only IPv4 is taken from them: IPv6 alone does not show
-    /// that there is no IPv4.
+    /// Addresses of a single family, IPv4 if there are any, because a machine with both would count twice. Servers omit
+    /// additional addresses that do not fit, so only IPv4 is taken from them: IPv6 alone does not show that there is no
+    /// IPv4.
     async fn addresses(&mut self, conf: &Conf, service: &Service) -> Result<&[IpAddr], String> {
         let target = service.target.to_string().trim_end_matches('.').to_ascii_lowercase();
         if !self.known.contains_key(&target) {

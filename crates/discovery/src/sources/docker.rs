@@ -10,8 +10,8 @@ use evenkeel_config::nearest;
 use evenkeel_config::plan::{Docker, Endpoint};
 use std::sync::Arc;
 
-/// Labels of containers that set something of their endpoint, after `evenkeel.`, and the one that the guide chooses
-/// containers by.
+/// Labels of containers, after `evenkeel.`, that set a property of their endpoint. Includes `pool`, the label by which
+/// the guide chooses containers.
 const LABELS: [&str; 7] = ["drain", "network", "pool", "port", "priority", "weight", "zone"];
 
 /// Follows the containers that a pool means, forever.
@@ -43,7 +43,7 @@ fn meant<'c>(containers: &'c [Container], docker: &'c Docker) -> impl Iterator<I
     containers.iter().filter(has_all).filter(|container| container.serves())
 }
 
-/// Labels of a pool's containers that begin like those of [`LABELS`], and that nothing reads.
+/// Labels of a pool's containers that begin with `evenkeel.` and that nothing reads.
 fn unknown(containers: &[Container], docker: &Docker, is_chosen_by: impl Fn(&str) -> bool) -> Vec<String> {
     let mut all = Vec::new();
     for container in meant(containers, docker) {
@@ -92,7 +92,7 @@ fn one_of(container: &Container, docker: &Docker) -> Result<Endpoint, String> {
     })
 }
 
-/// Port at which a container listens, if it exposes only one for TCP.
+/// Port at which a container listens, if it exposes a single TCP port.
 fn only_port(container: &Container) -> Result<u64, String> {
     let exposed = container.ports.iter().flatten().filter(|port| port.kind == "tcp").map(|port| port.private_port);
     // A port that is published for both families is listed twice.

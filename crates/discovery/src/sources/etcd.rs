@@ -35,7 +35,7 @@ pub(super) async fn run(etcd: Etcd, context: Context, mut out: Out) -> ! {
         match &failure {
             Failure::Member(_) => members.leave(&member).await,
             Failure::Token(_) if backoff.is_fresh() => {
-                // Tokens expire in normal use, so this is not reported: the next try asks for a new one.
+                // Tokens expire in normal use, so this is not reported: the next try asks for a new token.
                 let _ = backoff.pause(None);
                 continue;
             }
@@ -46,7 +46,7 @@ pub(super) async fn run(etcd: Etcd, context: Context, mut out: Out) -> ! {
     }
 }
 
-/// Keys that are followed at one member.
+/// Keys that are followed at a member.
 struct Session<'a> {
     members: &'a Members,
     member: &'a Arc<Member>,

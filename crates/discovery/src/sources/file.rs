@@ -1,4 +1,4 @@
-//! The source `file`: endpoints from a file that is polled instead of watched. For one syscall that notices
+//! The source `file`: endpoints from a file that is polled instead of watched. A single syscall per poll notices
 //! renames, replaced links and changes on network file systems alike.
 
 use crate::kept::Answer;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// piecemeal are faster.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Largest list, in bytes. One of 10,000 endpoints has about a million.
+/// Largest list, in bytes. A list of 10,000 endpoints has about a million.
 const FILE_MAX: u64 = 16 << 20;
 
 /// Identity and state of a file, or the error of looking at it.
@@ -158,7 +158,7 @@ mod tests {
         fs::write(&path, "endpoints = ['10.0.0.1:1', '10.0.0.2:1']").unwrap();
         let mut list = folder.list("a.toml");
         assert_eq!(names(list.now()).len(), 2);
-        // A valid list, but an incomplete one.
+        // A valid list, but incomplete.
         for part in ["", "[[endpoints]]\naddr = '10.0.0.3:1'\n", "[[endpoints]]\naddr = '10.0.0.3:1'\n[[endpoints]]\n"]
         {
             fs::write(&path, part).unwrap();

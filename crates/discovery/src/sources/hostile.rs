@@ -1,4 +1,5 @@
-//! Answers of registries with entries that mean harm: each costs itself, and what is used can be in a plan.
+//! Responses of registries with hostile entries. Each entry costs only itself, and entries that are used can be in a
+//! plan.
 
 use super::{consul, dns, docker, http, nomad};
 use crate::engine::Container;
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Answers of a registry in the test of every day.
+/// Responses of a registry in the daily test.
 const ANSWERS: u64 = 400;
 
-/// Entries that mean harm in an answer, at most.
+/// Most hostile entries in a response.
 const AT_ONCE: usize = 12;
 
 /// Registry with entries in JSON.

@@ -21,10 +21,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Largest list, in bytes. One of 10,000 endpoints has about a million.
+/// Largest list, in bytes. A list of 10,000 endpoints has about a million.
 const LIST_MAX: usize = 16 << 20;
 
-/// Time for which the server may hold a conditional request, and time for an answer beside that.
+/// Time for which the server may hold a conditional request, and additional time for the response.
 const WAIT: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
 

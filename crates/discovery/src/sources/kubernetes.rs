@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time for which an endpoint that is gone may come back: one that moves to another slice may be in none for a moment.
+/// Time for which an endpoint that is gone may come back: while it moves to another slice, it may be in none for a
+/// moment.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Follows the endpoints of a service, forever.
@@ -59,7 +60,7 @@ pub(super) async fn run(kubernetes: Kubernetes, context: Context, mut out: Out) 
     }
 }
 
-/// Endpoints as they were put last. New ones are put at once; those that are gone stay for [`SETTLE`].
+/// Endpoints as last put. New endpoints are put at once; endpoints that are gone stay for [`SETTLE`].
 #[derive(Default)]
 struct Shown {
     endpoints: Vec<Endpoint>,
@@ -73,7 +74,7 @@ impl Shown {
         self.leaving.values().min().copied()
     }
 
-    /// The list to put for the one that was found.
+    /// Returns the list to put for a list that was found.
     fn with(&mut self, mut found: List, now: Instant) -> List {
         let names: HashSet<Arc<str>> = found.endpoints.iter().map(|endpoint| endpoint.name.clone()).collect();
         self.leaving.retain(|name, _| !names.contains(name));
@@ -93,7 +94,7 @@ impl Shown {
     }
 }
 
-/// Endpoint with what decides between several that have the same pod or the same address.
+/// Endpoint with the properties that decide between endpoints of the same pod or at the same address.
 struct Candidate {
     phase: Phase,
     addr: SocketAddr,
@@ -195,7 +196,8 @@ mod tests {
         assert_eq!(shown.due(), None);
         assert_eq!(names(&shown.with(at(&[2, 3]), start)), ["pod-1", "pod-2", "pod-3"]);
         assert_eq!(shown.due(), Some(start + SETTLE));
-        // One that comes back in another slice has never left; a change in between does not make others stay longer.
+        // An endpoint that comes back in another slice never left. A change in between does not make others stay
+        // longer.
         let between = start + SETTLE / 2;
         assert_eq!(names(&shown.with(at(&[3]), between)), ["pod-1", "pod-2", "pod-3"]);
         assert_eq!(names(&shown.with(at(&[1, 3]), start + SETTLE)), ["pod-1", "pod-2", "pod-3"]);
@@ -273,7 +275,7 @@ mod tests {
         let expected =
             ["10.0.0.3:80 10.0.0.3:80", "10.0.0.4:80 10.0.0.4:80", "shop/a 10.0.0.1:80!", "shop/b [fd00::2]:80"];
         assert_eq!(found(both, &http()).0, expected);
-        // An address that the next pod has got already is that of the next pod.
+        // An address of an ending pod that the next pod already has belongs to the next pod.
         let next = [v4(vec![entry("10.0.0.1", "old", ends), entry("10.0.0.1", "young", ready)])];
         assert_eq!(found(next, &http()).0, ["shop/young 10.0.0.1:80"]);
     }

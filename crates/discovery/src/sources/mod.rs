@@ -1,5 +1,5 @@
-//! Sources of endpoints: one file per kind, its `mod` line, and one arm here. A source runs forever and puts its answers
-//! into its [`Out`]; those that have to poll use [`poll`](crate::polling::poll).
+//! Sources of endpoints: a file per kind, its `mod` line, and an arm here. A source runs forever and puts its answers
+//! into its [`Out`]; sources that have to poll use [`poll`](crate::polling::poll).
 
 // Order: consul, dns, docker, etcd, file, http, kubernetes, nomad, xds
 mod consul;

@@ -19,7 +19,7 @@ pub(super) async fn run(nomad: Nomad, out: Out) -> ! {
 
 fn query(nomad: &Nomad) -> Result<Query, Fault> {
     let server = &nomad.server;
-    // Any server may answer: an election must not stop discovery.
+    // Any server may respond: an election must not stop discovery.
     let mut path = format!("/v1/service/{}?stale", encoded(&nomad.service));
     for (name, value) in [("namespace", &nomad.namespace), ("region", &nomad.region)] {
         if let Some(value) = value {

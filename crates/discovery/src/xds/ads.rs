@@ -25,7 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::metadata::MetadataValue;
 
-/// Time for the answer to a PING, as `fetch` has it.
+/// Time for the answer to a PING, as in `fetch`.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requests that may wait until the control plane reads them.
@@ -64,7 +64,7 @@ impl Drop for Ads {
     }
 }
 
-/// Follows a control plane, one stream after the other.
+/// Follows a control plane, stream after stream.
 async fn follow(server: XdsServer, topics: Arc<Topics>) {
     let mut backoff = Backoff::new(EndpointId::of(&server.url).0);
     let (mut versions, mut last) = (Versions::default(), 0);
@@ -100,7 +100,7 @@ enum Ended {
     Otherwise,
 }
 
-/// Follows a control plane over one stream, until that ends.
+/// Follows a control plane over a stream, until the stream ends.
 async fn stream<P: Protocol>(
     server: &XdsServer,
     topics: &Topics,

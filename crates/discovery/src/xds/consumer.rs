@@ -26,7 +26,7 @@ pub enum Wanted {
     #[default]
     Nothing,
     All,
-    /// Resources with these names; at least one.
+    /// Resources with these names. Never empty.
     Named(BTreeSet<String>),
 }
 
@@ -46,7 +46,7 @@ pub struct Received<'a> {
 /// A resource, or the reason why it cannot be read.
 pub type Resourced<'a> = Result<Vec<u8>, Unread<'a>>;
 
-/// Place and reason of what is not a resource of its type.
+/// Place and reason of a resource that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unread<'a> {
     /// Name of the resource; empty if the response does not give it apart.
@@ -68,7 +68,7 @@ pub trait Consumer: fmt::Debug + Send + Sync {
     /// Notes that there is no stream, and why.
     fn lost(&self, why: &str);
 
-    /// Notes that a control plane answers, or has nothing new to send.
+    /// Notes that a control plane responds, or has nothing new to send.
     fn found(&self);
 }
 

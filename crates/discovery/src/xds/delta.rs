@@ -1,4 +1,4 @@
-//! Delta xDS: each response has what has changed. See [`Delta`].
+//! Delta xDS: each response has only changes. See [`Delta`].
 
 use super::consumer::{Kind, Received, Unread, Wanted, refusal, unwrapped};
 use super::messages::{DELTA_STREAM, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
@@ -7,7 +7,7 @@ use crate::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// Versions of the resources that are kept, which outlast a stream: the next one begins with them.
+/// Versions of the kept resources. They outlast a stream: the next stream begins with them.
 pub type Versions = Arc<Mutex<BTreeMap<Kind, BTreeMap<String, String>>>>;
 
 /// Subscriptions of a stream, with the versions that outlast it.
@@ -21,7 +21,7 @@ pub struct Delta {
 struct Exchange {
     wanted: Wanted,
     nonce: String,
-    /// Versions of the last response, and what it removed.
+    /// Versions of the last response, and the resources that it removed.
     offered: Vec<(String, String)>,
     removed: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Endpoints of clusters that mean harm: what they are costs their own cluster.
+//! Endpoints of hostile clusters: they cost only their cluster.
 
 use super::messages::{ASSIGNMENT, Any, DiscoveryRequest, DiscoveryResponse, Node};
 use super::session::Session;
@@ -116,7 +116,7 @@ fn named(bytes: &[u8]) -> Option<String> {
     resource(bytes, &schema::ASSIGNMENT).ok()?.text("cluster_name").map(str::to_owned)
 }
 
-/// Checks that each endpoint of an assignment is one that a pool can have.
+/// Checks that a pool can have each endpoint of an assignment.
 fn check(assignment: &Value, seed: u64) {
     let bytes = bytes(assignment);
     for hosts in [Hosts::Addresses, Hosts::Names, Hosts::AllOfNames] {

@@ -54,7 +54,7 @@ pub struct Any {
     pub value: Vec<u8>,
 }
 
-/// Resource with fields of its own, such as a version.
+/// Resource with its version and name.
 #[derive(Clone, PartialEq, Message)]
 pub struct Resource {
     #[prost(string, tag = "1")]

@@ -1,10 +1,10 @@
-//! xDS: resources of a control plane, over one stream for the provider and all pools (ADS).
+//! xDS: resources of a control plane, over a single stream for the provider and all pools (ADS).
 //!
-//! 1. [`ads`]: the stream, one after the other.
+//! 1. [`ads`]: the streams, one after the other.
 //! 2. [`topics`]: the clusters that pools have subscribed to, and the [`consumer`] of other resources.
-//! 3. [`session`]: what is asked for and answered on one stream, without I/O. [`world`] and [`delta`] are the two forms of the
+//! 3. [`session`]: requests and responses of a stream, without I/O. [`world`] and [`delta`] are the two forms of the
 //!    protocol: whole lists, and differences.
-//! 4. [`assignment`]: what the endpoints of a cluster mean here.
+//! 4. [`assignment`]: turns the assignment of a cluster into endpoints.
 //! 5. [`messages`]: the part of Envoy's API that is used here.
 
 // Order: ads, world & delta, session, topics, assignment, consumer, messages

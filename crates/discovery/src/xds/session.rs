@@ -1,4 +1,4 @@
-//! Decisions on one stream, between requests and responses, in either form of the protocol. See [`Session`].
+//! Decisions on a stream, between requests and responses, in either form of the protocol. See [`Session`].
 
 use super::assignment::{Assigned, read};
 use super::consumer::{Kind, Received, Wanted};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// `initial_fetch_timeout`.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Form of the protocol: which request asks for what, and which answers a response.
+/// Form of the protocol: builds requests, and reads and acknowledges responses.
 pub trait Protocol {
     type Request: Message + Send + Sync + 'static;
     type Response: Message + Default + Send + Sync + 'static;
@@ -30,10 +30,10 @@ pub trait Protocol {
     /// Resources that were asked for last.
     fn wanted(&self, kind: Kind) -> Wanted;
 
-    /// Returns the request for these resources, and for no others. The first one of a stream needs `node`.
+    /// Returns the request for these resources, and for no others. The first request of a stream needs `node`.
     fn subscribe(&mut self, kind: Kind, wanted: Wanted, node: Option<Node>) -> Self::Request;
 
-    /// True if the server knows which version of a resource is kept, so that it sends another one only.
+    /// True if the server knows the kept version of a resource, so that it sends only other versions.
     fn keeps(&self, kind: Kind, name: &str) -> bool;
 
     /// Forgets which version of a resource is kept.
@@ -52,14 +52,14 @@ pub struct Session<'a, P: Protocol> {
     sender: mpsc::Sender<P::Request>,
     /// Identity of this balancer, until it was sent.
     node: Option<Node>,
-    /// Refusals that wait for their time. Control planes send at once again what was refused, thousands of times a second.
+    /// Refusals that wait for their time. Control planes resend refused resources at once, thousands of times a second.
     refusals: BTreeMap<Kind, (Instant, String)>,
     pace: BTreeMap<Kind, Bucket>,
     /// Clusters without an answer on this stream.
     expected: HashMap<String, Expected>,
     /// True if the control plane has sent anything.
     answered: bool,
-    /// Time after which a stream that lives has answered one more PING.
+    /// Time by which a live stream has answered another PING.
     confirm_at: Instant,
     confirm_every: Duration,
 }
@@ -68,7 +68,7 @@ pub struct Session<'a, P: Protocol> {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     until: Instant,
-    /// True if no answer means that the endpoints are those of before.
+    /// True if a missing response means that the endpoints have not changed.
     is_kept: bool,
 }
 
@@ -154,8 +154,8 @@ impl<'a, P: Protocol> Session<'a, P> {
         self.subscribe()
     }
 
-    /// Gives the endpoints of clusters to the pools that have subscribed to them. What is valid in a response counts even if
-    /// it is refused.
+    /// Gives the endpoints of clusters to the pools that have subscribed to them. The valid parts of a response count
+    /// even if the response is refused.
     fn assigned(&mut self, received: &Received<'_>) -> Result<(), String> {
         let names = self.protocol.wanted(Kind::Assignment);
         let mut wrong = Vec::new();
@@ -210,8 +210,8 @@ impl<'a, P: Protocol> Session<'a, P> {
         expected.chain(refusals).fold(self.confirm_at, Instant::min)
     }
 
-    /// Sends refusals whose time has come, reports clusters without an answer, and confirms the others. One whose version the
-    /// server knows needs no answer: it has not changed.
+    /// Sends refusals whose time has come, reports clusters without an answer, and confirms the others. If the server
+    /// knows the version of a cluster, it need not answer: nothing has changed.
     pub fn check(&mut self) -> Result<(), Fault> {
         let now = Instant::now();
         let due: Vec<Kind> = self.refusals.iter().filter(|(_, (at, _))| *at <= now).map(|(kind, _)| *kind).collect();
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(sent(&mut requests), ["Cluster \"\" ", "ClusterLoadAssignment \"\" web", "Listener \"\" "]);
         session.take(&response(LISTENER, "1", &["main"])).expect("room");
         assert_eq!(sent(&mut requests), ["Listener \"1\" ", "RouteConfiguration \"\" main"]);
-        // A refusal has the version before; one a second after the first five.
+        // A refusal has the last accepted version. After five refusals, there is one per second.
         for n in 2..10 {
             session.take(&response(LISTENER, &n.to_string(), &["!bad"])).expect("room");
             session.check().expect("room");

@@ -33,7 +33,7 @@ pub struct Seen {
     pub assigned: Option<Arc<Assigned>>,
     /// Reason why the list may be old, or is missing.
     pub trouble: Option<String>,
-    /// Number of times that the endpoints were found to be the current ones.
+    /// Number of times that the endpoints were confirmed.
     pub confirmed: u64,
 }
 
@@ -73,8 +73,8 @@ impl Topics {
         lock(&self.consumer).as_ref()?.consumer.upgrade()
     }
 
-    /// Form of the stream: true if the consumer asks for differences. Also returns a number that is another one for each
-    /// consumer, which needs a stream of its own to get everything.
+    /// Form of the stream: true if the consumer asks for differences. Also returns a number that differs between
+    /// consumers: each needs a separate stream to get everything.
     pub fn form(&self) -> (bool, u64) {
         let consuming = lock(&self.consumer);
         consuming.as_ref().map_or((false, 0), |one| (one.delta && one.consumer.strong_count() > 0, one.generation))
@@ -107,12 +107,12 @@ impl Topics {
         lock(&self.by_cluster).values().for_each(|topic| topic.send_modify(&change));
     }
 
-    /// True if a cluster has endpoints from this stream or one before, or is known to have none.
+    /// True if a cluster has endpoints from this stream or an earlier stream, or is known to have none.
     pub fn has_list(&self, cluster: &str) -> bool {
         lock(&self.by_cluster).get(cluster).is_some_and(|topic| topic.borrow().assigned.is_some())
     }
 
-    /// Notes that the endpoints of a cluster are the current ones.
+    /// Notes that the endpoints of a cluster are current.
     pub fn confirm(&self, cluster: &str) {
         self.update(cluster, |seen| {
             seen.trouble = None;

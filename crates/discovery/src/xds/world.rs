@@ -5,8 +5,8 @@ use super::messages::{DiscoveryRequest, DiscoveryResponse, Node, STREAM};
 use super::session::Protocol;
 use std::collections::BTreeMap;
 
-/// State of a stream. It begins without versions, so that the server sends everything: versions only have to differ within
-/// the life of a server, and one that was restarted may give an old version to other resources.
+/// State of a stream. It begins without versions, so that the server sends everything: versions are unique only within
+/// the life of a server, and a restarted server may give an old version to other resources.
 #[derive(Debug, Default)]
 pub struct World(BTreeMap<Kind, Exchange>);
 
@@ -64,7 +64,7 @@ impl Protocol for World {
 
     fn read<'r>(&mut self, response: &'r DiscoveryResponse) -> Option<Received<'r>> {
         let kind = Kind::of(&response.type_url)?;
-        // What was not asked for is not answered.
+        // A response without a request is ignored.
         let exchange = self.0.get_mut(&kind)?;
         let is_first = exchange.nonce.is_empty();
         exchange.nonce.clone_from(&response.nonce);

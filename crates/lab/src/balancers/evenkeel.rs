@@ -45,7 +45,7 @@ fn config(site: &Site) -> Text {
     for listener in &setup.listeners {
         text += &self::listener(site, listener)?;
     }
-    // An attempt ends with the head of its response, so streams need no routes of their own.
+    // An attempt ends with the head of its response, so streams need no separate routes.
     setup.routes.iter().filter(|route| route.lasts == Lasts::Usual).for_each(|of| text += &route(site, of));
     setup.pools.iter().for_each(|of| text += &pool(of, setup.reuse));
     Ok(text)

@@ -14,7 +14,7 @@ pub struct Setup {
     pub connections: u32,
     /// Listeners, each with one address.
     pub listeners: Vec<Listener>,
-    /// Routes of all listeners without a pool of their own.
+    /// Routes of all listeners that have no pool.
     pub routes: Vec<Route>,
     /// Pools with their endpoints.
     pub pools: Vec<Pool>,
@@ -74,7 +74,7 @@ impl Setup {
 /// Listening address, with protocol and pool.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Name, which may equal that of a pool.
+    /// Name. A pool may have the same name.
     pub name: &'static str,
     pub bind: SocketAddr,
     /// Protocol between clients and the listener.

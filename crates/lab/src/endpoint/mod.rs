@@ -1,5 +1,5 @@
-//! Endpoints of experiments: processes of this program that do a little work for each
-//! request, record what reached them, and fail on command.
+//! Endpoints of experiments: processes of this program that do a little work for each request, record the requests that
+//! reached them, and fail on command.
 
 // Order: process, serve, http2, mode, request, websocket
 pub mod http2;

@@ -89,8 +89,8 @@ pub fn busy() -> Result<Busy> {
     Ok(Busy { all: time(ticks.0), softirq: time(ticks.1) })
 }
 
-/// proc(5): `cpu user nice system idle iowait irq softirq ...`. Ticks without idle and iowait, which counts as idle, and
-/// those of soft interrupts.
+/// proc(5): `cpu user nice system idle iowait irq softirq ...`. Returns the busy ticks, without idle and iowait, and
+/// the ticks of soft interrupts.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> =
         text.lines().next()?.split_ascii_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Samples per second, over all processors.
 const SAMPLES: usize = 7999;
-/// Bytes of stack per sample: enough for the innermost calls, which are what is needed here.
+/// Bytes of stack per sample. Enough for the innermost calls: the others are not used.
 const STACK: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -141,7 +141,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Source files at a call, that of the innermost inlined function first.
+    /// Source files at a call, innermost inlined function first.
     pub fn files(&self, frame: &Frame) -> &[String] {
         let known = if frame.program == self.program { self.known.get(&frame.offset) } else { None };
         known.map_or(&[], Vec::as_slice)

@@ -63,7 +63,7 @@ impl Prediction {
     }
 }
 
-/// Replaces the value of a key, which must be on a line of its own. `section`: name without brackets; empty for the top
+/// Replaces the value of a key. The key must be on a separate line. `section`: name without brackets; empty for the top
 /// level.
 pub fn with(scenario: &str, section: &str, key: &str, value: &str) -> String {
     let (mut within, begin) = (section.is_empty(), format!("{key} = "));

@@ -62,7 +62,7 @@ table! {
     /// Effort of compression, of all codings and by coding.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CompressLevel {
-        /// Effort of codings without a level of their own.
+        /// Effort of codings that set no level.
         all: Effort = Key {
             name: "all",
             kind: Kind::Choice(Effort::WORDS),

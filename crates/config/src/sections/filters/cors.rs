@@ -83,8 +83,8 @@ pub(in crate::sections) const CORS: Key = Key {
     why: "",
 };
 
-/// Reports stars where pages send credentials: of origins, which is dangerous, and of fields, which browsers do not take
-/// for one.
+/// Reports stars where pages send credentials. A star for origins is dangerous; a star for fields is not a wildcard to
+/// browsers then.
 pub(in crate::sections) fn check(route: &Section, findings: &mut Findings) {
     let cors = route.section("cors");
     if !cors.flag("credentials") || cors.is_broken() {

@@ -33,7 +33,7 @@ table! {
     /// `forward_auth` of a route.
     #[derive(Clone, Debug, PartialEq)]
     pub struct ForwardAuth {
-        /// Name of an existing pool, that of the service.
+        /// Name of the service's pool, which exists.
         pool: Arc<str> = Key {
             name: "pool",
             kind: Kind::Text(Form::Name),
@@ -41,7 +41,7 @@ table! {
             help: "Pool of the service.",
             why: "",
         };
-        /// Path and query of the requests to the service; `None` = those of the client's request.
+        /// Path and query of the requests to the service; `None` = path and query of the client's request.
         path: Option<Arc<str>> = Key {
             name: "path",
             kind: Kind::Text(Form::Target),

@@ -78,7 +78,7 @@ table! {
                 fetched at startup, and again before the response becomes stale.",
             why: "",
         };
-        /// Certificates of the authorities that are trusted for the URL; `None` = those of the system.
+        /// Certificates of the authorities that are trusted for the URL; `None` = the authorities of the system.
         ca: Option<PathBuf> = Key {
             name: "ca",
             kind: Kind::Text(Form::File),

@@ -8,13 +8,13 @@ use evenkeel_config::plan::Access;
 use evenkeel_config::plan::Cidr;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Most kinds of clients that are tried for one route: each network with all combinations of lists that are not known.
+/// Most kinds of clients that are tried for a route: each network with all combinations of the unknown lists.
 const KINDS: usize = 4096;
 
-/// Most lists whose networks are not known, for one route.
+/// Most lists of a route with unknown networks.
 const UNKNOWN: usize = 6;
 
-/// List of rules that HAProxy tries in order, each with an end of its own: all of them have to let a client in.
+/// Rules that HAProxy tries in order. Each stage ends separately, and all stages have to let a client in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Connection,
@@ -38,7 +38,7 @@ struct List {
     negated: bool,
 }
 
-/// A final rule whose condition is about the client's address alone.
+/// A final rule with conditions on the client's address only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRule {
     pub line: Line,
@@ -50,13 +50,13 @@ pub(crate) struct AddressRule {
     lists: Vec<List>,
 }
 
-/// Answer to the question which lists of `access` decide as the rules do.
+/// Verdict on lists of `access` that decide as the rules do.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     Open,
-    /// The table of `access`. True if clients that are in several lists may be refused, and HAProxy lets them in.
+    /// The table of `access`. True if it may refuse clients in several lists that HAProxy lets in.
     Lists(Draft<Access>, bool),
-    /// No lists are safe: which network is the longest is not known.
+    /// No lists are safe: it is not known which network is the longest.
     Unknown,
 }
 
@@ -82,13 +82,13 @@ impl AddressRule {
         self.lists.is_empty()
     }
 
-    /// True if it has a list whose networks are not known here.
+    /// True if it has a list with networks that are not known here.
     pub fn is_unknown(&self) -> bool {
         self.entries().any(|(entry, _)| !matches!(entry, Entry::Network(..)))
     }
 
     fn entries(&self) -> impl Iterator<Item = (&Entry, bool)> {
-        // A list that a refusal excludes lets its clients in, as does one that an exception asks for.
+        // The clients of a list are let in if a refusal excludes it, or if an exception asks for it.
         self.lists.iter().flat_map(|list| list.entries.iter().map(|entry| (entry, list.negated != self.lets_in)))
     }
 
@@ -110,7 +110,7 @@ fn entries(word: &str) -> Vec<Entry> {
     entries
 }
 
-/// First IPv6 address that stands for one of IPv4.
+/// First IPv6 address that stands for an IPv4 address.
 const MAPPED: IpAddr = IpAddr::V6(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped());
 
 /// A network as HAProxy writes it: with the number of its bits, or with a mask.
@@ -149,7 +149,7 @@ struct World<'r> {
     stages: Vec<Vec<&'r AddressRule>>,
     /// Each network once with its text and its place in the file, the shortest first.
     networks: Vec<(Cidr, &'r str, usize)>,
-    /// Entries of which the networks are not known; true if their clients are let in.
+    /// Entries with unknown networks; true if their clients are let in.
     unknown: Vec<(&'r Entry, bool)>,
     /// True if an entry both lets in and refuses.
     is_torn: bool,
@@ -185,7 +185,8 @@ impl<'r> World<'r> {
         world
     }
 
-    /// HAProxy's decision on a client of this network, and of no longer one, who is in these of the unknown entries.
+    /// HAProxy's decision on a client whose longest network is `network`. Bits of `unknown`: the unknown entries that
+    /// contain the client.
     fn decides(&self, network: Option<&Cidr>, unknown: usize) -> bool {
         let is_in = |entry: &Entry| match entry {
             Entry::Network(outer, _) => network.is_some_and(|inner| contains(outer, inner)),
@@ -196,7 +197,7 @@ impl<'r> World<'r> {
         self.stages.iter().all(|rules| rules.iter().find(|rule| rule.holds(&is_in)).is_none_or(|rule| rule.lets_in))
     }
 
-    /// Place of the longest other network that contains this one.
+    /// Place of the longest other network that contains this network.
     fn above(&self, at: usize) -> Option<usize> {
         let (inner, ..) = &self.networks[at];
         self.networks[..at].iter().rposition(|(outer, ..)| contains(outer, inner))
@@ -204,7 +205,7 @@ impl<'r> World<'r> {
 
     fn lists(mut self) -> Verdict {
         let places = || [None].into_iter().chain(self.networks.iter().map(|(network, ..)| Some(network)));
-        // What never changes a decision is in no list.
+        // An entry that never changes a decision is in no list.
         let matters = |at: usize| {
             (0..1_usize << self.unknown.len()).any(|unknown| {
                 places().any(|place| self.decides(place, unknown) != self.decides(place, unknown ^ (1 << at)))
@@ -228,8 +229,8 @@ impl<'r> World<'r> {
         }
     }
 
-    /// Tries the lists on every kind of client. `None` if they let in one that HAProxy refuses, and true if they refuse
-    /// one that it lets in.
+    /// Tries the lists on every kind of client. `None` if they let in a client that HAProxy refuses; true if they
+    /// refuse a client that HAProxy lets in.
     fn compare(&self, decisions: &Decisions) -> Option<bool> {
         let mut differs = false;
         let networks = self.networks.iter().map(|(network, ..)| Some(network));
@@ -246,7 +247,7 @@ impl<'r> World<'r> {
                         ours.push(*lets_in);
                     }
                 }
-                // A network of all addresses is never longer than what a file has.
+                // A network of all addresses is never longer than a network of an unknown entry.
                 match longest {
                     Some((at, lets_in)) if ours.is_empty() || self.networks[*at].0.prefix() > 0 => ours.push(*lets_in),
                     None if ours.is_empty() => ours.push(decisions.others),
@@ -277,7 +278,7 @@ impl<'r> World<'r> {
                 Entry::Network(..) => {}
             }
         }
-        // A route with any list to allow refuses all others, and one without lets them in.
+        // A route with an `allow` list refuses all other clients. A route without `allow` lets them in.
         let refuses = table.has(key!("allow")) || table.has(key!("allow_files"));
         if refuses == decisions.others {
             let has = |all: &str| decisions.networks.iter().any(|(at, _)| self.networks[*at].0.to_string() == all);
@@ -337,7 +338,7 @@ mod tests {
         for (lines, lists) in [
             (&["deny if { src 10.0.0.0/8 }"][..], "deny[10.0.0.0/8]"),
             (&["deny unless { src 10.0.0.0/8 }"], "allow[10.0.0.0/8]"),
-            // A list within one that is refused before it says nothing.
+            // A list within a network that an earlier rule refuses has no effect.
             (&["deny if { src 10.0.0.0/8 }", "allow if { src 10.1.0.0/16 }"], "deny[10.0.0.0/8]"),
             (
                 &["allow if { src 10.1.0.0/16 }", "deny if { src 10.0.0.0/8 }"],

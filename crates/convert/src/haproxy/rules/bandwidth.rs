@@ -97,7 +97,7 @@ impl Limit<'_> {
         })
     }
 
-    /// The limit that all streams with one value of the key share.
+    /// The limit that all streams with the same value of the key share.
     fn shared(&self, scope: &Scope<'_>, ledger: &mut Ledger) -> Found {
         let (bytes, key) = (parse_size(&self.value("limit")?.to_ascii_lowercase())?, self.value("key")?);
         let name = key.split(['(', ',']).next().unwrap_or_default();

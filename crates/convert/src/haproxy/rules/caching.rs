@@ -91,7 +91,7 @@ pub(crate) fn enable(
     ledger.changes(cache.line, reason, "nothing, or collapse = \"off\" in cache of the [[route]]");
 }
 
-/// `http-response cache-store NAME`, whose cache [`enable`] has turned on.
+/// `http-response cache-store NAME`, for a cache that [`enable`] has turned on.
 pub(crate) fn store(item: &Item, name: &str, scope: &Scope<'_>, ledger: &mut Ledger) {
     let uses = |other: &&&Item| other.word(0) == "http-request" && other.word(1) == "cache-use";
     if !scope.items.iter().any(|other| uses(&other) && other.word(2) == name) {

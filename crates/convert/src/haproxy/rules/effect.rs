@@ -1,4 +1,4 @@
-//! Effects of the rules of a section, and what rules refer to.
+//! Effects of the rules of a section, and the things that rules refer to.
 
 use super::address::{AddressRule, Stage};
 use super::caching::Caches;
@@ -29,7 +29,7 @@ pub(crate) struct Final {
     pub matching: Match,
     pub action: Action,
     pub set: RouteKeys,
-    /// Number of the rules on addresses that HAProxy tries before this one.
+    /// Number of rules on addresses that HAProxy tries before this rule.
     pub behind: usize,
 }
 
@@ -71,7 +71,7 @@ impl Scope<'_> {
     }
 }
 
-/// Rules with which HAProxy tries one; `None` for directives that stand apart.
+/// Stage in which HAProxy tries a rule; `None` for directives without a stage.
 pub(crate) fn stage(item: &Item) -> Option<Stage> {
     match (item.word(0), item.word(1)) {
         ("tcp-request", "connection") => Some(Stage::Connection),
@@ -82,7 +82,7 @@ pub(crate) fn stage(item: &Item) -> Option<Stage> {
     }
 }
 
-/// Closes the requests of a match, whose password or permission is not asked for.
+/// Closes the requests of a match: their password or permission is not checked here.
 pub(crate) fn close(item: &Item, reason: &str, matching: &Match, rules: &mut Rules, ledger: &mut Ledger) {
     let mut set = Draft::default();
     closed_by(item.line, reason, &mut set, ledger);

@@ -27,7 +27,7 @@ pub(crate) fn fields(
         let todo = "name each field in `remove`";
         return ledger.changes(item.line, "fields are removed by name, not by an expression", todo);
     }
-    // A constant scheme is the one of the request only under a condition that asks for it.
+    // A constant scheme is the scheme of the request only if the condition asks for it.
     let of_scheme = |conj: &Conj| {
         let is_scheme = |cond: &Cond| cond.key == Key::Scheme && cond.test == Test::OneOf(vec![value.to_string()]);
         conj.matching.conds.iter().any(is_scheme)
@@ -73,7 +73,7 @@ pub(crate) fn fields(
     }
     match sample::read(value) {
         Ok(text) => {
-            // These have one value: a line more would contradict the one that is always there.
+            // Fields with a single value. Another line would contradict the line that evenkeel always adds.
             let is_own = name.to_ascii_lowercase().starts_with("x-forwarded-");
             let key = if verb == "set-header" || is_own && !is_response { keys.set } else { keys.add };
             set.insert(key, name, text.text);
@@ -90,8 +90,8 @@ pub(crate) fn fields(
     }
 }
 
-/// Removes a field from all requests whose rule has a condition that cannot be written: that of a client must not pass
-/// where HAProxy replaces it. Only for fields that no standard has: others mean something else than who the client is.
+/// Removes a field from all requests if the condition of its rule cannot be written: the client's field must not pass
+/// where HAProxy replaces it. Only for fields that no standard defines. Other fields do not state who the client is.
 pub(crate) fn withhold_always(item: &Item, words: &[String], reason: &str, rules: &mut Rules, ledger: &mut Ledger) {
     let (verb, name) = (words[0].as_str(), words.get(1).map_or("", String::as_str));
     let is_extension = name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"));

@@ -78,7 +78,8 @@ pub(super) fn read(items: &[&Item], scope: &Scope<'_>, ledger: &mut Ledger) -> R
     rules
 }
 
-/// True if a rule, whose condition cannot be written for this reason, refuses or diverts clients by their address.
+/// True if a rule that cannot be written refuses or diverts clients by address. `reason`: why its condition cannot be
+/// written.
 fn refuses_by_address(name: &str, reason: &str) -> bool {
     (is_refusal(name) || name == "redirect") && reason.contains(CLIENT)
 }
@@ -87,8 +88,8 @@ fn is_refusal(name: &str) -> bool {
     matches!(name, "deny" | "reject" | "return" | "tarpit" | "silent-drop" | "block")
 }
 
-/// True if a rule, whose condition cannot be written for this reason, refuses requests without a password, a token or
-/// a permission. A variable has what a script or an agent has decided.
+/// True if a rule that cannot be written refuses requests without a password, a token or a permission. `reason`: why
+/// its condition cannot be written. Variables hold the decisions of scripts and agents.
 fn asks(item: &Item, name: &str, reason: &str) -> bool {
     let proofs = ["http_auth", "jwt_verify", "jwt_query", "auth_response", "userlist"];
     name == "auth"
@@ -134,7 +135,7 @@ fn rule(item: &Item, scope: &Scope<'_>, rules: &mut Rules, exceptions: &mut Vec<
         return;
     }
     if name == "cache-store" {
-        // Its conditions are those of responses.
+        // It has a condition on responses.
         return caching::store(item, words.get(1).map_or("", String::as_str), scope, ledger);
     }
     let conjs = match condition(tail, scope.acls) {
@@ -215,7 +216,7 @@ fn finals(item: &Item, conjs: &[Conj], action: Action, set: RouteKeys, rules: &m
     ledger.carried(item.line);
     for conj in conjs {
         if !conj.client_files.is_empty() && conj.rates.is_empty() && conj.auth.is_empty() {
-            // Clients that it answers do not get further.
+            // Clients that get this response get no further.
             refuse_files(item, conj, 403, rules, ledger);
             let todo = "nothing, unless clients depend on the answer";
             ledger.changes(item.line, "clients of a list in a file are refused instead of being answered by it", todo);
@@ -283,7 +284,7 @@ fn set_path(item: &Item, value: &str, conjs: &[Conj], rules: &mut Rules, ledger:
     if let Some(inner) = value.strip_prefix("%[path,regsub(").and_then(|rest| rest.strip_suffix(")]")) {
         let inner = inner.replace(['"', '\''], "");
         let (regex, with) = inner.split_once(',').unwrap_or((&inner, ""));
-        // What is replaced is the beginning; the rest of the path stays.
+        // Only the beginning of the path is replaced.
         let prefix = regex.trim_start_matches('^').trim_end_matches('/');
         let fits = regex.starts_with("^/") && prefix.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_~".contains(&b));
         if fits && matches!(with, "/" | "") {

@@ -119,7 +119,7 @@ pub(crate) fn deny(
     }
 }
 
-/// Refuses all clients, for a rule whose clients are not known.
+/// Refuses all clients, for a rule on unknown clients.
 pub(crate) fn refuse_all(item: &Item, rules: &mut Rules) {
     let mut set = Draft::default();
     protection::shut(&mut set);

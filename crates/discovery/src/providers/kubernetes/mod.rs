@@ -4,7 +4,7 @@
 //! 1. [`world`]: the objects of the cluster.
 //! 2. [`translate`](translate::translate) makes a [`translation`]: a part of the plan, and statuses, of [Gateways](gateway) and
 //!    [Ingresses](ingress), which share [`services`].
-//! 3. [`statuses`]: what objects get to know of that.
+//! 3. [`statuses`]: statuses and events of the objects.
 
 // Order: translate, ingress, gateway, services, translation, statuses, world
 mod gateway;
@@ -189,7 +189,7 @@ impl Session {
         self.contribution.note(self.faults.values().next().cloned());
     }
 
-    /// Translates what is known, puts what differs, and has statuses written once it is in use.
+    /// Translates the known objects, puts the part if it differs, and sends statuses once the part is in use.
     fn translate(&mut self) {
         let Translation { part, statuses, events } =
             translate(&self.world, &self.provider, &mut self.addresses, own_address(), self.refused.all());
@@ -254,7 +254,7 @@ async fn write(provider: KubernetesProvider, server: KubernetesServer, mut wante
                     Err(why) => Err(why),
                 };
                 if renewed.is_err() {
-                    // The next one has the credentials as they are then.
+                    // The next client reads the credentials again.
                     client = None;
                 }
                 tell(&mut told, NOT_WRITTEN, renewed.err().map(|why| format!("the Lease for statuses: {why}")));
@@ -283,14 +283,14 @@ async fn write(provider: KubernetesProvider, server: KubernetesServer, mut wante
                 }
                 Err(why) => Some(why),
             };
-            // What was not written differs still, and is wanted again with the next change or renewal.
+            // Unwritten statuses still differ, and are wanted again with the next change or renewal.
             is_due = wrong.is_some();
             tell(&mut told, NOT_WRITTEN, wrong);
         }
     }
 }
 
-/// The client that is kept, or a new one.
+/// Returns the kept client, or connects a new client.
 async fn connected<'c>(kept: &'c mut Option<Client>, server: &KubernetesServer) -> Result<&'c Client, String> {
     if kept.is_none() {
         *kept = Some(cluster::connect(server).await.map_err(|error| evenkeel_fetch::reason(&*error))?.0);
@@ -300,7 +300,7 @@ async fn connected<'c>(kept: &'c mut Option<Client>, server: &KubernetesServer) 
 
 const NOT_WRITTEN: &str = "statuses are not written";
 
-/// Logs why something is not done, unless the reason is the one of before.
+/// Logs why something is not done, unless the reason has not changed.
 fn tell(told: &mut Option<String>, not_done: &str, why: Option<String>) {
     if let Some(why) = why.as_ref().filter(|why| told.as_ref() != Some(why)) {
         tracing::warn!(why, "kubernetes: {not_done}");

@@ -46,8 +46,8 @@ pub fn translate(
     translation
 }
 
-/// Addresses and host names for statuses: those of the load balancer in front, else those that are set. `None` if the
-/// addresses that are listened at are to be shown.
+/// Addresses and host names for statuses: the addresses of the load balancer in front, else the configured addresses.
+/// `None` if statuses show the addresses that evenkeel listens at.
 fn published(world: &World, provider: &KubernetesProvider) -> Option<Vec<Arc<str>>> {
     let set = || provider.publish.clone();
     let service = provider.publish_service.as_ref().and_then(|text| text.split_once('/'));
@@ -56,6 +56,6 @@ fn published(world: &World, provider: &KubernetesProvider) -> Option<Vec<Arc<str
     let points = service.and_then(|service| service.status["loadBalancer"]["ingress"].as_array());
     let point = |point: &Value| point["ip"].as_str().or(point["hostname"].as_str()).map(Arc::from);
     let points: Vec<Arc<str>> = points.into_iter().flatten().filter_map(point).collect();
-    // That of a replica would lead past the load balancer, and go with it.
+    // The address of a replica would bypass the load balancer, and vanish with the replica.
     Some(if points.is_empty() { set() } else { points })
 }

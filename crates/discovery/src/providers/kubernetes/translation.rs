@@ -19,15 +19,15 @@ pub struct Translation {
 pub struct Taken<'w> {
     pub addr: SocketAddr,
     pub is_tls: bool,
-    /// Age of the oldest one, see [`Meta::age`](super::world::objects::Meta::age).
+    /// Age of the oldest Ingress, see [`Meta::age`](super::world::objects::Meta::age).
     pub since: (&'w str, &'w str, &'w str),
 }
 
 /// Addresses that statuses show.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// Addresses and host names under which clients reach this process, of which the load balancer may have none yet; `None` =
-    /// those that it listens at.
+    /// Addresses and host names under which clients reach this process. Empty while the load balancer has none; `None`
+    /// = the addresses that evenkeel listens at.
     pub published: Option<Vec<Arc<str>>>,
     /// Address of this machine, for listeners at all of its addresses.
     pub own: Option<IpAddr>,

@@ -1,4 +1,4 @@
-//! Any one bad piece, with any name and of any provider, costs itself only.
+//! Tests that a bad piece, with any name and of any provider, costs only itself.
 
 use super::*;
 use crate::providers::parts::Refusal;
@@ -31,7 +31,7 @@ const ALL: [Bad; 8] = [
     Bad::SameAddress,
 ];
 
-/// Names that a plan can have, also the long ones with dots, which paths of diagnostics cut.
+/// Names that a plan can have. Includes long names with dots: paths of diagnostics cut them.
 fn good_names() -> impl Strategy<Value = Vec<String>> {
     let name = prop_oneof!["[a-zA-Z0-9_.-]{1,64}", "[a-z]{20,29}[.][a-z]{34}"];
     let is_free = |name: &String| name != "web";
@@ -77,7 +77,7 @@ fn route(name: &str, listener: &str, host: &str, pool: &Pool) -> Route {
     Route { name: name.into(), listeners: vec![listener.into()], matching, ..Route::to(pool) }
 }
 
-/// A listener, a pool and a route of one owner, of which each is fine.
+/// A listener, a pool and a route of the same owner, each without a fault.
 fn fine(name: &str, at: u16) -> Part {
     let of: Arc<str> = format!("owner {at}").into();
     let pool = pool(name, 9000 + at);
@@ -88,7 +88,7 @@ fn fine(name: &str, at: u16) -> Part {
     }
 }
 
-/// Part with one fault. Needs the part of owner 1 in the same plan.
+/// Part with a single fault. Needs the part of owner 1 in the same plan.
 fn bad(name: &str, first: &str, kind: Bad) -> Part {
     let mut part = fine(name, 0);
     let pool = Arc::make_mut(&mut part.pools[0].value);
@@ -122,7 +122,7 @@ fn joined(parts: Vec<Part>) -> Part {
     all
 }
 
-/// Names of what a plan has of each kind.
+/// Names of the listeners, routes and pools of a plan.
 fn shown(plan: &Plan) -> [Vec<String>; 3] {
     [
         plan.listeners.iter().map(|one| one.name.to_string()).collect(),

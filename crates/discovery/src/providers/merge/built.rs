@@ -15,7 +15,7 @@ pub(super) struct Built {
 
 /// Error that building a plan has found.
 pub(super) struct Fault {
-    /// Pieces that the error is about, the one at fault first.
+    /// Pieces that the error is about, the piece at fault first.
     pub(super) places: Vec<Place>,
     pub(super) why: String,
 }
@@ -26,7 +26,8 @@ impl Built {
         let errors = self.outcome.diagnostics.iter().filter(|one| one.severity() == Severity::Error);
         errors.map(|error| {
             let spots = std::iter::once(&error.at).chain(error.related.iter().map(|(_, spot)| spot));
-            // Of two that exclude each other, the error is at the second one, and the first may be the only piece.
+            // If two pieces exclude each other, the error is at the second. The first may be the only piece, if the
+            // other is of the file.
             let places = spots.filter_map(|spot| self.place(spot.subject?)).collect();
             Fault { places, why: self.why(error) }
         })

@@ -1,5 +1,5 @@
-//! Limits of the regular expressions of providers. What an object has beyond them would take memory, and time of every
-//! reload, from all others.
+//! Limits of the regular expressions of providers. Beyond these limits, an object would cost all others memory, and
+//! time at every reload.
 
 use super::origins::Kind;
 use super::pieces::Pieces;
@@ -7,7 +7,7 @@ use evenkeel_config::plan::regex_cost;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Most bytes of the expressions of an object: 400 usual ones, which take 3 to 4 KiB each.
+/// Most bytes of the expressions of an object: 400 usual expressions, which take 3 to 4 KiB each.
 const OBJECT_MAX: usize = 2 << 20;
 
 /// Most bytes of the expressions of a provider.
@@ -16,17 +16,17 @@ const PROVIDER_MAX: usize = 16 << 20;
 /// An object with expressions.
 struct Object {
     provider: &'static str,
-    /// Namespace; `None` if the provider has one tenant.
+    /// Namespace; `None` if the provider has a single tenant.
     tenant: Option<Arc<str>>,
     texts: BTreeSet<Arc<str>>,
     routes: Vec<usize>,
     cost: usize,
-    /// Bytes of its tenant's objects, up to and with this one.
+    /// Bytes of its tenant's objects, up to and including this object.
     of_tenant: usize,
 }
 
-/// Leaves out the routes of objects with too many expressions, and those for which a provider has no room left. Tenants with
-/// few expressions come first, so that one with many takes no room from them.
+/// Leaves out the routes of objects with too many expressions, and routes for which a provider has no room left.
+/// Tenants with few expressions come first, so that a tenant with many takes no room from them.
 pub(super) fn limit(pieces: &mut Pieces) {
     let mut objects: Vec<Object> = Vec::new();
     let mut places: HashMap<(&'static str, Arc<str>), usize> = HashMap::new();

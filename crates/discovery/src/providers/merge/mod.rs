@@ -46,9 +46,9 @@ pub fn added(base: &Plan, merged: &Plan) -> Part {
     }
 }
 
-/// Merges a valid plan with parts of providers, without the pieces that are unwanted. Errors about a piece cost that piece. If
-/// the plan is impossible for a reason that no error attributes, a [`Search`] finds the pieces at fault: first among those that
-/// differ from what is `running`, then among all.
+/// Merges a valid plan with parts of providers, without the pieces that are unwanted. Errors about a piece cost that
+/// piece. If the plan is impossible for a reason that no error attributes, a [`Search`] finds the pieces at fault:
+/// first among the pieces that differ from the `running` plan, then among all.
 pub fn merge(base: &Plan, parts: &[(&'static str, Arc<Part>)], unwanted: &Unwanted, running: &Plan) -> Merged {
     let is_alone = parts.iter().all(|(_, part)| part.listeners.is_empty() && part.pools.is_empty());
     let own = if is_alone { base.clone() } else { with_listeners(base) };
@@ -89,7 +89,7 @@ const TURNS_MAX: usize = 16;
 /// Builds the plan of pieces, without those that its errors are about. `Err` with an error that is about none.
 fn settle(mut pieces: Pieces, own: &Plan) -> Result<Merged, String> {
     let mut turn = 0;
-    // Each turn leaves out a piece at least, so there is a last one.
+    // Each turn leaves out at least a piece, so the loop ends.
     loop {
         turn += 1;
         let built = pieces.build(own);
@@ -99,7 +99,7 @@ fn settle(mut pieces: Pieces, own: &Plan) -> Result<Merged, String> {
                 other.get_or_insert(why);
                 continue;
             };
-            // What excludes it may be left out itself: the next turn shows.
+            // The other piece may be left out itself. The next turn shows whether the error remains.
             if turn < TURNS_MAX && involved.iter().any(|place| gone.contains(place)) {
                 continue;
             }
@@ -117,7 +117,7 @@ fn settle(mut pieces: Pieces, own: &Plan) -> Result<Merged, String> {
     }
 }
 
-/// The plan with routes that name their listeners: one that is for all is for all of the file. Nothing of others is implied.
+/// The plan with the listeners of each route named: a route for all listeners is for the listeners of the file only.
 fn with_listeners(base: &Plan) -> Plan {
     let http: Vec<Arc<str>> = base.listeners.iter().filter(|l| l.mode == Mode::Http).map(|l| l.name.clone()).collect();
     let routes = base.routes.iter().filter(|route| !route.listeners.is_empty() || !http.is_empty()).cloned();

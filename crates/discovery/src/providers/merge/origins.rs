@@ -1,4 +1,4 @@
-//! Origins of what a merged plan has.
+//! Origins of the pieces of a merged plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Pieces of all providers, what is wrong with them, and the plan without those that cannot be.
+//! Pieces of all providers, their faults, and the plan without the faulty pieces.
 
 use super::built::Built;
 use super::origins::{Kind, Origins};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// Name shown in diagnostics of a merged plan.
 const NAME: &str = "providers";
 
-/// Position of a piece among those of its kind.
+/// Position of a piece among the pieces of its kind.
 pub(super) type Place = (Kind, usize);
 
-/// Pieces of all providers, and what is wrong with them.
+/// Pieces of all providers, with their faults.
 pub(super) struct Pieces {
     listeners: Vec<(&'static str, Piece<Arc<Listener>>)>,
     routes: Vec<(&'static str, Piece<Route>)>,
@@ -71,7 +71,7 @@ impl Pieces {
         }
     }
 
-    /// Keeps a piece as it runs, in place of the new one.
+    /// Keeps the running version of a piece instead of the new version.
     fn keep(&mut self, place: Place, instead: Kept) {
         match (place, instead) {
             ((Kind::Listener, at), Kept::Listener(listener)) => self.listeners[at].1.value = listener,
@@ -110,8 +110,8 @@ impl Pieces {
         self.listeners.iter().enumerate().filter(|(at, _)| self.stays((Kind::Listener, *at))).map(|(_, one)| one)
     }
 
-    /// Routes that stay, with their positions and without the listeners that do not. One whose listeners are all left out
-    /// has nowhere to be, which is no fault of its own.
+    /// Routes that stay, with their positions and without listeners that were left out. A route that loses all its
+    /// listeners is omitted, which is not its fault.
     fn routes(&self) -> Vec<(usize, Cow<'_, Route>)> {
         let names = |stay: bool| {
             let all =
@@ -145,7 +145,7 @@ impl Pieces {
         let idle = self.listeners().filter(|(_, piece)| is_idle(&piece.value));
         let rest = |(provider, piece): &(&'static str, Piece<Arc<Listener>>)| {
             let name = format!("{}/(none)", piece.value.name);
-            // Without a name, the plan finds a free one.
+            // Without a name, the plan chooses a free name.
             let name = if taken.contains(&*name) { "".into() } else { name.into() };
             let route = nowhere(name, vec![piece.value.name.clone()]);
             (*provider, Piece::new(&piece.of, route))
@@ -224,8 +224,8 @@ impl Pieces {
     }
 }
 
-/// A route that answers 404 to all requests of some listeners. In a plan without any route, the only pool would have them,
-/// which no provider has asked for.
+/// A route that responds with 404 to all requests of some listeners. In a plan without any route, the only pool would
+/// get them, and no provider has asked for that.
 pub(super) fn nowhere(name: Arc<str>, listeners: Vec<Arc<str>>) -> Route {
     let action = Action::Respond(Respond { status: 404, ..Respond::default() });
     Route { name, listeners, action, ..Route::default() }

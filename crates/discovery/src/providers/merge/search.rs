@@ -16,11 +16,11 @@ const NOT_TRIED: &str = "it was not tried: too many pieces make the configuratio
 
 /// State of a search between two tries.
 pub struct Search {
-    /// All suspects, with what runs in their place.
+    /// All suspects, with the running pieces that stay in their place.
     suspects: HashMap<Key, Option<Kept>>,
     /// Suspects that the next try does without.
     held: HashSet<Key>,
-    /// Parts to be tried, the next one last.
+    /// Parts to be tried, the next part last.
     untried: Vec<Vec<Key>>,
     /// Part that the current try has beyond those that work; `None` = the first try, which has no suspect.
     trying: Option<Vec<Key>>,
@@ -97,7 +97,7 @@ mod tests {
     use super::super::origins::Kind;
     use super::*;
 
-    /// Searches among `n` routes of which some are bad. Returns those left out, and the tries.
+    /// Searches among `n` routes, some of them bad. Returns the routes left out, and the number of tries.
     fn search(n: usize, is_bad: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
         let key = |at: usize| -> Key { (Kind::Route, at.to_string().into()) };
         let mut search = Search::of((0..n).map(|at| (key(at), None)).collect()).expect("there are suspects");

@@ -1,4 +1,4 @@
-//! Parts beside a file: what is left out, what stays, and which piece is blamed.
+//! Tests of parts beside a file: pieces that are left out, pieces that stay, and the piece that gets the blame.
 
 use super::*;
 use evenkeel_config::plan::{Action, Listener, Pool};
@@ -79,7 +79,7 @@ fn a_piece_that_makes_the_plan_impossible_is_left_out_with_what_needs_it() {
     let of_bad = route("to-bad", "c.example", &bad);
     part.pools.push(Piece::new(&"Service bad".into(), Arc::new(bad)));
     part.routes.push(Piece::new(&"HTTPRoute bad".into(), of_bad));
-    // The same requests as one before it, and a name that the file has.
+    // A route with the same requests as an earlier route, and a pool with a name of the file.
     part.routes.push(Piece::new(&"HTTPRoute twice".into(), route("twice", "b.example", &pool("shop"))));
     part.pools.push(Piece::new(&"Service web".into(), pool("web")));
     part.listeners
@@ -284,7 +284,7 @@ fn an_error_that_names_no_piece_costs_the_piece_that_is_found_by_search() {
     assert_eq!(merged.plan.routes_on("web").count(), 1);
 }
 
-/// 2,048 expressions of one route took up to 1.6 GiB, and ten seconds of every reload.
+/// 2,048 expressions of a single route took up to 1.6 GiB, and ten seconds of every reload.
 #[test]
 fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
     let mut part = part(&["a.example", "b.example", "c.example"]);
@@ -299,7 +299,7 @@ fn an_object_with_too_many_expressions_is_left_out_and_named_and_others_stay() {
     assert!(names.contains(&"b.example") && names.contains(&"c.example"), "{names:?}");
 }
 
-/// Nine objects of one tenant, each within the limit of an object and older than that of another tenant.
+/// Nine objects of a tenant, each within the limit of an object and older than another tenant's object.
 #[test]
 fn expressions_of_one_tenant_take_no_room_from_another() {
     let names: Vec<String> = (0..10).map(|n| format!("{n}.example")).collect();

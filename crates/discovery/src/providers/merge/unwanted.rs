@@ -28,11 +28,11 @@ pub enum Kept {
     Pool(Arc<Pool>),
 }
 
-/// Pieces that may be at fault, with what runs in their place. Those that others refer to come first: pools and listeners,
-/// then routes.
+/// Pieces that may be at fault, with the running pieces that stay in their place. Pieces that others refer to come
+/// first: listeners and pools, then routes.
 pub(super) type Suspects = Vec<(Key, Option<Kept>)>;
 
-/// Pieces of one kind for [`changed`].
+/// Listeners, routes and pools for [`changed`].
 pub(super) struct Candidates<'p, L, R, P>
 where
     L: Iterator<Item = &'p Arc<Listener>>,

@@ -1,8 +1,8 @@
-//! Resources of a control plane: which were accepted, and which are in use. See [`Catalog`].
+//! Resources of a control plane: accepted resources, and resources in use. See [`Catalog`].
 //!
-//! A resource that was accepted is used once what it needs is there (warming): a cluster its endpoints, a route configuration
-//! its clusters, a listener its route configurations. Until then, and for at most [`PATIENCE`], the one before stays in
-//! use. What was removed stays in use as long as something that is in use needs it.
+//! An accepted resource is used once its dependencies are there (warming): the endpoints of a cluster, the clusters of
+//! a route configuration, the route configurations of a listener. Until then, and for at most [`PATIENCE`], the
+//! previous version stays in use. A removed resource stays in use as long as a resource in use needs it.
 
 use crate::xds::consumer::{Kind, Received};
 use evenkeel_config::plan::XdsServer;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest time that a resource waits for what it needs: Envoy's `initial_fetch_timeout`.
+/// Longest time that a resource waits for its dependencies: Envoy's `initial_fetch_timeout`.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Resources that are named in a refusal, at most.
@@ -63,7 +63,7 @@ impl<T> Default for Store<T> {
 /// Outcome of a response that was accepted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// True if the list is empty since the stream began, and the last one stays.
+    /// True if the list has been empty since the stream began, and the last list stays.
     pub emptied: bool,
 }
 
@@ -133,8 +133,8 @@ impl Catalog {
         answered && all || self.began.is_some_and(|began| now >= began + PATIENCE)
     }
 
-    /// Uses what has all that it needs, and drops what nothing needs. `is_warm` tells if endpoints were assigned. Returns
-    /// true if anything has changed.
+    /// Puts resources with all dependencies into use, and drops unneeded resources. `is_warm` is true for clusters with
+    /// assigned endpoints. Returns true if anything has changed.
     pub fn advance(&mut self, now: Instant, is_warm: impl Fn(&str) -> bool) -> bool {
         let mut changed = false;
         for (name, accepted) in &self.clusters.all {
@@ -162,7 +162,7 @@ impl Catalog {
         self.drop_unneeded() || changed
     }
 
-    /// Drops what was removed and is not needed: listeners first, then their route configurations, then clusters.
+    /// Drops removed resources that are not needed: listeners first, then their route configurations, then clusters.
     fn drop_unneeded(&mut self) -> bool {
         let InUse { listeners, routes, clusters } = &mut self.in_use;
         let before = (listeners.len(), routes.len(), clusters.len());
@@ -255,7 +255,7 @@ impl<T: PartialEq> Store<T> {
         Ok(Taken::default())
     }
 
-    /// Reads a resource, unless it is the one that is there.
+    /// Reads a resource. An unchanged resource is not read again.
     fn one(
         &self,
         bytes: &[u8],
@@ -388,7 +388,7 @@ mod tests {
         json!({ "name": name, "virtual_hosts": [{ "name": "all", "domains": ["*"], "routes": [route] }] })
     }
 
-    /// A world with one of each, in use.
+    /// A world with a resource of each kind, in use.
     fn begun() -> World {
         let mut world = World::new();
         world.list(Kind::Cluster, &[eds("web")]).expect("good");

@@ -1,4 +1,5 @@
-//! Resources of a control plane that mean harm, beside those of an innocent: its listener, its routes and its cluster stay.
+//! Hostile resources of a control plane, beside innocent resources: the innocent listener, its routes and its cluster
+//! stay.
 
 use super::catalog::{Catalog, PATIENCE};
 use super::part;
@@ -81,7 +82,7 @@ fn bytes(kind: Kind, one: &Value) -> Vec<u8> {
     encoded(message, one)
 }
 
-/// Gives a response, and uses what came of it.
+/// Delivers a response, and puts the accepted resources into use.
 fn give(catalog: &mut Catalog, kind: Kind, resources: Vec<Vec<u8>>, now: Instant) -> bool {
     let resources = resources.into_iter().map(Ok).collect();
     let is_whole = kind != Kind::Routes;
@@ -104,7 +105,7 @@ fn served(merged: &Merged) -> Served {
     let listener = plan.listeners.iter().find(|one| one.bind.iter().any(|addr| addr.port() == 80)).cloned();
     let name = listener.as_ref().map(|one| one.name.clone());
     let here = |route: &&Route| name.as_ref().is_some_and(|name| route.listeners.contains(name));
-    // The order among all routes is that of the listeners, too.
+    // The order of the routes depends on other listeners, too.
     let routes = plan.routes.iter().filter(here).map(|route| Route { order: 0, ..route.clone() }).collect();
     let pool = plan.pools.iter().find(|pool| &*pool.name == "web").cloned();
     Served { listener, routes, pool }
@@ -133,7 +134,7 @@ fn resources_that_mean_harm_change_nothing_of_others() {
         for _ in 0..3 {
             let mut sent = String::new();
             for kind in kinds {
-                // Often a single one, or hardly any response would be accepted.
+                // Often a single resource. Otherwise hardly any response would be accepted.
                 let count = if dice.once_in(2) { 1 } else { dice.below(5) };
                 let all: Vec<Value> = (0..count).map(|_| hostile(&mut dice, kind)).collect();
                 all.iter().for_each(|one| sent += &format!("{kind:?}: {one}\n"));

@@ -31,7 +31,7 @@ struct Resources {
     changed: Notify,
 }
 
-/// Failures in the log, each of which is there once until it changes: control planes send again and again what is refused.
+/// Failures in the log. Each is logged once until it changes: control planes resend refused resources again and again.
 #[derive(Debug, Default)]
 struct Logged {
     refused: BTreeMap<Kind, String>,
@@ -155,8 +155,8 @@ fn part(in_use: &InUse) -> (Part, Vec<String>) {
     (part, notes.into_iter().map(|(_, note)| note).collect())
 }
 
-/// Uses what can be used, with the endpoints that were assigned so far. Returns true if anything has changed, and the time
-/// at which something has waited long enough.
+/// Puts resources into use, with the endpoints that were assigned so far. Returns true if anything has changed, and the
+/// time at which a resource stops waiting.
 fn advance(
     resources: &Resources,
     ads: &Ads,

@@ -64,7 +64,7 @@ impl How {
         }
     }
 
-    /// True if it was balancing: picking, or measuring what picks depend on. `None` if unknown.
+    /// True if it was balancing: picking, or measuring the inputs of picks. `None` if unknown.
     pub fn balances(&self, sample: &Sample) -> Option<bool> {
         match self {
             // Other code uses these structures, too.

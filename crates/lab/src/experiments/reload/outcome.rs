@@ -1,5 +1,5 @@
-//! Report over all rounds: failures of each balancer, the time until a reload takes effect, and what it
-//! leaves behind.
+//! Report over all rounds: failures of each balancer, the time until a reload takes effect, and the processes and
+//! memory that remain after it.
 
 use super::EXPERIMENT;
 use super::conduct::Went;

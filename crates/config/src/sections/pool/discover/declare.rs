@@ -1,4 +1,4 @@
-//! `sources!`: the rows of all sources become [`Source`](super::Source), the keys of `discover`, and those of
+//! `sources!`: the rows of all sources become [`Source`](super::Source), the keys of `discover`, and the keys of
 //! `[discovery]`.
 
 use crate::diagnostic::Findings;
@@ -59,7 +59,7 @@ macro_rules! sources {
                 match self { $( Source::$variant(settings) => Settings::shown(settings), )* }
             }
 
-            /// Fills in what other tables set.
+            /// Fills in settings from other tables.
             fn start_from(&mut self, resolver: &Resolver, servers: &Servers, discover: &Section) {
                 match self { $( Source::$variant(settings) => {
                     settings.start_from(resolver, discover);
@@ -129,7 +129,7 @@ macro_rules! sources {
             }
         }
 
-        /// Reports what is wrong with the servers.
+        /// Reports faults of the servers.
         pub(crate) fn check_servers(discovery: &Section, findings: &mut Findings) {
             $( $( if discovery.has(stringify!($name)) {
                 <$settings as Asks<$server>>::check_server(&discovery.section(stringify!($name)), findings);

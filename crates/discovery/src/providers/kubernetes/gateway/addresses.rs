@@ -5,7 +5,7 @@ use evenkeel_config::plan::takes;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// True if a socket at one of the addresses gets what comes to the other one, too.
+/// True if a socket at either address would also accept connections to the other.
 pub fn overlap(a: IpAddr, b: IpAddr) -> bool {
     takes(a, b) || takes(b, a)
 }
@@ -18,7 +18,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// `all` has at least one.
+    /// `all` must not be empty.
     pub fn new(all: &[IpAddr]) -> Addresses {
         Addresses { all: all.to_vec(), given: BTreeMap::new() }
     }
@@ -28,8 +28,8 @@ impl Addresses {
         self.given.retain(|key, _| exists(key));
     }
 
-    /// Assigns addresses to a Gateway: the wanted ones, else its own of before, else a free one, else the address with the
-    /// fewest Gateways. Also returns the reason for which wanted ones cannot be used.
+    /// Assigns addresses to a Gateway: the wanted addresses, else its previous address, else a free address, else the
+    /// address with the fewest Gateways. Also returns the reason if a wanted address cannot be used.
     ///
     /// # Errors
     /// If it asks for an address of a kind that is not supported.
@@ -53,7 +53,7 @@ impl Addresses {
                 None => unusable = Some(format!("{value} is not one of `addresses` of [provider.kubernetes]")),
             }
         }
-        // An address that another one includes would be bound twice.
+        // An address that another address includes would be bound twice.
         let wide: Vec<IpAddr> = wanted.iter().filter(|ip| ip.is_unspecified()).copied().collect();
         wanted.retain(|ip| !wide.iter().any(|wide| wide != ip && takes(*wide, *ip)));
         if wanted.is_empty() && unusable.is_none() {
@@ -68,7 +68,7 @@ impl Addresses {
         if let Some(ip) = self.given.get(key).and_then(|ips| ips.first()).filter(|ip| self.all.contains(ip)) {
             return *ip;
         }
-        // After a restart, its status says which one it had.
+        // After a restart, the status of the Gateway shows its previous address.
         let before = gateway.status["addresses"].as_array().into_iter().flatten();
         let before = before.filter_map(|address| address["value"].as_str()?.parse::<IpAddr>().ok());
         if let Some(ip) = before.into_iter().find(|ip| self.all.contains(ip) && users(ip) == 0) {

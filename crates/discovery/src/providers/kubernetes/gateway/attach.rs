@@ -6,7 +6,7 @@ use crate::providers::kubernetes::services::Fault;
 use crate::providers::kubernetes::world::objects::{GATEWAY_GROUP, Key, Object, Reference, RouteSpec};
 use crate::providers::kubernetes::world::store::{Kind, World};
 
-/// A parent of a Route that is one of this controller.
+/// A parent of a Route that belongs to this controller.
 #[derive(Debug)]
 pub struct Attachment {
     pub parent: Reference,

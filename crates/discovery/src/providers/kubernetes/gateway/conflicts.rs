@@ -1,4 +1,4 @@
-//! Ports that several objects ask for: the older one has a port that cannot be shared.
+//! Ports that several objects ask for. A port that cannot be shared goes to the oldest object.
 
 use super::addresses::overlap;
 use super::gateways::{Gateway, Gateways, Listener, Protocol};
@@ -15,7 +15,7 @@ impl Gateways<'_> {
         self.find_conflicts();
     }
 
-    /// Sorts listeners by the age of what they came with: an object takes no port from another one that was there before.
+    /// Sorts listeners by the age of their objects: no object takes a port from an older object.
     fn sort_listeners(&mut self, world: &World) {
         let Gateways { all, listeners, .. } = self;
         listeners.sort_by_cached_key(|listener| listener.age(all, world));
@@ -45,7 +45,7 @@ impl Gateways<'_> {
         }
     }
 
-    /// Finds listeners that cannot share their port with one before them: those of the same Gateway, and those of others
+    /// Finds listeners that cannot share their port with an earlier listener, of the same Gateway or of another Gateway
     /// at the same address.
     fn find_conflicts(&mut self) {
         for at in 0..self.listeners.len() {
@@ -56,7 +56,7 @@ impl Gateways<'_> {
                 continue;
             }
             if self.listeners[other].owner == self.listeners[at].owner {
-                // Neither of two that one object has is preferred.
+                // If both listeners belong to the same object, neither is preferred.
                 let listener = &self.listeners[at];
                 let message = format!("listener {} has the same port {}", listener.spec.name, listener.spec.port);
                 self.listeners[other].conflict = Some((fault.0, message));
@@ -65,7 +65,7 @@ impl Gateways<'_> {
         }
     }
 
-    /// Conflict of a listener with one before it, and the index of that.
+    /// Conflict of a listener with an earlier listener, and the index of the earlier listener.
     fn conflict(&self, at: usize) -> Option<(Fault, usize)> {
         let listener = &self.listeners[at];
         let protocol = listener.protocol?;
@@ -115,7 +115,7 @@ impl Listener<'_> {
     }
 }
 
-/// True if one of some addresses includes another one of others.
+/// True if an address in one list includes a different address in the other, or is included by it.
 fn overlap_in_part(ours: &[IpAddr], theirs: &[IpAddr]) -> bool {
     ours.iter().any(|one| theirs.iter().any(|other| one != other && overlap(*one, *other)))
 }

@@ -75,7 +75,7 @@ fn redirect(from: &RequestRedirect, port: u16) -> Result<Redirect, String> {
         Some("https") => Some(Scheme::Https),
         Some(other) => return Err(format!("a redirect to scheme {other} is not supported")),
     };
-    // Without a port, it is that of the scheme if there is one, else that of the listener.
+    // Without a port, the port is the usual port of the scheme if a scheme is set, else the port of the listener.
     let usual = match scheme {
         Some(Scheme::Http) => 80,
         Some(Scheme::Https) => 443,
@@ -152,7 +152,7 @@ pub fn origin(text: &str) -> Result<Origin, String> {
     })
 }
 
-/// Name of the route of a rule, and of one of its matches if it has several.
+/// Name of the route of a rule, or of a single match if the rule has several.
 pub fn name_of(prefix: &str, object: &str, rule: Option<&str>, matching: Option<usize>) -> Arc<str> {
     let mut text = format!("{prefix}{object}");
     if let Some(rule) = rule {

@@ -1,5 +1,4 @@
-//! Gateways with their addresses and listeners, those of ListenerSets included: which are served, and what their statuses
-//! say.
+//! Gateways with their addresses and listeners, including ListenerSets: which of them are served, and their statuses.
 
 use super::addresses::Addresses;
 use crate::providers::kubernetes::services::Fault;
@@ -25,7 +24,7 @@ const UNPUBLISHED: &str = "the Service that `publish_service` names has no addre
 #[derive(Debug, Default)]
 pub struct Gateways<'w> {
     pub all: Vec<Gateway<'w>>,
-    /// Listeners of all of them; of two that exclude each other, the first one is served.
+    /// Listeners of all Gateways. If two listeners exclude each other, the first is served.
     pub listeners: Vec<Listener<'w>>,
     sets: Vec<ListenerSet<'w>>,
 }
@@ -77,7 +76,7 @@ pub struct Listener<'w> {
     pub(super) accepted: Result<(), Fault>,
     resolved: Result<(), Fault>,
     pub(super) conflict: Option<Fault>,
-    /// True if it lacks what it refers to.
+    /// True if an object that it refers to cannot be used.
     is_broken: bool,
     pub certificates: Vec<Pair>,
     /// Authorities of clients, and whether clients without a valid certificate are served, too.
@@ -248,7 +247,7 @@ impl<'w> Gateways<'w> {
         }
     }
 
-    /// True if at least one listener of a ListenerSet can be served.
+    /// True if a ListenerSet has a listener that can be served.
     fn accepts(&self, set: &ListenerSet<'_>) -> bool {
         let owner = (Kind::ListenerSet, set.key.clone());
         set.accepted.is_ok() && self.listeners.iter().any(|listener| listener.owner == owner && listener.is_usable())
@@ -386,7 +385,7 @@ impl<'w> Listener<'w> {
         }
     }
 
-    /// Reads the certificates. One usable certificate among several is enough.
+    /// Reads the certificates. A single usable certificate is enough.
     fn find_certificates(&mut self, world: &World) {
         let refs = self.spec.tls.as_ref().map_or(&[][..], |tls| &tls.certificate_refs);
         let from = From { group: GATEWAY_GROUP, kind: self.owner.0.name(), namespace: &self.owner.1.namespace };
@@ -427,7 +426,7 @@ impl<'w> Listener<'w> {
         }
     }
 
-    /// Host that it serves; `None` = every one.
+    /// Host that it serves; `None` = every host.
     pub fn host(&self) -> Option<&str> {
         self.spec.hostname.as_deref().filter(|host| !host.is_empty() && self.protocol.is_some_and(Protocol::has_hosts))
     }
@@ -441,7 +440,7 @@ impl<'w> Listener<'w> {
         self.is_valid() && !self.is_broken && self.refused.is_none()
     }
 
-    /// Routes of which namespaces and kinds it takes.
+    /// True if it takes Routes of this kind from this namespace.
     pub fn admits(&self, kind: Kind, namespace: &str, world: &World) -> bool {
         let none = AllowedRoutes::default();
         let allowed = self.spec.allowed_routes.as_ref().unwrap_or(&none);

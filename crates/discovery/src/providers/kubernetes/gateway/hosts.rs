@@ -19,7 +19,7 @@ pub fn both(a: Option<&str>, b: Option<&str>) -> Option<Option<String>> {
     }
 }
 
-/// True if every host of `inner` is one of `outer`.
+/// True if `outer` includes every host of `inner`.
 pub fn covers(outer: &str, inner: &str) -> bool {
     match outer.strip_prefix('*') {
         None => outer == inner,
@@ -28,7 +28,8 @@ pub fn covers(outer: &str, inner: &str) -> bool {
     }
 }
 
-/// Order of patterns of which the first that matches is the most specific: exact names, longer wildcards, every host.
+/// Sort key of patterns. The first pattern that matches is the most specific: exact names, longer wildcards, every
+/// host.
 pub fn specificity(host: Option<&str>) -> (u8, Reverse<usize>) {
     match host {
         Some(host) if host.starts_with('*') => (1, Reverse(host.len())),

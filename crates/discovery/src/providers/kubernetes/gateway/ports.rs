@@ -1,4 +1,5 @@
-//! Addresses and ports that listeners of Gateways share: each is one listener of the plan. See [`Ports`].
+//! Addresses and ports that listeners of Gateways share. Each address and port is a listener of the plan. See
+//! [`Ports`].
 
 use super::gateways::{Gateways, Protocol};
 use super::hosts::{covers, specificity};
@@ -59,8 +60,8 @@ impl Port {
         &self.listeners
     }
 
-    /// Hosts that a Route has here, which is attached to some listeners. Of two listeners with a host in common, the more
-    /// specific one alone has its requests. `None` = every host.
+    /// Hosts that a Route has at this port, through the listeners that it is attached to. If two listeners have a host
+    /// in common, only the more specific listener gets its requests. `None` = every host.
     pub fn hosts(&self, attached: &[(usize, Vec<Option<String>>)], gateways: &Gateways<'_>) -> Vec<Option<String>> {
         let mut all = Vec::new();
         for (listener, hosts) in attached.iter().filter(|(listener, _)| self.listeners.contains(listener)) {
@@ -73,8 +74,8 @@ impl Port {
         all
     }
 
-    /// True if no more specific listener has all requests for a host. One of another Gateway takes none from older ones: its
-    /// namespace may be another.
+    /// True if no more specific listener takes all requests for a host. A listener of another Gateway takes no requests
+    /// from older listeners, since its namespace may differ.
     fn owns(&self, listener: usize, host: Option<&str>, gateways: &Gateways<'_>) -> bool {
         let Some(host) = host else { return true };
         let (own, gateway) = (specificity(gateways.listeners[listener].host()), gateways.listeners[listener].gateway);
@@ -98,7 +99,7 @@ impl Port {
         let tls = matches!(self.protocol, Protocol::Https | Protocol::TlsTerminate).then(|| {
             let mut certificates = Shown::default();
             for listener in here() {
-                // For the listener's host, those of less specific listeners do not count.
+                // Hosts of less specific listeners do not count here.
                 let hosts = match listener.host() {
                     Some(host) => HostPattern::parse(host).map(Some),
                     None => Some(None),
@@ -159,8 +160,8 @@ impl Port {
         owners.join(", ")
     }
 
-    /// Routes that answer 404 for hosts of a listener that none of its Routes matches: those of less specific listeners
-    /// must not get them.
+    /// Routes that respond with 404 for hosts of a listener that none of its Routes matches. Routes of less specific
+    /// listeners must not get these requests.
     pub fn ends(&self, gateways: &Gateways<'_>) -> Vec<Piece<Route>> {
         let hosts = self.distinct_hosts(gateways);
         let has_others =
@@ -168,7 +169,7 @@ impl Port {
         if !self.protocol.is_http() || !has_others {
             return Vec::new();
         }
-        // Not that of the listener, which is served without such a route, too.
+        // The owners without the address: even if this route is refused, the listener is served.
         let of: Arc<str> = self.owners(gateways).into();
         let route = |host: &str| {
             let matching = Match { hosts: vec![pattern(host)?], ..Match::default() };
@@ -181,7 +182,7 @@ impl Port {
     }
 }
 
-/// Host of a Route as a pattern; `None` if it is not one.
+/// Host of a Route as a pattern; `None` if it is not a host.
 pub fn pattern(host: &str) -> Option<HostPattern> {
     let host = host.to_ascii_lowercase();
     match host.strip_prefix('*') {

@@ -19,7 +19,7 @@ use evenkeel_config::tables::duration_ns;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most regular expressions of an object. Each is compiled before it is known what they take together.
+/// Most regular expressions of an object. Each is compiled before their total cost is known.
 pub const EXPRESSIONS_MAX: usize = 400;
 
 /// A Route together with a port that serves it.
@@ -37,16 +37,16 @@ pub struct Rules<'a> {
     pub gateways: &'a [Key],
 }
 
-/// Routes of the plan, and what is wrong with the Route.
+/// Routes of the plan, and the faults of the Route.
 #[derive(Default)]
 pub struct Made {
     pub routes: Vec<Route>,
-    /// Fault of a reference. Its share of requests is answered with 500.
+    /// Fault of a reference. Its share of requests gets a response with status 500.
     pub unresolved: Option<Fault>,
     pub dropped: Option<Dropped>,
 }
 
-/// Rules of a Route that are not kept. Their requests are answered with 500, unless it is not known which those are.
+/// Rules of a Route that are not kept. Their requests get a response with status 500, unless their matches are unknown.
 pub struct Dropped {
     /// Each with its name, or number from 0 on, if that is known; and the reason.
     pub rules: Vec<(Option<String>, String)>,
@@ -54,7 +54,7 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// Reason for the first one.
+    /// Reason for the first rule.
     pub fn why(&self) -> &str {
         self.rules.first().map_or("", |(_, why)| why)
     }
@@ -344,7 +344,7 @@ fn grpc(from: &GrpcMethod, criteria: &mut Criteria) -> Result<PathPattern, Strin
     }
 }
 
-/// Expected values by name. Of several with the same name, the first one counts.
+/// Expected values by name. If a name occurs several times, the first value counts.
 fn expected(from: &[ValueMatch], ignores_case: bool) -> Result<Vec<(Arc<str>, Expected)>, String> {
     let mut all: Vec<(Arc<str>, Expected)> = Vec::new();
     for one in from {

@@ -1,4 +1,4 @@
-//! TLSRoutes, TCPRoutes and UDPRoutes: sessions and datagrams, of which nothing but the server name is read.
+//! TLSRoutes, TCPRoutes and UDPRoutes: sessions and datagrams. Only the server name of a session is read.
 
 use super::filters::name_of;
 use super::ports::pattern;
@@ -19,8 +19,8 @@ pub struct Made {
     pub unresolved: Option<Fault>,
 }
 
-/// Finds the pools of a Route, by weight. `gateways`: those that it is attached to. A reference that leads nowhere keeps
-/// its share, and what it gets ends.
+/// Finds the pools of a Route, by weight. `gateways`: the Gateways that it is attached to. A reference that leads
+/// nowhere keeps its share: these sessions end.
 pub fn action(kind: Kind, route: &Object<RouteSpec>, gateways: &[Key], backends: &mut Backends<'_>) -> Made {
     let from = From { group: GATEWAY_GROUP, kind: kind.name(), namespace: &route.metadata.namespace };
     let variant = Variant { is_stream: true, is_udp: kind == Kind::UdpRoute, ..Variant::default() };
@@ -48,7 +48,7 @@ pub fn action(kind: Kind, route: &Object<RouteSpec>, gateways: &[Key], backends:
     Made { action, unresolved }
 }
 
-/// The route of the plan at one port. `hosts`: server names that a TLSRoute has there; `None` = every one.
+/// Route of the plan at a single port. `hosts`: server names of a TLSRoute at that port; `None` = every name.
 pub fn route(
     kind: Kind,
     route: &Object<RouteSpec>,

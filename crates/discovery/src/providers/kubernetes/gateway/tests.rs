@@ -11,7 +11,8 @@ use crate::providers::merge::{Unwanted, merge};
 use evenkeel_config::plan::{Action, HostPattern, PathPattern, Plan};
 use serde_json::{Value, json};
 
-/// Objects of manifests; each gets the namespace `infra` unless it has one, and is younger than those before it.
+/// Objects of manifests. Each is in the namespace `infra` unless it names another, and is younger than the objects
+/// before it.
 fn world(manifests: &str) -> World {
     let mut world = World::default();
     let class = json!({
@@ -196,7 +197,7 @@ spec:
     };
     assert_eq!(hosts("infra/any").0, [HostPattern::Exact("b.com".into())]);
     assert_eq!(hosts("infra/wide").0, [HostPattern::Wildcard(".a.com".into())]);
-    // What no Route of the listener takes ends there.
+    // Requests that no Route of the listener takes end there.
     assert_eq!(hosts("port-80/web.a.com"), (vec![HostPattern::Exact("web.a.com".into())], "respond 404".into()));
     assert_eq!(plan.routes.len(), 4);
 }

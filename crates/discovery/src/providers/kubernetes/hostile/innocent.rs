@@ -1,4 +1,4 @@
-//! Objects of the namespace `shop`, which wants to be left alone, and what it is served.
+//! Objects of the namespace `shop`, which does no harm, and the parts of a plan that serve it.
 
 use super::shapes::read;
 use crate::providers::kubernetes::gateway::addresses::Addresses;
@@ -225,7 +225,7 @@ impl Served {
         self.merged.plan.listeners.iter().find(is_it).map(|listener| &**listener)
     }
 
-    /// Routes that requests of a client may take, whatever these have beside host and path: the first that fits.
+    /// Routes that a client's requests with this host and path may take, best match first.
     fn routes(&self, (port, host, path): (u16, &str, &str)) -> Vec<&Route> {
         let Some(listener) = self.listener(port) else { return Vec::new() };
         let here = self.merged.plan.routes.iter().filter(|route| route.listeners.contains(&listener.name));

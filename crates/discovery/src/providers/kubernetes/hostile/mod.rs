@@ -1,7 +1,7 @@
-//! Objects of a namespace that means harm: thousands of shapes, of which none may change what another namespace is served.
+//! Objects of a hostile namespace, in thousands of shapes. None of them may change how another namespace is served.
 //!
-//! [`innocent`] has the objects of the other namespace and what they are served, [`shapes`] makes hostile ones of a seed.
-//! [`seeds`](crate::hostile::seeds) has the test run on.
+//! [`innocent`] has the objects of the other namespace and their expected service, [`shapes`] makes hostile objects
+//! from a seed. [`seeds`](crate::hostile::seeds) has the test run on.
 
 mod innocent;
 mod shapes;

@@ -1,7 +1,7 @@
-//! Hostile objects of a seed: good ones of every kind, with values replaced, left out, and repeated.
+//! Hostile objects from a seed: good objects of every kind, with values replaced, left out, and repeated.
 //!
-//! Both APIs let a longer path, and a match of more than host and path, of any namespace have the requests of a host. So the
-//! exact hosts of the innocent occur with the paths of the innocent only.
+//! In both APIs, any namespace may take requests of a host by a longer path, or by a match on more than host and path.
+//! So hostile objects have the innocent's exact hosts only with the innocent's paths.
 
 use crate::hostile::{Dice, odd};
 use crate::providers::kubernetes::world::store::Kind;

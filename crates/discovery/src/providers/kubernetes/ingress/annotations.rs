@@ -29,7 +29,7 @@ const WITHOUT_EFFECT: [(&str, &str); 10] = [
     ("enable-global-auth", "no service decides about all Ingresses"),
 ];
 
-/// Annotations of an Ingress. Unread ones are named in events.
+/// Annotations of an Ingress. Events name unread annotations.
 pub struct Annotations<'w> {
     all: BTreeMap<&'w str, &'w str>,
     read: BTreeSet<&'w str>,
@@ -51,7 +51,7 @@ impl<'w> Annotations<'w> {
         Annotations { all, read: BTreeSet::new(), key, effect, events: Vec::new() }
     }
 
-    /// Returns the value of an annotation, if there is one.
+    /// Returns the value of an annotation; `None` if it is absent or empty.
     pub fn text(&mut self, name: &str) -> Option<&'w str> {
         let (name, value) = self.all.get_key_value(name)?;
         self.read.insert(name);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Claims {
     /// Namespaces that have rules for a host.
     hosts: BTreeMap<String, BTreeSet<String>>,
-    /// Hosts one label below a domain, by namespace and domain.
+    /// Hosts a single label below a domain, by namespace and domain.
     below: BTreeMap<(String, String), Vec<String>>,
     /// Namespaces with rules for every host.
     every: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl Claims {
         claims
     }
 
-    /// True if a rule of the namespace is for a host, or for one below a wildcard.
+    /// True if a rule of the namespace is for a host, or, if `host` is a wildcard, for a host below it.
     pub fn has(&self, namespace: &str, host: &str) -> bool {
         let domain = host.strip_prefix("*.").map(|domain| (namespace.to_owned(), domain.to_owned()));
         self.by(namespace, host).is_some() || domain.is_some_and(|domain| self.below.contains_key(&domain))
@@ -99,8 +99,9 @@ impl Claims {
     }
 }
 
-/// Assigns hosts and wildcards to certificates, those of older Ingresses first: each belongs to one namespace, that of the most
-/// specific rule, then that of the oldest. Returns pairs of a host and the index of a certificate.
+/// Assigns hosts and wildcards to certificates, in the order of `offers`, oldest Ingress first. Each host belongs to a
+/// single namespace: the namespace of the most specific rule, then of the oldest. Returns pairs of a host and the index
+/// of a certificate.
 pub fn assign(offers: &[Offer], claims: &Claims) -> Vec<(String, usize)> {
     let targets: Vec<Vec<(String, By)>> = offers.iter().map(|offer| claims.targets(offer)).collect();
     let mut owners: BTreeMap<&str, (By, usize)> = BTreeMap::new();

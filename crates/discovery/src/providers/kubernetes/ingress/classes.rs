@@ -1,4 +1,5 @@
-//! Ingresses of this controller: those of its classes, and those without a class if one of its classes is the default.
+//! Ingresses of this controller: Ingresses with a class of the controller, and, if such a class is the default,
+//! Ingresses without a class.
 
 use crate::providers::kubernetes::world::objects::{IngressSpec, Object};
 use crate::providers::kubernetes::world::store::World;
@@ -10,7 +11,7 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 /// Annotation of the IngressClass that Ingresses without a class have.
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 
-/// Returns the Ingresses that are served, the oldest one first.
+/// Returns the Ingresses that are served, oldest first.
 pub fn served<'w>(world: &'w World, provider: &KubernetesProvider) -> Vec<&'w Object<IngressSpec>> {
     let classes = || world.ingress_classes.values().filter(|class| *class.spec.controller == *provider.controller);
     let is_default =

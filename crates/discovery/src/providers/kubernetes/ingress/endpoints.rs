@@ -69,7 +69,7 @@ fn sticky(annotations: &mut Annotations<'_>) -> Option<Sticky> {
         cookie: name.to_owned(),
         ttl: ttl.map(|ttl| ttl.clamp(Duration::from_secs(1), TTL_MAX)),
         path: if is_path { path.to_owned() } else { "/".to_owned() },
-        // Browsers drop one that is for all sites and not secure.
+        // Browsers drop a cookie with `SameSite=None` that is not secure.
         secure: secure || same_site == SameSite::None,
         same_site,
         ..Sticky::default()

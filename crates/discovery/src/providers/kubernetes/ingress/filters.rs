@@ -13,7 +13,7 @@ const CORS_METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
 const CORS_HEADERS: &str =
     "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
 
-/// Longest time for which browsers keep the answer to a preflight: they keep none longer than a day.
+/// Longest time for which browsers keep the response to a preflight: a day at most.
 const CORS_AGE_MAX: Duration = Duration::from_secs(86_400);
 
 /// Requests above the rate that ingress-nginx lets pass at once, in multiples of the rate.
@@ -48,7 +48,7 @@ fn timeouts(annotations: &mut Annotations<'_>, route: &mut Route) {
     if let Some(time) = read {
         route.timeouts.response = Some(time);
     }
-    // One limit for silence in either direction.
+    // evenkeel has a single idle limit for both directions.
     if let Some(time) = read.max(send) {
         route.timeouts.idle = time;
     }
@@ -141,7 +141,7 @@ fn cors(annotations: &mut Annotations<'_>) -> Option<Cors> {
 pub fn redirect(annotations: &mut Annotations<'_>) -> Result<Option<Redirect>, String> {
     let permanent = annotations.number("permanent-redirect-code", 301).unwrap_or(301);
     let temporal = annotations.number("temporal-redirect-code", 301).unwrap_or(302);
-    // ingress-nginx prefers the temporary one.
+    // ingress-nginx prefers the temporary redirect.
     for (name, status) in [("temporal-redirect", temporal), ("permanent-redirect", permanent)] {
         let Some(url) = annotations.text(name) else { continue };
         if ![301, 302, 303, 307, 308].contains(&status) {

@@ -1,4 +1,5 @@
-//! Listeners for Ingresses, without and with TLS: of their own, or those that Gateways have at the same port. See [`Listeners`].
+//! Listeners for Ingresses, without and with TLS: separate listeners, or listeners of Gateways at the same port. See
+//! [`Listeners`].
 
 use super::certificates::{Claims, Offer, assign, wildcard};
 use super::site::Site;
@@ -26,7 +27,8 @@ pub const GROUP: &str = "networking.k8s.io";
 pub struct Listeners {
     pub http: Option<Arc<str>>,
     pub https: Option<Arc<str>>,
-    /// Hosts with TLS, each with the namespace whose Ingress wants it; `None` is the host of rules without one.
+    /// Hosts with TLS, each with the namespace of the Ingress that asks for TLS; `None` stands for rules without a
+    /// host.
     hosts: BTreeSet<(String, Option<String>)>,
     /// Ports that are listened at.
     pub ports: Vec<u16>,
@@ -61,7 +63,7 @@ impl Listeners {
         self.https.is_some() && (has(host.map(str::to_owned)) || host.and_then(wildcard).is_some_and(|w| has(Some(w))))
     }
 
-    /// Certificates of all Ingresses behind the one for unknown names; none if no Ingress has TLS.
+    /// Certificates of all Ingresses, after the certificate for unknown names. Empty if no Ingress has TLS.
     fn certificates(
         &mut self,
         sites: &mut [Site<'_>],
@@ -118,7 +120,7 @@ impl Listeners {
             shown.add(&first, None);
         }
         let mut assigned = assign(&offers, &claims);
-        // Of several for one host, the first is preferred.
+        // If several certificates are for the same host, the first is preferred.
         assigned.sort_by_key(|(_, index)| *index);
         for (host, index) in assigned {
             if let Some(host) = HostPattern::parse(&host) {
@@ -135,7 +137,7 @@ fn name_uncovered(site: &mut Site<'_>, world: &World, has: impl Fn(&str) -> bool
     let namespace = site.key.namespace.clone();
     for tls in &site.object.spec.tls {
         let name = tls.secret_name.as_deref().unwrap_or_default();
-        // One that cannot be read has an event of its own.
+        // A Secret that cannot be read has a separate event.
         if !world.secrets.contains_key(&Key::new(&namespace, name)) {
             continue;
         }
@@ -165,7 +167,7 @@ fn secret(world: &World, namespace: &str, name: &str) -> Result<Pair, String> {
     pair(world, from, &to).map_err(|why| why.message())
 }
 
-/// Certificate for names that no other one has, the same as long as the process runs.
+/// Certificate for names that no other certificate covers. It stays the same until the process ends.
 fn made() -> &'static Option<Pair> {
     static MADE: OnceLock<Option<Pair>> = OnceLock::new();
     MADE.get_or_init(|| {
@@ -174,7 +176,7 @@ fn made() -> &'static Option<Pair> {
     })
 }
 
-/// Adds a listener, or shares that of a Gateway. Returns its name; `None` if this machine does not serve it.
+/// Adds a listener, or shares a Gateway's listener. Returns its name; `None` if this machine does not serve it.
 fn add_one(
     addr: SocketAddr,
     certificates: Option<Vec<Certificate>>,
@@ -191,7 +193,7 @@ fn add_one(
     let (of, name) = match there {
         Some(piece) => {
             if let (Some(more), Some(tls)) = (certificates, &mut Arc::make_mut(&mut piece.value).tls) {
-                // The first one is shown for unknown names, and stays that of the Gateway.
+                // The first certificate serves unknown names. It stays the Gateway's certificate.
                 let new: Vec<_> = more.into_iter().filter(|one| !tls.certificates.contains(one)).collect();
                 tls.certificates.extend(new);
             }

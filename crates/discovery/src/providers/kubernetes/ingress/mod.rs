@@ -1,8 +1,8 @@
 //! Ingresses as routes, in the words of ingress-nginx where the API leaves something open. Read the files in this order:
 //!
-//! 1. [`classes`] finds those that are served. Each is a [`site`], whose [`annotations`] become [`filters`], [`protection`] and
-//!    what is different about its [`endpoints`].
-//! 2. [`listeners`] with [`certificates`], those of Gateways at the same port included.
+//! 1. [`classes`] finds the Ingresses that are served. Each is a [`site`]. Its [`annotations`] become [`filters`],
+//!    [`protection`] and settings of its [`endpoints`].
+//! 2. [`listeners`] with [`certificates`], including listeners of Gateways at the same port.
 //! 3. [`rules`] makes the routes, from [`paths`] and [canaries](canary).
 
 // Order: classes, rules, listeners, certificates, paths, site, canary, endpoints, filters, protection, annotations
@@ -52,7 +52,7 @@ pub fn translate(
         if let Some(refusal) = refused.iter().find(|refusal| refusal.of == site.of) {
             site.annotations.event(REFUSED, refusal.why.clone());
         }
-        // A load balancer in front has ports of its own.
+        // A load balancer in front has other ports.
         let ports = if shown.published.is_none() { listeners.ports.clone() } else { Vec::new() };
         let says = Says::Ingress { points: points.clone(), ports };
         let wanted = Wanted { generation: site.object.metadata.generation, says };

@@ -47,7 +47,7 @@ pub fn read(path: &str, kind: &str, is_regex: bool, target: Option<&str>) -> Res
     Ok(matched)
 }
 
-/// Reads an expression. Returns the number of the capture that has all behind the prefix, if there is one.
+/// Reads an expression. Returns the number of the capture that holds the rest of the path behind the prefix, if any.
 fn expression(path: &str, to: &mut Matched) -> Result<Option<u8>, String> {
     let (fixed, rest) = split(path);
     let text = fixed.replace('\\', "");
@@ -83,14 +83,14 @@ fn expression(path: &str, to: &mut Matched) -> Result<Option<u8>, String> {
     Ok(captured)
 }
 
-/// Splits an expression into the text that it begins with, and what follows.
+/// Splits an expression into literal text at its start, and the rest.
 fn split(path: &str) -> (&str, &str) {
     let bytes = path.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
         let len = if bytes[at] == b'\\' { 2 } else { 1 };
         let is_text = match bytes[at] {
-            // A dot that is not escaped is meant as one, unless it is repeated.
+            // An unescaped dot counts as a literal dot, unless it is repeated.
             b'.' => true,
             b'\\' => bytes.get(at + 1).is_some_and(|b| !b.is_ascii_alphanumeric()),
             byte => !b"^$*+?()[]{}|".contains(&byte),

@@ -14,11 +14,11 @@ use evenkeel_config::user_list;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Annotations about passwords. One of them without `auth-type` is a protection that was meant.
+/// Annotations about passwords. Without `auth-type`, each of them shows that a protection was meant.
 const OF_PASSWORDS: [&str; 3] = ["auth-secret", "auth-secret-type", "auth-realm"];
 
-/// Annotations about a service that decides, which change nothing about who is let in. One of them without `auth-url` is a
-/// protection that was meant.
+/// Annotations about an authorization service that do not change who is let in. Without `auth-url`, each of them shows
+/// that a protection was meant.
 const OF_SERVICE: [&str; 14] = [
     "auth-always-set-cookie",
     "auth-cache-duration",
@@ -39,7 +39,7 @@ const OF_SERVICE: [&str; 14] = [
 /// Parts of names of annotations that are about who is let in, also of those that are not known or mistyped.
 const PROTECTING: [&str; 6] = ["auth", "allowlist", "blacklist", "denylist", "source-range", "whitelist"];
 
-/// Puts the protection of an Ingress into a route. Returns the first reason for which it has to be closed, if there is one.
+/// Puts the protection of an Ingress into a route. Returns the first reason to close the route, if any.
 pub fn put(
     annotations: &mut Annotations<'_>,
     namespace: &str,

@@ -17,7 +17,7 @@ use evenkeel_config::plan::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Status of answers to requests that no endpoint may get, as ingress-nginx has it.
+/// Status of responses to requests that no endpoint may get, as in ingress-nginx.
 const UNAVAILABLE_STATUS: u16 = 503;
 
 /// Status of redirects to TLS: clients keep the method.
@@ -47,7 +47,7 @@ struct Place {
 type Canaries = BTreeMap<Place, (Canary, Arc<str>)>;
 
 impl Rules<'_, '_> {
-    /// Makes the routes, those of older Ingresses first. Default backends follow all of them.
+    /// Makes the routes, oldest Ingress first. Default backends follow all other routes.
     pub fn make(&mut self, sites: &mut [Site<'_>]) {
         let mut canaries = self.canaries(sites);
         for site in sites.iter_mut().filter(|site| site.canary.is_none()) {
@@ -65,11 +65,11 @@ impl Rules<'_, '_> {
         }
     }
 
-    /// Finds the canaries. Of two for the same place, the older one counts.
+    /// Finds the canaries. If two have the same place, the older canary counts.
     fn canaries(&mut self, sites: &mut [Site<'_>]) -> Canaries {
         let mut all = Canaries::new();
         for site in sites.iter_mut() {
-            // All requests stay with the main Ingress while this one cannot be kept.
+            // All requests stay with the main Ingress while the canary cannot be kept.
             let Some(canary) = site.canary.clone().filter(|_| !site.is_closed) else { continue };
             for (place, path) in places(site) {
                 if let Some(pool) = self.pool(site, &path.backend) {
@@ -140,7 +140,7 @@ impl Rules<'_, '_> {
         }
     }
 
-    /// The pool of a backend. If there is none, the event about the Ingress says why.
+    /// Returns the pool of a backend. If there is none, an event about the Ingress has the reason.
     fn pool(&mut self, site: &mut Site<'_>, backend: &IngressBackend) -> Option<Arc<str>> {
         let Some(service) = &backend.service else {
             let what = backend.resource.as_ref().and_then(|resource| resource["kind"].as_str()).unwrap_or("nothing");
@@ -223,7 +223,7 @@ impl Rules<'_, '_> {
     }
 }
 
-/// Places of all paths of an Ingress, those of further hosts included.
+/// Places of all paths of an Ingress, including additional hosts.
 fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
     let mut all = Vec::new();
     for rule in &site.object.spec.rules {
@@ -233,7 +233,7 @@ fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
             for path in rule.http.iter().flat_map(|http| &http.paths) {
                 let is_exact = path.path_type == "Exact";
                 let text = path.path.as_deref().unwrap_or("/");
-                // A slash at the end of a prefix says nothing.
+                // A slash at the end of a prefix has no meaning.
                 let text = if is_exact { text } else { text.trim_end_matches('/') };
                 let namespace = site.key.namespace.clone();
                 all.push((Place { namespace, host: host.clone(), path: text.to_owned(), is_exact }, path));
@@ -243,7 +243,7 @@ fn places<'w>(site: &Site<'w>) -> Vec<(Place, &'w IngressPath)> {
     all
 }
 
-/// Pattern of a host, and the criterion by which a wildcard stands for one label only; `None` if it is not a host.
+/// Pattern of a host, with a criterion so that a wildcard matches a single label only; `None` if it is not a host.
 fn host_match(host: Option<&str>) -> Option<(Vec<HostPattern>, Criteria)> {
     let Some(host) = host else { return Some((Vec::new(), Criteria::default())) };
     let is_label =

@@ -1,4 +1,4 @@
-//! An Ingress with what its annotations say. See [`Site`].
+//! An Ingress with its annotations read. See [`Site`].
 
 use super::annotations::Annotations;
 use super::canary::Canary;
@@ -9,7 +9,7 @@ use crate::providers::kubernetes::world::store::{Kind, World};
 use evenkeel_config::plan::{Pool, Redirect, Route};
 use std::sync::Arc;
 
-/// An Ingress with what its annotations say.
+/// An Ingress with the settings from its annotations.
 pub struct Site<'w> {
     pub object: &'w Object<IngressSpec>,
     pub key: Key,

@@ -54,7 +54,7 @@ fn ingress(name: &str, annotations: Value, spec: Value) -> Value {
     }
     let mut spec = spec;
     spec["ingressClassName"] = "evenkeel".into();
-    // The order of names is that of age.
+    // Names sort like ages.
     json!({
         "metadata": { "namespace": "shop", "name": name, "creationTimestamp": format!("2026-01-01T00:00:00Z{name}"),
             "annotations": all },
@@ -62,7 +62,7 @@ fn ingress(name: &str, annotations: Value, spec: Value) -> Value {
     })
 }
 
-/// An Ingress of one path of `a.example`.
+/// An Ingress with a single path of `a.example`.
 fn simple(annotations: Value) -> Value {
     ingress("web", annotations, json!({ "rules": [rule("a.example", vec![path("/", "Prefix", "web")])] }))
 }

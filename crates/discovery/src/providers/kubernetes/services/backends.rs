@@ -22,10 +22,10 @@ const INVALID: &str = "kubernetes.invalid";
 
 const NOWHERE: &str = "kubernetes.nowhere";
 
-/// Status of answers to requests whose reference leads nowhere, as the Gateway API wants it.
+/// Status of responses to requests with a reference that leads nowhere (Gateway API).
 pub const INVALID_STATUS: u16 = 500;
 
-/// Settings in which pools of one port of a Service differ.
+/// Settings that may differ between pools of the same port of a Service.
 #[derive(Clone, Debug, Default)]
 pub struct Variant {
     /// True if the endpoints speak HTTP/2.
@@ -40,9 +40,9 @@ pub struct Variant {
     pub is_udp: bool,
     /// TLS with endpoints that no BackendTLSPolicy is about.
     pub tls: Option<PoolTls>,
-    /// Algorithm, if not the usual one.
+    /// Algorithm, if not the default.
     pub balance: Option<Balance>,
-    /// Affinity by a cookie. The pool gets a secret of its own.
+    /// Affinity by a cookie. Each pool gets a separate secret.
     pub sticky: Option<Sticky>,
 }
 
@@ -106,7 +106,8 @@ impl<'w> Backends<'w> {
         name
     }
 
-    /// The pool for sessions and datagrams whose reference leads nowhere: it has no endpoint, and they end.
+    /// Returns the pool for sessions and datagrams with a reference that leads nowhere. It has no endpoints, so they
+    /// end.
     pub fn nowhere(&mut self) -> Arc<str> {
         let name: Arc<str> = NOWHERE.into();
         self.pools.entry(name.clone()).or_insert_with(|| {
@@ -183,7 +184,7 @@ impl<'w> Backends<'w> {
         let transport = if port.is_udp() { ".udp" } else { "" };
         let base = format!("{}.{}.{}{transport}", key.namespace, key.name, port.port);
         let of: Arc<str> = format!("{} {key}", Kind::Service.name()).into();
-        // Ports of an EndpointSlice have the names of those of the Service.
+        // An EndpointSlice uses the port names of its Service.
         let by = (!port.name.is_empty()).then(|| Port::Name(port.name.clone()));
         let source = Kubernetes {
             service: key.name.clone(),
@@ -191,7 +192,7 @@ impl<'w> Backends<'w> {
             port: by,
             server: KubernetesServer::default(),
         };
-        // The API server knows: an address that it has no longer may be that of another pod.
+        // The API server is the authority: an address that it no longer lists may belong to another pod.
         let discover = Some(Discover { source: Source::Kubernetes(source), allow_empty: true });
         // Equal in each process, and as hard to guess as an object's uid, which no client gets to see.
         let secret = Secret::Inline(format!("evenkeel affinity {}", service.metadata.uid));
@@ -255,14 +256,14 @@ impl<'w> Backends<'w> {
     }
 }
 
-/// The port that an object refers to. Of two with the same number, the one for the right protocol.
+/// Returns the port that an object refers to. If two ports have the same number, the right protocol decides.
 fn port<'s>(ports: &'s [ServicePort], wanted: Wanted<'_>, is_udp: bool) -> Result<&'s ServicePort, String> {
     let here = || ports.iter().filter(|port| wanted.is(port));
     if let Some(port) = here().find(|port| port.is_udp() == is_udp) {
         return Ok(port);
     }
     match here().next() {
-        // A port without a protocol is one for TCP, and pods may have it for UDP, too.
+        // A port without a protocol is a TCP port. Its pods may listen for UDP, too.
         Some(port) if is_udp => Ok(port),
         Some(_) => Err(format!("has port {wanted} for UDP only")),
         None => Err(format!("has no port {wanted}")),

@@ -97,7 +97,7 @@ pub fn pair(world: &World, from: From<'_>, to: &Reference) -> Result<Pair, Unusa
     Ok(Pair { cert: cert.trim_start().into(), key: key_text.trim_start().into() })
 }
 
-/// The authorities that objects refer to, as one text; and why some of them cannot be used.
+/// Joins the authorities that objects refer to. Also returns why some of them cannot be used.
 pub fn authorities(world: &World, from: From<'_>, to: &[Reference]) -> (Option<Arc<str>>, Vec<Unusable>) {
     let (mut text, mut wrong) = (String::new(), Vec::new());
     for reference in to {

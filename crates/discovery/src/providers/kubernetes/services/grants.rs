@@ -1,4 +1,4 @@
-//! References from one namespace to another, which a ReferenceGrant there has to allow.
+//! References from a namespace to another. A ReferenceGrant in the target namespace has to allow them.
 
 use crate::providers::kubernetes::world::objects::{Key, Reference};
 use crate::providers::kubernetes::world::store::World;
@@ -11,7 +11,7 @@ pub struct From<'a> {
     pub namespace: &'a str,
 }
 
-/// True if an object may refer to another one.
+/// True if an object may refer to another object.
 pub fn allows(world: &World, from: From<'_>, (group, kind): (&str, &str), to: &Key) -> bool {
     from.namespace == to.namespace
         || world.grants.values().filter(|grant| grant.metadata.namespace == to.namespace).any(|grant| {

@@ -1,4 +1,4 @@
-//! Names of listeners, routes and pools, made from those of objects.
+//! Names of listeners, routes and pools, made from the names of objects.
 
 use evenkeel_balance::EndpointId;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub fn label(text: &str) -> String {
     fit(text.to_owned(), text, LABEL_MAX)
 }
 
-/// A short text that differs for different ones.
+/// Eight hex digits: a 32-bit hash of the text.
 pub fn hash(text: &str) -> String {
     format!("{:08x}", EndpointId::of(text).0 as u32)
 }

@@ -6,8 +6,8 @@ use evenkeel_config::plan::Route;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Routes of the plan: those of older objects are preferred, whatever the kinds of the objects, and of one object those
-/// that were added first.
+/// Routes of the plan. Routes of older objects are preferred, whatever the kinds of the objects. Among the routes of an
+/// object, earlier routes are preferred.
 #[derive(Default)]
 pub struct Ordered {
     pub all: Vec<Piece<Route>>,
@@ -18,15 +18,16 @@ pub struct Ordered {
     /// Namespace of the routes that are added next.
     namespace: Arc<str>,
     names: BTreeSet<Arc<str>>,
-    /// Names of ports of which a TCPRoute or UDPRoute has every session or datagram.
+    /// Names of ports where a TCPRoute or UDPRoute gets every session or datagram.
     pub taken: BTreeSet<Arc<str>>,
 }
 
-/// Rank of the routes of an object, the lower one preferred: whether they follow all others, and the time of the object.
+/// Rank of the routes of an object; lower ranks are preferred. True if they follow all others, and the time of the
+/// object.
 type Rank = (bool, String);
 
 impl Ordered {
-    /// Sets the object of the routes that are added next. `follows`: they follow those of all other objects.
+    /// Sets the object of the routes that are added next. `follows`: they follow the routes of all other objects.
     pub fn since(&mut self, object: &Meta, follows: bool) {
         self.rank = (follows, object.creation_timestamp.clone());
         self.namespace = object.namespace.as_str().into();
@@ -44,7 +45,8 @@ impl Ordered {
         numbered.collect()
     }
 
-    /// Adds a route. One that says the same as another one at another port is added to it.
+    /// Adds a route. If an equal route of the object exists at another port, that route gets the listeners of the new
+    /// route.
     pub fn add(&mut self, of: &Arc<str>, mut route: Route) {
         let same = |there: &&mut Piece<Route>| {
             there.of == *of && there.value.name == route.name && {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Policies<'w> {
     all: BTreeMap<Key, Policy<'w>>,
-    /// The policy of a Service, or of one of its ports by name.
+    /// Policies of Services, and of their ports by name.
     of_services: BTreeMap<(Key, Option<String>), Key>,
 }
 
@@ -33,9 +33,9 @@ struct Policy<'w> {
 #[derive(Clone, Debug)]
 pub struct Trust {
     hostname: Arc<str>,
-    /// Names of which the certificate must have one instead of the host name; empty = the host name.
+    /// Names to accept instead of the host name: the certificate must have at least one. Empty = the host name.
     names: Vec<Arc<str>>,
-    /// Authorities as PEM; `None` = those of the system.
+    /// Authorities as PEM; `None` = the authorities of the system.
     authorities: Option<Arc<str>>,
 }
 

@@ -35,7 +35,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// An event with what the API server needs to know about its object.
+/// An event with the data about its object that the API server needs.
 #[derive(Clone, Debug)]
 pub struct Due {
     pub event: Event,
@@ -99,14 +99,14 @@ impl Posted {
     }
 }
 
-/// Posts an event. `controller`: name of this one; `process`: that of this process.
+/// Posts an event. `controller`: name of this controller; `process`: name of this process.
 ///
 /// # Errors
 /// The API server does not take it.
 pub async fn post(client: &Client, due: &Due, controller: &str, process: &str) -> Result<(), String> {
     let Due { event, version, uid } = due;
     let of = resource(event.kind, version);
-    // Events about objects without a namespace are in this one.
+    // Events about objects without a namespace are in the namespace `default`.
     let namespace = if event.key.namespace.is_empty() { "default" } else { &event.key.namespace };
     let regarding = ObjectReference {
         api_version: Some(of.api_version),

@@ -25,8 +25,8 @@ pub const RENEW: Duration = Duration::from_secs(5);
 /// Most time for which a process that ends waits for the API server to take the Lease back. Without that, it runs out.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
-/// A process that wants to hold the Lease. It gives the Lease back when this is dropped, so that another one writes statuses at
-/// once.
+/// A process that wants to hold the Lease. When dropped, it gives the Lease back, so that another process writes
+/// statuses at once.
 #[derive(Debug)]
 pub struct Leader {
     name: String,
@@ -37,7 +37,7 @@ pub struct Leader {
     seen: Seen,
 }
 
-/// The Lease as it was read last. Its times are those of another machine's clock, which may be wrong by hours: a Lease counts
+/// The Lease as last read. Its times come from another machine's clock, which may be wrong by hours: a Lease counts
 /// from the time at which this process saw it change (as in client-go).
 #[derive(Debug, Default)]
 struct Seen {
@@ -47,7 +47,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Notes what was read. True if the process that holds it has not renewed it for as long as it counts.
+    /// Notes the spec that was read. True if its holder has not renewed the Lease within its duration.
     fn has_run_out(&mut self, spec: &LeaseSpec, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if self.spec != *spec {
@@ -72,7 +72,7 @@ impl Leader {
     /// Takes or renews the Lease if no other process holds it.
     ///
     /// # Errors
-    /// The API server does not allow it or does not answer.
+    /// The API server does not allow it or does not respond.
     pub async fn renew(&mut self, client: &Client) -> Result<(), String> {
         let api: Api<Lease> = Api::default_namespaced(client.clone());
         let (asked, now) = (Instant::now(), Timestamp::now());
@@ -87,7 +87,7 @@ impl Leader {
         }
         let changes = i32::from(!is_mine) + spec.lease_transitions.unwrap_or(0);
         let lease = Lease {
-            // With the version that was read: of two that take it, one gets a conflict.
+            // With the version that was read: if two processes take the Lease, the second gets a conflict.
             metadata: found.as_ref().map_or_else(
                 || ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
                 |lease| ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
@@ -110,7 +110,7 @@ impl Leader {
                 self.until = Some(asked + Duration::from_secs(COUNTS_S as u64));
                 Ok(())
             }
-            // Another one was faster.
+            // Another process was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(reason(&error)),
         }

@@ -3,7 +3,7 @@
 use crate::providers::parts::Refusal;
 use std::collections::HashSet;
 
-/// Most lines for one change. The number of others is in the last one.
+/// Most lines for a change. Another line has the number of the rest.
 const LINES_MAX: usize = 100;
 
 /// Pieces that are not in use, and the reasons.
@@ -26,7 +26,7 @@ impl Refusals {
     }
 
     fn lines(&self, now: &[Refusal]) -> Vec<String> {
-        // One fault may concern thousands of pieces.
+        // A single fault may concern thousands of pieces.
         let known: HashSet<(&str, &str)> = self.0.iter().map(|one| (&*one.of, &*one.why)).collect();
         let new: Vec<&Refusal> = now.iter().filter(|one| !known.contains(&(&*one.of, &*one.why))).collect();
         let line = |refusal: &&Refusal| format!("{} is not in use: {}", refusal.of, refusal.why);

@@ -1,4 +1,4 @@
-//! Statuses of objects: what they should say, and how that is written beside what other controllers say there. See
+//! Statuses of objects: their intended contents, and how these are merged with the entries of other controllers. See
 //! [`Wanted`].
 
 use crate::providers::kubernetes::world::objects::{Key, Reference};
@@ -6,13 +6,13 @@ use crate::providers::kubernetes::world::store::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Condition of Routes of which some rules are not kept. It is there only if it holds (Gateway API, `RouteStatus`).
+/// Condition of Routes with rules that are not kept. It exists only while it holds (Gateway API, `RouteStatus`).
 pub const PARTIALLY_INVALID: &str = "PartiallyInvalid";
 
 /// Conditions that are faults if they hold.
 const FAULTS: [&str; 3] = ["Conflicted", "InsecureFrontendValidationMode", PARTIALLY_INVALID];
 
-/// Condition of an object, a listener, or a Route at one of its parents.
+/// Condition of an object, of a listener, or of a Route at a parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// `type`, such as `Accepted`.
@@ -96,8 +96,8 @@ const ANCESTORS_MAX: usize = 16;
 const MESSAGE_MAX: usize = 1024;
 
 impl Wanted {
-    /// The status that an object gets whose status is `now`; `None` if it says all of that. `controller`: name of this one;
-    /// `time`: now, in RFC 3339.
+    /// Returns the new status of an object with the status `now`; `None` if nothing differs. `controller`: name of this
+    /// controller; `time`: now, in RFC 3339.
     pub fn over(&self, now: &Value, controller: &str, time: &str) -> Option<Value> {
         let writer = Writer { generation: self.generation, controller, time };
         let mut status = now.as_object().cloned().unwrap_or_default();
@@ -174,8 +174,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The conditions of `now`, in which each of `wanted` replaces the one of its type. Those of other types stay, but for one
-    /// that is there only if it holds.
+    /// The conditions of `now`, each replaced by the wanted condition of the same type. Conditions of other types stay,
+    /// except `PartiallyInvalid`, which exists only while it holds.
     fn conditions(&self, wanted: &[Condition], now: &Value) -> Value {
         let there = now["conditions"].as_array().map_or(&[][..], Vec::as_slice);
         let of = |one: &Value| wanted.iter().find(|wanted| one["type"] == wanted.of);

@@ -1,4 +1,4 @@
-//! Writes statuses of objects, one change at a time for each object. See [`Writer`].
+//! Writes statuses of objects, a single change at a time for each object. See [`write()`].
 
 use crate::providers::kubernetes::world::objects::Key;
 use crate::providers::kubernetes::world::store::Kind;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 /// Statuses that are written at a time.
 const AT_ONCE: usize = 8;
 
-/// A status to write, over the one of before.
+/// A status to write in place of the status `before`.
 #[derive(Clone, Debug)]
 pub struct Change {
     pub kind: Kind,
@@ -22,7 +22,7 @@ pub struct Change {
     pub after: Value,
 }
 
-/// Writes statuses. Returns the reason for which one could not be written, if there is any.
+/// Writes statuses. Returns the reason if any of them could not be written.
 pub async fn write(client: &Client, changes: Vec<Change>) -> Option<String> {
     let one = |change: Change| async move {
         let resource = resource(change.kind, change.version);
@@ -42,7 +42,8 @@ pub async fn write(client: &Client, changes: Vec<Change>) -> Option<String> {
     results.into_iter().flatten().next()
 }
 
-/// Merge patch (RFC 7386) from one status to another: keys that differ as a whole, and null for those that go.
+/// Merge patch (RFC 7386) between two statuses: each key that differs, with its whole value, and null for each key that
+/// was removed.
 fn difference(before: &Value, after: &Value) -> Value {
     let none = Map::new();
     let [before, after] = [before, after].map(|status| status.as_object().unwrap_or(&none));

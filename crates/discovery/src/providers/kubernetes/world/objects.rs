@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Group of the Gateway API.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
-/// Namespace and name; the namespace of an object without one is empty.
+/// Namespace and name. The namespace is empty for objects without a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub namespace: String,
@@ -266,7 +266,7 @@ pub struct RouteMatch {
     pub method: Option<MethodMatch>,
 }
 
-/// Method of a request: that of HTTP, or that of a gRPC call.
+/// Method of an HTTP request or of a gRPC call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum MethodMatch {

@@ -58,7 +58,7 @@ impl Kind {
 
 pub const ROUTES: [Kind; 5] = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TlsRoute, Kind::TcpRoute, Kind::UdpRoute];
 
-/// Objects of one kind, by namespace and name.
+/// Objects of a kind, by namespace and name.
 pub type Map<T> = BTreeMap<Key, Arc<T>>;
 
 /// A change of the objects of a kind.
@@ -163,7 +163,7 @@ fn apply<T: DeserializeOwned + Named + PartialEq>(
             for object in objects {
                 put(&mut all, kind, object, unreadable);
             }
-            // Objects that did not change stay the same ones.
+            // Unchanged objects keep their `Arc`.
             for (key, object) in &mut all {
                 if let Some(before) = map.get(key).filter(|before| **before == *object) {
                     *object = before.clone();
@@ -182,7 +182,7 @@ fn apply<T: DeserializeOwned + Named + PartialEq>(
     }
 }
 
-/// Puts an object; true if it differs from the one before. One that cannot be read stays as it was read before.
+/// Puts an object; true if it differs from the object before. If it cannot be read, the object before stays.
 fn put<T: DeserializeOwned + Named + PartialEq>(
     map: &mut Map<T>,
     kind: Kind,

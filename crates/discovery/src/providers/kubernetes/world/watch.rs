@@ -22,13 +22,13 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// Time after which it is looked again whether the cluster has a kind that it did not have.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Longest time until an API server answers a request.
+/// Longest time until an API server responds.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
 
-/// Group of a kind, its plural, and versions in which it can be read, the preferred one first.
+/// Group of a kind, its plural, and the versions in which it can be read, preferred version first.
 fn place(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     const GATEWAY: &str = super::objects::GATEWAY_GROUP;
     const NETWORKING: &str = "networking.k8s.io";
@@ -68,7 +68,7 @@ pub enum Report {
     Failed(Kind, String),
 }
 
-/// Follows the objects of a kind of one cluster until the receiver is dropped.
+/// Follows the objects of a kind in a cluster until the receiver is dropped.
 pub async fn follow(kind: Kind, server: KubernetesServer, identity: Identity, reports: mpsc::Sender<Report>) {
     let mut backoff = Backoff::new(EndpointId::of(&format!("{server:?} {kind:?}")).0);
     loop {
@@ -147,7 +147,7 @@ async fn session(
     }
 }
 
-/// An object without what is as large as itself and not read.
+/// Returns an object without `managedFields`, which are as large as the object and never read.
 fn value(mut object: DynamicObject) -> Value {
     object.metadata.managed_fields = None;
     serde_json::to_value(object).unwrap_or_default()

@@ -26,8 +26,9 @@ const HUB: usize = 0;
 const CLIENT: usize = 1;
 /// Hosts of endpoints begin here.
 const FIRST: usize = 2;
-/// Ports of endpoints: each run has one of its own. An endpoint remembers connections for a minute, and refuses another
-/// one with the same ports whose time stamps are not later, as those of another client or balancer need not be.
+/// Ports of endpoints, a different port for each run. An endpoint remembers connections for a minute, and refuses a new
+/// connection with the same ports unless its time stamps are later. Time stamps of another client or balancer need not
+/// be later.
 const PORTS: RangeInclusive<u16> = 9001..=9500;
 /// Port of endpoints at which nothing listens.
 const CLOSED: u16 = 9000;

@@ -1,4 +1,4 @@
-//! Tests of what statuses show of pieces that are not in use, and of rules that are not kept.
+//! Tests of statuses about pieces that are not in use, and about rules that are not kept.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn a_route_is_partially_invalid_if_some_rules_are_kept_and_not_accepted_if_none_
     }
 }
 
-/// 2,048 expressions of one Route took up to 1.6 GiB, and ten seconds of every reload.
+/// 2,048 expressions of a single Route took up to 1.6 GiB, and ten seconds of every reload.
 #[test]
 fn a_route_of_too_many_expressions_is_not_accepted() {
     let field = |n| format!("{{ type: RegularExpression, name: X-{n}, value: '/{n}/[0-9]+' }}");

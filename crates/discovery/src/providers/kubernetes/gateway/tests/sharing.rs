@@ -1,4 +1,4 @@
-//! Tests of addresses and ports that several Gateways ask for: the older one has them.
+//! Tests of addresses and ports that several Gateways ask for: the oldest Gateway gets them.
 
 use super::*;
 use base64::Engine;

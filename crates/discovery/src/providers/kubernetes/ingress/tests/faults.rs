@@ -1,4 +1,4 @@
-//! Tests of what cannot be kept: closed, left out, or served without it, and named in events.
+//! Tests of Ingresses that cannot be kept: closed, left out, or served without a setting, and named in events.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of what Ingresses of one namespace can do to those of another: nothing.
+//! Tests that Ingresses of a namespace cannot affect another namespace.
 
 use super::*;
 
@@ -96,7 +96,7 @@ fn a_certificate_counts_for_hosts_of_rules_of_its_namespace_alone() {
     };
     let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
     let (wild, all): (&[&str], &[&str]) = (&["*.x.example"], &["*.x.example", "www.x.example", "x.example"]);
-    // Rules and certificate of shop, then those of other; hosts that either's certificate is for.
+    // Rules and certificate of shop, then of other, and the hosts that each certificate is shown for.
     for (ours, theirs, expected) in [
         ((wild, wild, new), (&["b.example"][..], all, old), vec!["shop: *.x.example"]),
         ((wild, wild, old), (wild, all, new), vec!["shop: *.x.example"]),
