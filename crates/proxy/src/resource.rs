@@ -202,7 +202,7 @@ mod tests {
         let first = prepare(&good, &none).expect("it fits").install(&MAKERS, &good, &none);
         assert_eq!(counts(&first), (1, 1));
         prepare(&good, &first).expect("it fits");
-        let wrong = prepare(&plan(2), &first).err().expect("it has two pools");
+        let wrong = prepare(&plan(2), &first).expect_err("it has two pools");
         assert_eq!((wrong.len(), counts(&first)), (1, (1, 1)));
         let second = prepare(&good, &first).expect("it fits").install(&MAKERS, &good, &first);
         assert_eq!((counts(&first), counts(&second)), ((1, 2), (2, 2)));
