@@ -522,10 +522,10 @@ fn lacks_are_named_with_their_fix() {
         assert_eq!(lacks(&driver, &of(Policy::LeastConn)), "");
         // Debian's kernel is built without it.
         let twos = of(Policy::Random { draws: 2 });
-        assert!(lacks(&driver, &twos).contains("no scheduler twos of IPVS: load it with `modprobe ip_vs_twos`"));
+        assert!(lacks(&driver, &twos).contains("no IPVS scheduler twos: load it with `modprobe ip_vs_twos`"));
         let change = Change { set: vec![&twos], removed: Vec::new(), left: Vec::new() };
         let fault = driver.apply(&change).unwrap_err().to_string();
-        assert!(fault.contains("no scheduler twos"), "{fault}");
+        assert!(fault.contains("no IPVS scheduler twos"), "{fault}");
         let random = of(Policy::Random { draws: 1 });
         assert!(lacks(&driver, &random).contains("without regard to load"));
         let change = Change { set: vec![&random], removed: Vec::new(), left: Vec::new() };
