@@ -307,9 +307,11 @@ fn requests_are_followed_as_they_end() {
     assert!(all.contains("GET test/cart?a=b") && all.contains("GET test/other"), "{all}");
     let some = followed("?path=/cart&status=2xx&pool=shop");
     assert!(some.contains("GET test/cart?a=b") && !some.contains("GET test/other"), "{some}");
-    for (query, said) in
-        [("status=9xx", "status &quot;9xx&quot; is unknown"), ("pool=none", "unknown pool"), ("min_ms=x", "min_ms must be a number")]
-    {
+    for (query, said) in [
+        ("status=9xx", "status &quot;9xx&quot; is unknown"),
+        ("pool=none", "unknown pool"),
+        ("min_ms=x", "min_ms must be a number"),
+    ] {
         let (status, page) = site.fetch(&format!("/ui/tap?{query}"));
         assert!((400..500).contains(&status) && page.contains(said), "{page}");
     }
