@@ -24,7 +24,7 @@ pub enum Decision {
 /// Cause of a validation, for `Cache-Status` and `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The response is no longer fresh.
+    /// The freshness lifetime of the response is over.
     Stale,
     /// Directive `no-cache` of the response.
     NoCache,

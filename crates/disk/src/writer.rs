@@ -249,7 +249,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Reads the response at a place of the log. `None` if it is no longer there, or damaged.
+/// Reads the response at a place of the log. `None` if the place was overwritten or is damaged.
 ///
 /// # Errors
 /// The disk fails. The record may be intact nevertheless.

@@ -150,7 +150,7 @@ impl<H: Head> Store<H> {
         self.with(self.shard_of(hashes.url), |shard| shard.add_encoded(&key, hashes, forms, coding, body, now))
     }
 
-    /// Drops an object of a key, and leaves its other variants. Returns false if it is no longer stored under the key.
+    /// Drops an object of a key, and leaves its other variants. Returns false if the key does not hold it.
     pub fn drop_object(&self, key: KeyRef<'_>, object: &Arc<Object<H>>) -> bool {
         let hashes = self.hashing.key(&key);
         self.with(self.shard_of(hashes.url), |shard| shard.drop_object(&key, hashes, object))

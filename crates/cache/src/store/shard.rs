@@ -215,7 +215,7 @@ impl<H: Head> Shard<H> {
         self.find(key, hashes).map_or(Matched::default(), |id| self.purge_entry(id, by))
     }
 
-    /// Drops an object of a key. Returns false if it is no longer stored under the key.
+    /// Drops an object of a key. Returns false if the key does not hold it.
     pub fn drop_object(&mut self, key: &KeyRef<'_>, hashes: Hashes, object: &Arc<Object<H>>) -> bool {
         let Some(id) = self.find(key, hashes) else { return false };
         let entry = &mut self.slots[id];

@@ -1,5 +1,5 @@
 //! Output of a connection that waits to be written: output of the protocol engine, and parts of bodies between it.
-//! These parts are not copied, as other streams may send them too.
+//! Such parts are not copied: other streams may send them, too.
 
 use bytes::{Buf, Bytes};
 use evenkeel_net::transport::Transport;

@@ -129,7 +129,7 @@ fn what_follows_the_body_is_the_next_request_unless_the_endpoint_switches() {
 #[test]
 fn a_body_that_the_endpoint_takes_for_a_request_costs_nobody_else_a_response() {
     let endpoint = Endpoint::start(|conn| {
-        // The proxy gives the connection up with a response that nobody asked for, and perhaps before all of the body.
+        // The proxy closes the connection after an unexpected response, perhaps before all of the body has arrived.
         while let Some(head) = conn.next_head_if_whole() {
             let line = head.lines().next().unwrap_or_default().to_string();
             conn.send(ok(&line));
