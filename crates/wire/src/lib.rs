@@ -9,10 +9,10 @@
 //! 5. [`orca`]: reports of an endpoint's load.
 //! 6. [`grpc`]: the HTTP fields of gRPC calls.
 //! 7. [`trace_context`]: the trace that a request belongs to.
-//! 8. [`host`]: hosts without their ports. [`path`]: checks of a path that this side has made. [`prefixes`]: prefixes
-//!    that it removed, put back into links.
+//! 8. [`host`]: hosts without their ports. [`readings`]: the texts that servers may take a path for. [`path`]: checks of a
+//!    path that this side has made. [`prefixes`]: prefixes that it removed, put back into links.
 
-// Order: endpoint_head, proxy_protocol, tls_hello, h2, http1, grpc, orca, trace_context, prefixes, path, host, head
+// Order: endpoint_head, proxy_protocol, tls_hello, h2, http1, grpc, orca, trace_context, prefixes, path, readings, host, head
 pub mod endpoint_head;
 pub mod grpc;
 pub mod h2;
@@ -23,5 +23,6 @@ pub mod orca;
 pub mod path;
 pub mod prefixes;
 pub mod proxy_protocol;
+pub mod readings;
 pub mod tls_hello;
 pub mod trace_context;
