@@ -2,13 +2,13 @@
 
 use super::action::{self, ACTIONS, Action};
 use super::filters::sets::USE;
-use super::filters::{self, Filters};
+use super::filters::{self, Filters, Rewrite};
 use super::matching::{self, Match, ROUTE_MATCH, RouteMatch};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Form, PathPattern};
+use crate::form::{Extent, Form, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -163,9 +163,13 @@ impl Route {
         self.any.iter().map(|alternative| self.matching.and(alternative)).collect()
     }
 
-    /// Regular expressions of its match.
-    pub fn expressions(&self) -> impl Iterator<Item = &Arc<str>> {
-        std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions)
+    /// Regular expressions of its match, its rewrite, and conditions of its changes to fields.
+    pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
+        let matches = std::iter::once(&self.matching).chain(&self.any).flat_map(Match::expressions);
+        let found = self.filters.rewrite.iter().filter_map(Rewrite::found);
+        let Filters { request_headers, response_headers, .. } = &self.filters;
+        let found = found.map(|(text, extent, _)| (text, extent));
+        matches.chain(found).chain(request_headers.expressions()).chain(response_headers.expressions())
     }
 
     /// Names of the pools that get requests: pools of the action first, then pools of filters.

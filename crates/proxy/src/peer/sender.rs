@@ -9,7 +9,7 @@ use std::net::IpAddr;
 pub const STEPS_MAX: u32 = 256 << 10;
 
 /// Steps that take as long as a unit of a turn's budget.
-const STEPS_PER_UNIT: u32 = 256;
+pub const STEPS_PER_UNIT: u32 = 256;
 
 /// Sender of a request, as routes see it.
 #[derive(Clone, Debug)]
