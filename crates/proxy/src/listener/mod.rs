@@ -10,6 +10,7 @@ pub mod client;
 pub mod compiled;
 pub mod criteria;
 pub mod handshakes;
+pub mod lookups;
 mod paths;
 pub mod per_route;
 pub mod probe_answers;

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::filters::row::{Build, Stage};
 use crate::filters::table;
 use crate::listener::compiled::Compiled;
+use crate::listener::lookups::Lookups;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
 use crate::listener::rules::{Listener, Rules, Shared};
@@ -57,6 +58,10 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
 fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &Splits) -> Target {
     match &route.action {
         plan::Action::Pool(_) => at.first().map_or(Target::Nowhere, |pool| Target::Pool(pools[*pool].clone())),
+        plan::Action::Choice(choice) => {
+            let named = choice.pools.iter().zip(at);
+            Target::Choice(named.map(|(name, pool)| (name.as_bytes().into(), pools[*pool].clone())).collect())
+        }
         plan::Action::Split(split) => splits.published(&route.name).map_or(Target::Nowhere, |weights| {
             let pools = at.iter().map(|pool| pools[*pool].clone());
             Target::Split(Split::new(pools, weights.reader(), split.key.clone()))
@@ -143,6 +148,7 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             filters,
             prober: worker.prober.clone(),
             routes: routes.clone(),
+            lookups: Lookups::new(compiled.resources.of()),
             noted: PerRoute::new(plan.routes.len(), (counts.clone(), stats.routes[index].clone()), instance),
             _generation: generation.clone(),
         };

@@ -1,9 +1,10 @@
 //! Forms of parts of requests: paths and their patterns, hosts and fields for endpoints, values with
 //! variables, and tokens with their keys.
 
-// Order: key_source, path_parts, path, pieces, regex, expressions, expression, send_host, template,
+// Order: key_source, path_parts, path, pieces, expression_set, regex, expressions, expression, send_host, template,
 // foreign_variables, token_field, field_name
 mod expression;
+mod expression_set;
 mod expressions;
 pub(super) mod field_name;
 pub(super) mod foreign_variables;
@@ -17,3 +18,4 @@ pub(super) mod template;
 pub(super) mod token_field;
 
 pub use expression::Expression;
+pub use expression_set::Expressions;

@@ -69,6 +69,10 @@ pub enum Variable {
     Cookie(Arc<str>),
     /// `{query.NAME}`: first value of a query parameter, as the client sent it.
     QueryParameter(Arc<str>),
+    /// `{claim.NAME}`: claim of the verified token; empty if its route has no `jwt`.
+    Claim(Arc<str>),
+    /// `{map.NAME}`: value of a map.
+    Map(Arc<str>),
     TlsVersion,
     TlsCipher,
     /// `{tls.server_name}`: server name of the ClientHello.
@@ -119,7 +123,7 @@ const OF_RESPONSES: &[(&str, Variable)] = &[
 ];
 
 /// Families of variables: the name follows a dot.
-const FAMILIES: &[&str] = &["path", "header", "cookie", "query"];
+const FAMILIES: &[&str] = &["path", "header", "cookie", "query", "claim", "map"];
 
 /// Names that others use for the same thing, and the variable to write.
 const ELSEWHERE: &[(&str, &str)] = &[
@@ -253,7 +257,7 @@ fn variable(name: &str, of: Use) -> Result<Variable, Misfit> {
     };
     let all: Vec<String> = known.map(|known| format!("{{{known}}}")).collect();
     let help = format!(
-        "{did}allowed: {}, {{path.NAME}}, {{header.NAME}}, {{cookie.NAME}}, {{query.NAME}}; {{{{ and }}}} are braces",
+        "{did}allowed: {}, {{path.NAME}}, {{header.NAME}}, {{cookie.NAME}}, {{query.NAME}}, {{claim.NAME}}, {{map.NAME}}; {{{{ and }}}} are braces",
         all.join(", ")
     );
     Err(bad(format!("unknown variable {}", quoted(&format!("{{{name}}}"))), help))
@@ -262,14 +266,16 @@ fn variable(name: &str, of: Use) -> Result<Variable, Misfit> {
 /// Parses `NAME` of `{header.NAME}` and its like.
 fn member(family: &str, name: &str) -> Result<Variable, Misfit> {
     let fits = match family {
-        // Names of query parameters may use any visible character.
-        "query" => name.bytes().all(|b| b.is_ascii_graphic() && !b"&=#{}".contains(&b)),
+        // Names of query parameters and claims may use any visible character.
+        "query" | "claim" => name.bytes().all(|b| b.is_ascii_graphic() && !b"&=#{}".contains(&b)),
         _ => name.chars().all(is_token_char),
     };
     if name.is_empty() || name.len() > 128 || !fits {
         let example = match family {
             "header" => "X-Id",
             "cookie" => "session",
+            "claim" => "sub",
+            "map" => "tenant",
             _ => "id",
         };
         let why = format!("{} cannot be the name in {{{family}.NAME}}", quoted(name));
@@ -279,6 +285,8 @@ fn member(family: &str, name: &str) -> Result<Variable, Misfit> {
         "header" => Variable::Header(name.into()),
         "cookie" => Variable::Cookie(name.into()),
         "query" => Variable::QueryParameter(name.into()),
+        "claim" => Variable::Claim(name.into()),
+        "map" => Variable::Map(name.into()),
         _ => Variable::PathParameter(name.into()),
     })
 }
@@ -336,6 +344,11 @@ impl Template {
     /// Literal texts and variables, in order.
     pub fn parts(&self) -> &[TemplatePart] {
         &self.parts
+    }
+
+    /// Names of the maps that the template uses.
+    pub fn maps(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.variables().filter_map(|variable| if let Variable::Map(name) = variable { Some(name) } else { None })
     }
 
     /// Variables of the template, in order.

@@ -88,6 +88,20 @@ table! {
     }
 }
 
+impl RequestHeaders {
+    /// Values of fields.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.set.iter().chain(&self.add).map(|(_, value)| value)
+    }
+}
+
+impl ResponseHeaders {
+    /// Values of fields.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.set.iter().chain(&self.add).map(|(_, value)| value)
+    }
+}
+
 const REMOVE: Key = Key {
     name: "remove",
     kind: Kind::List(&Kind::Text(Form::FieldPattern)),

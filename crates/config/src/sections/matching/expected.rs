@@ -67,7 +67,7 @@ fn present(section: &Section) -> Option<bool> {
 
 /// Reports expected values without exactly 1 key.
 pub(super) fn check(criteria: &Section, findings: &mut Findings) {
-    for key in ["header", "query", "cookie"] {
+    for key in ["header", "query", "cookie", "map"] {
         for keyed in criteria.map(key) {
             let Value::Section(section) = &keyed.value.value else { continue };
             let set: Vec<&str> = EXPECTED.keys.iter().map(|key| key.name).filter(|key| section.has(key)).collect();

@@ -5,6 +5,7 @@ use super::changes::{Changes, Keys, TooLong};
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
+use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::parameters::Parameters;
@@ -26,12 +27,17 @@ struct OfPools(Box<[(Rc<WorkerPool>, RequestHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(RequestHeaders::new(&route.filters.request_headers, Parameters::of_route(route))?))
+    Some(Box::new(RequestHeaders::new(
+        &route.filters.request_headers,
+        Parameters::of_route(route),
+        from.resources.of(),
+    )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let of_pool = |pool: &Rc<WorkerPool>| {
-        let headers = RequestHeaders::new(&pool.plan().request_headers, Parameters::of(std::iter::empty()))?;
+        let path = Parameters::of(std::iter::empty());
+        let headers = RequestHeaders::new(&pool.plan().request_headers, path, from.resources.of())?;
         Some((pool.clone(), headers))
     };
     let all: Box<[_]> = from.route.as_ref()?.target.pools().filter_map(of_pool).collect();
@@ -39,10 +45,10 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 }
 
 impl RequestHeaders {
-    fn new(headers: &plan::RequestHeaders, path: Parameters) -> Option<RequestHeaders> {
+    fn new(headers: &plan::RequestHeaders, path: Parameters, maps: &Maps) -> Option<RequestHeaders> {
         let plan::RequestHeaders { remove, rename, set, add } = headers;
         let (keys, path) = (Keys { remove, rename, set, add }, Rc::new(path));
-        let changes = Changes::new(&keys, |template: &_| Value::of_request(template, &path));
+        let changes = Changes::new(&keys, |template: &_| Value::of_request(template, &path, maps));
         let summary = changes.summary();
         (!changes.is_empty()).then_some(RequestHeaders { changes, summary })
     }

@@ -5,6 +5,7 @@
 use super::changes::{Changes, Keys};
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
+use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::each;
@@ -40,14 +41,19 @@ struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, Parameters::of_route(route))?))
+    Some(Box::new(ResponseHeaders::new(
+        &route.filters.response_headers,
+        route,
+        Parameters::of_route(route),
+        from.resources.of(),
+    )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
-    let from = from.route.as_ref()?;
+    let (from, maps) = (from.route.as_ref()?, from.resources.of());
     let of_pool = |pool: &Rc<WorkerPool>| {
         let path = Parameters::of(std::iter::empty());
-        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path)?))
+        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path, maps)?))
     };
     let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
     (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
@@ -55,15 +61,20 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 
 impl ResponseHeaders {
     /// Prepares the changes; `None` if there are none.
-    fn new(headers: &plan::ResponseHeaders, route: &plan::Route, path: Parameters) -> Option<ResponseHeaders> {
+    fn new(
+        headers: &plan::ResponseHeaders,
+        route: &plan::Route,
+        path: Parameters,
+        maps: &Maps,
+    ) -> Option<ResponseHeaders> {
         let plan::ResponseHeaders { security, remove, rename, set, add } = headers;
         let (keys, mut kept) = (Keys { remove, rename, set, add }, Vec::new());
-        let changes = Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, &mut kept));
+        let changes = Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, &mut kept, maps));
         if changes.is_empty() && !security {
             return None;
         }
         let path = Rc::new(path);
-        let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect();
+        let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path, maps)).collect();
         let summary = match (security, changes.is_empty()) {
             (true, true) => "security fields".to_string(),
             (true, false) => format!("security fields; {}", changes.summary()),

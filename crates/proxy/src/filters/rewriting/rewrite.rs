@@ -35,14 +35,15 @@ const FIELD: &str = "X-Forwarded-Prefix";
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
+    let maps = from.resources.of();
     let matched = Rc::new(Parameters::of_route(route));
     let to = match &route.filters.rewrite {
         _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
         Some(plan) => match (&plan.prefix, &plan.path) {
-            (Some(prefix), _) => To::Prefix(Value::of_request(prefix, &matched)),
-            (None, Some(path)) => To::Path(Value::of_request(path, &matched)),
+            (Some(prefix), _) => To::Prefix(Value::of_request(prefix, &matched, maps)),
+            (None, Some(path)) => To::Path(Value::of_request(path, &matched, maps)),
             (None, None) => return None,
         },
         None => return None,

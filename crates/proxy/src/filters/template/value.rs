@@ -1,8 +1,10 @@
 //! A template, prepared for a route and rendered for each request or response.
 
+use super::lookup::{Lookup, needs_head};
 use super::parameters::Parameters;
 use super::source::Source;
 use super::variables;
+use crate::filters::maps::Maps;
 use evenkeel_config::plan::{Template, TemplatePart, Variable};
 use std::rc::Rc;
 
@@ -18,6 +20,8 @@ enum Part {
     Variable(Variable),
     /// Parameter of the path, by its index.
     Parameter(Rc<Parameters>, usize),
+    /// Value of a map.
+    Map(Box<Lookup>),
     /// Value that was kept when the request came, by its index in [`Source::kept`].
     Kept(usize),
     /// Value known when the filter was built.
@@ -35,16 +39,19 @@ pub enum Unfit {
 
 impl Value {
     /// Prepares a template for requests of a route that matches `path`.
-    pub fn of_request(template: &Template, path: &Rc<Parameters>) -> Value {
-        Value::prepare(template, |variable| match variable {
-            Variable::PathParameter(name) => parameter(path, &name),
-            variable => Part::Variable(variable),
-        })
+    pub fn of_request(template: &Template, path: &Rc<Parameters>, maps: &Maps) -> Value {
+        Value::prepare(template, |variable| part(variable, path, maps))
     }
 
     /// Prepares a template for responses of a route. Values that only the request has are kept when it comes, in the
     /// order of `kept`, to which missing variables are added.
-    pub fn of_response(template: &Template, route: &str, kept: &mut Vec<Variable>) -> Value {
+    pub fn of_response(template: &Template, route: &str, kept: &mut Vec<Variable>, maps: &Maps) -> Value {
+        let is_of_head = |variable: &Variable| match variable {
+            Variable::Map(name) => needs_head(name, maps, is_of_head),
+            variable => is_of_head(variable),
+        };
+        // The route's path is in the head, so that a map that is looked up later does not need it.
+        let path = Rc::new(Parameters::of(std::iter::empty()));
         Value::prepare(template, |variable| match variable {
             Variable::Route => Part::Known(route.as_bytes().into()),
             variable if is_of_head(&variable) => {
@@ -54,17 +61,13 @@ impl Value {
                 }
                 Part::Kept(at)
             }
-            variable => Part::Variable(variable),
+            variable => part(variable, &path, maps),
         })
     }
 
     /// Prepares a value that is just this variable of a request.
-    pub fn of_variable(variable: Variable, path: &Rc<Parameters>) -> Value {
-        let part = match variable {
-            Variable::PathParameter(name) => parameter(path, &name),
-            variable => Part::Variable(variable),
-        };
-        Value([part].into())
+    pub fn of_variable(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Value {
+        Value([part(variable, path, maps)].into())
     }
 
     fn prepare(template: &Template, mut part: impl FnMut(Variable) -> Part) -> Value {
@@ -90,6 +93,7 @@ impl Value {
                     let value = from.request.and_then(|request| path.value(request.path(), *index));
                     out.extend_from_slice(value.unwrap_or_default().as_bytes());
                 }
+                Part::Map(lookup) => lookup.write(from, out),
                 Part::Kept(index) => {
                     out.extend_from_slice(from.kept.get(*index).map_or(&[][..], Vec::as_slice));
                 }
@@ -108,11 +112,16 @@ impl Value {
     }
 }
 
-fn parameter(path: &Rc<Parameters>, name: &str) -> Part {
-    match path.index(name) {
-        Some(index) => Part::Parameter(path.clone(), index),
-        // The path of the route has no such parameter, which is an error of the configuration.
-        None => Part::Text(Box::default()),
+/// Part for a variable of a request.
+fn part(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Part {
+    // The path of the route has no such parameter, or there is no such map: errors of the configuration.
+    let nothing = || Part::Text(Box::default());
+    match variable {
+        Variable::PathParameter(name) => {
+            path.index(&name).map_or_else(nothing, |index| Part::Parameter(path.clone(), index))
+        }
+        Variable::Map(name) => Lookup::new(&name, path, maps).map_or_else(nothing, |map| Part::Map(map.into())),
+        variable => Part::Variable(variable),
     }
 }
 

@@ -1,0 +1,63 @@
+//! Maps as the matches of routes see them on a worker.
+
+use crate::filters::exchange::Exchange;
+use crate::filters::maps::Maps;
+use crate::filters::template::lookup::Lookup;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
+use crate::peer::sender::MapValues;
+use evenkeel_wire::head::Request;
+use std::cell::{Cell, OnceCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Lookups in the maps of a plan, each prepared at its first use.
+#[derive(Default)]
+pub struct Lookups {
+    maps: Arc<Maps>,
+    all: HashMap<Arc<str>, OnceCell<Option<Lookup>>>,
+}
+
+impl Lookups {
+    pub fn new(maps: &Arc<Maps>) -> Lookups {
+        let all = maps.all().iter().map(|map| (map.plan.name.clone(), OnceCell::new()));
+        Lookups { maps: maps.clone(), all: all.collect() }
+    }
+
+    /// True if there are no maps.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn of(&self, name: &str) -> Option<&Lookup> {
+        // No path matches before the route is known.
+        let path = || Rc::new(Parameters::of(std::iter::empty()));
+        self.all.get(name)?.get_or_init(|| Lookup::new(name, &path(), &self.maps)).as_ref()
+    }
+}
+
+/// Values of maps for a request.
+pub struct Values<'v, 'c> {
+    pub lookups: &'v Lookups,
+    pub cx: &'v Exchange<'c>,
+}
+
+impl MapValues for Values<'_, '_> {
+    fn test(
+        &self,
+        map: &str,
+        request: &Request<'_, '_>,
+        left: &Cell<u32>,
+        test: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> bool {
+        let Some(lookup) = self.lookups.of(map) else { return false };
+        let source = Source { cx: self.cx, request: Some(request), lines: &[], kept: &[], status: 0 };
+        let mut value = self.cx.core.scratch();
+        lookup.write_within(&source, left, &mut value);
+        let is = !value.is_empty() && test(&value);
+        value.clear();
+        self.cx.core.give_back(value);
+        is
+    }
+}
