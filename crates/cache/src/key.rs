@@ -96,6 +96,8 @@ pub struct Place<'p> {
     pub sent: Option<&'p str>,
     /// Host that a trusted proxy reports, and that the endpoint gets in addition to the host of the request.
     pub reported_host: Option<&'p [u8]>,
+    /// Further values, each with a name that is not the name of a field.
+    pub values: &'p [(Box<str>, Vec<u8>)],
 }
 
 /// Parts of the bytes of a [`Key`], for pages of operators.
@@ -112,7 +114,7 @@ pub struct KeyParts<'k> {
     pub reported_host: Option<&'k [u8]>,
     /// Host as it was sent, if it is not spelled as in the URL.
     pub host: Option<&'k [u8]>,
-    /// Names of [`KeyRules::fields`], each with its values.
+    /// Names of [`KeyRules::fields`] and of [`Place::values`], each with its values.
     pub fields: Vec<(&'k [u8], Vec<&'k [u8]>)>,
 }
 
@@ -215,6 +217,11 @@ impl KeyRules {
             let count = request.values(name).count() as u32;
             bytes.extend_from_slice(&count.to_le_bytes());
             request.values(name).for_each(|value| push(&mut bytes, value));
+        }
+        for (name, value) in place.values {
+            push(&mut bytes, name.as_bytes());
+            bytes.extend_from_slice(&1_u32.to_le_bytes());
+            push(&mut bytes, value);
         }
         Ok(Key { bytes: bytes.into_boxed_slice(), url_end })
     }
@@ -384,6 +391,8 @@ mod tests {
             of(&[], Place { sent: Some(""), ..place("r", None) }),
             of(&[], Place { sent: Some("/other"), ..place("r", None) }),
             of(&[], Place { reported_host: Some(b"b"), ..place("r", None) }),
+            of(&[], Place { values: &[("map:m".into(), b"1".to_vec())], ..place("r", None) }),
+            of(&[], Place { values: &[("map:m".into(), Vec::new())], ..place("r", None) }),
             key(&rules, "A", "/", &[], &place("r", None)).unwrap(),
             key(&rules, "a.", "/", &[], &place("r", None)).unwrap(),
             key(&rules, "a:80", "/", &[], &place("r", None)).unwrap(),

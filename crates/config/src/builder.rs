@@ -7,7 +7,8 @@
 use crate::load::{Outcome, parse_values};
 use crate::machine::Machine;
 use crate::plan::{
-    Acme, Admin, CacheMemory, Discovery, Kernel, Listener, Plan, Pool, Providers, Resolver, Route, Runtime, Telemetry,
+    Acme, Admin, CacheMemory, Discovery, Kernel, Listener, Map, Plan, Pool, Providers, Resolver, Route, Runtime,
+    Telemetry,
 };
 use std::sync::Arc;
 
@@ -48,6 +49,7 @@ impl Plan {
             acme: Acme::default(),
             cache: CacheMemory::default(),
             kernel: Kernel::default(),
+            maps: Vec::new(),
             listeners: Vec::new(),
             routes: Arc::default(),
             pools: Vec::new(),
@@ -116,6 +118,12 @@ impl Builder {
     /// Sets `[acme]`: the certificate authority.
     pub fn acme(mut self, acme: Acme) -> Builder {
         self.plan.acme = acme;
+        self
+    }
+
+    /// Adds a map.
+    pub fn map(mut self, map: impl Into<Arc<Map>>) -> Builder {
+        self.plan.maps.push(map.into());
         self
     }
 

@@ -76,6 +76,7 @@ codes! {
     Error   BadStatus         "EK0115" "not a status"
     Error   BadTemplate       "EK0116" "not a value with variables"
     Error   BadRegex          "EK0118" "not a regular expression"
+    Error   BadRow            "EK0120" "a wrong row of a map"
 
     Error   UnknownPool       "EK0201" "unknown pool"
     Error   UnknownListener   "EK0202" "unknown listener"
@@ -93,6 +94,7 @@ codes! {
     Error   Certificate       "EK0214" "an unusable certificate or key"
     Error   UnknownSet        "EK0215" "unknown set of filters"
     Error   NoPlane           "EK0216" "a plane that this machine does not provide"
+    Error   UnknownMap        "EK0218" "a map that does not exist, or whose input is not known at its place"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"
     Warning NoTraffic         "EK0302" "no endpoint of the pool can get traffic"

@@ -18,7 +18,8 @@
 //! 8. [`tables`]: other files, read with separate tables.
 //! 9. [`changes()`]: differences between two plans.
 //! 10. [`planes`]: the parts of algorithms and settings that planes keep.
-//! 11. [`printable`]: characters that logs and terminals must not get unescaped.
+//! 11. `maps`: tables of maps, as requests use them.
+//! 12. [`printable`]: characters that logs and terminals must not get unescaped.
 //!
 //! ```
 //! let text = "[listener.web]\nbind = ['127.0.0.1:8080']\n[pool.web]\nbalance = 'rondom'\nendpoints = ['127.0.0.1:8081']";
@@ -31,7 +32,7 @@
 #![forbid(unsafe_code)]
 
 // Order: builder, draft, changes, list, load, render, tables, reference, schema, root, checks, planes, machine, plan,
-// sections, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
+// sections, maps, table, foreign, form, nearest, printable, quantity, tree, diagnostic, code, secret, source, subject,
 // wildcard, entry
 mod builder;
 mod changes;
@@ -45,6 +46,7 @@ mod form;
 mod list;
 mod load;
 mod machine;
+mod maps;
 mod nearest;
 pub mod plan;
 pub mod planes;
@@ -74,6 +76,7 @@ pub use load::files::{Disk, Files, NoFiles};
 pub use load::places::places;
 pub use load::{Outcome, check, check_from, load, load_from, parse_str, planes_from};
 pub use machine::{CertificateFault, Certified, Found, Machine, NoPlane, TlsFile, is_own};
+pub use maps::{MAP_FILE_MAX, MapFault, MapFaults, MapMatch, MapRow, MapTable, file_rows};
 pub use nearest::nearest;
 pub use plan::Plan;
 pub use reference::{algorithm_reference, algorithms_reference, reference, reference_pages};

@@ -7,6 +7,7 @@ pub use crate::form::{
     KeySource, LimitKey, Origin, PathPart, PathPattern, Pem, Piece, Pieces, RequestRate, SendHost, Template,
     TemplatePart, TokenField, TooLong, Variable, captures, checked_regex, compile_regex, escaped, regex_cost, steers,
 };
+pub use crate::maps::MapMatch;
 pub use crate::sections::access_log::{
     AccessLog, Facility, LineFields, LineFormat, LineSink, LineTemplate, LineValue, Part, SyslogAddress,
 };
@@ -23,6 +24,7 @@ pub use crate::sections::listener::{
     ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, RedirectHttps, ReportLoad, RequestIdField,
     UdpFlows, UnknownName, Zone, takes,
 };
+pub use crate::sections::map::Map;
 pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
 pub use crate::sections::pool::discover::{
     Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
@@ -47,7 +49,7 @@ pub use evenkeel_wire::grpc::Status as GrpcStatus;
 pub use evenkeel_wire::http1::tolerance::{Tolerance, Tolerated};
 pub use evenkeel_wire::proxy_protocol::ProxyVersion;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// A whole, valid configuration. Exists only if there was no error.
@@ -71,6 +73,8 @@ pub struct Plan {
     pub cache: CacheMemory,
     /// Rules and programs in the kernel.
     pub kernel: Kernel,
+    /// Maps in the order of the file. No map depends on itself.
+    pub maps: Vec<Arc<Map>>,
     /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so
     /// copying a plan does not copy them.
     pub listeners: Vec<Arc<Listener>>,
@@ -90,6 +94,23 @@ impl Plan {
     /// Pool by name. Every pool of an [`Action`] or of a filter exists.
     pub fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
         self.pools.iter().find(|p| &*p.name == name)
+    }
+
+    /// Map by name. Every map that a value, a match or a key uses exists.
+    pub fn map(&self, name: &str) -> Option<&Arc<Map>> {
+        self.maps.iter().find(|map| *map.name == *name)
+    }
+
+    /// Names of the claims that values and maps use.
+    pub fn claims(&self) -> BTreeSet<Arc<str>> {
+        let of_pools = self
+            .pools
+            .iter()
+            .flat_map(|pool| pool.request_headers.templates().chain(pool.response_headers.templates()));
+        let templates = self.routes.iter().flat_map(|route| route.templates()).chain(of_pools);
+        let of_maps = self.maps.iter().flat_map(|map| map.variables());
+        let claim = |variable: &Variable| if let Variable::Claim(name) = variable { Some(name.clone()) } else { None };
+        templates.flat_map(Template::variables).chain(of_maps).filter_map(claim).collect()
     }
 
     /// Name lists of the certificates to issue over ACME, without duplicates, in the order of the listeners.

@@ -15,6 +15,7 @@ use crate::sections::discovery::{self, DISCOVERY, Discovery};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
+use crate::sections::map::{MAP, Map, maps};
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::provider::{self, PROVIDER, Providers};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -93,6 +94,7 @@ pub(crate) static ROOT: Table = Table {
             "Timeouts, retries and filters that listeners, pools and routes start from.",
             "its defaults",
         ),
+        table("map", Kind::Named(&MAP), "Texts that are looked up by a part of the request, by name.", "none"),
         table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Rules that send requests to pools.", "all requests to the only pool"),
         table("filters", Kind::Named(&FILTER_SET), "Sets of filters that routes share, by name.", "none"),
@@ -145,7 +147,8 @@ pub(crate) fn build(root: &Section, machine: Option<&Machine>, findings: &mut Fi
     let providers = Providers::of(&root.section("provider"));
     provider::check(&root.section("provider"), findings);
     let pools = pools(root, &defaults, &resolver, &discovery, findings);
-    let routes = checks::routes(root, &defaults, &listeners, &pools, findings);
+    let maps = maps(root, runtime.regex_size, findings);
+    let routes = checks::routes(root, &defaults, &listeners, (&pools, &maps), findings);
     if defaults.has("route") {
         // Their routes have more than `pool` of a listener can say, and stand for themselves.
         for listener in listeners.iter_mut().filter(|listener| listener.mode == Mode::Http) {
@@ -168,6 +171,7 @@ pub(crate) fn build(root: &Section, machine: Option<&Machine>, findings: &mut Fi
         acme,
         cache,
         kernel,
+        maps,
         listeners,
         routes: routes.into(),
         pools,
@@ -219,6 +223,10 @@ impl Plan {
         self.acme.lines(&Acme::unset()).section("[acme]", &mut out);
         self.cache.lines(&CacheMemory::unset()).section("[cache]", &mut out);
         self.kernel.lines(&Kernel::unset()).section("[kernel]", &mut out);
+        for map in &self.maps {
+            let header = format!("[map.{}]", key(&map.name));
+            map.lines(&Map::unset()).table(&header, &mut out);
+        }
         for (at, listener) in self.listeners.iter().enumerate() {
             let header = format!("[listener.{}]{}", key(&listener.name), comment("listener", &listener.name));
             // The key of all listeners, in the header of the first, belongs to none of them.

@@ -19,12 +19,12 @@ impl Tokens {
     /// # Errors
     /// The files that cannot be read, or have no keys that can be used, each with its route.
     pub fn next(&self, plan: &Plan) -> Result<Tokens, Vec<(Subject, String)>> {
-        let (mut next, mut errors) = (Tokens::default(), Vec::new());
+        let (mut next, mut errors, claims) = (Tokens::default(), Vec::new(), plan.claims());
         for (at, route) in plan.routes.iter().enumerate() {
             let Some(rules) = &route.filters.jwt else { continue };
             match next.source(Settings::of(rules), self) {
                 Ok(source) => {
-                    let verifier = Verifier::new(route, rules, source);
+                    let verifier = Verifier::new(route, rules, source, &claims);
                     next.routes.insert(route.name.clone(), verifier.into());
                 }
                 Err(error) => errors.push((Subject::Route(at), format!("jwt of route \"{}\": {error}", route.name))),

@@ -8,6 +8,7 @@ use crate::token::Token;
 use crate::values;
 use evenkeel_config::plan::{self, Jwt, LimitKey};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Longest time for which a verified token is remembered, in milliseconds. A key that an issuer takes back is of no use
@@ -22,7 +23,7 @@ const TIME_MAX: f64 = 1e12;
 pub struct Verifier {
     pub rules: Jwt,
     pub(crate) source: Arc<Source>,
-    /// Claims that are kept as text, for the keys of limits.
+    /// Claims that are kept as text, for the keys of limits and for values.
     kept: Vec<Arc<str>>,
     /// True if the user of a token is kept, for the key of the cache.
     keeps_user: bool,
@@ -42,7 +43,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Text of a claim by which requests are counted.
+    /// Text of a claim by which requests are counted, or that a value uses.
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.kept.iter().find(|(known, _)| **known == *name).map(|(_, text)| &**text)
     }
@@ -56,13 +57,15 @@ impl Verified {
 }
 
 impl Verifier {
-    /// Verifier of a route with `rules`, with the keys of `source`.
-    pub(crate) fn new(route: &plan::Route, rules: &Jwt, source: Arc<Source>) -> Verifier {
+    /// Verifier of a route with `rules`, with the keys of `source`. `claims`: those that values of the plan use.
+    pub(crate) fn new(route: &plan::Route, rules: &Jwt, source: Arc<Source>, claims: &BTreeSet<Arc<str>>) -> Verifier {
         let claim = |limit: &plan::Limit| match &limit.key {
             LimitKey::Claim(name) => Some(name.as_str().into()),
             _ => None,
         };
-        let kept = route.filters.limits.iter().filter_map(claim).collect();
+        let kept: BTreeSet<Arc<str>> =
+            route.filters.limits.iter().filter_map(claim).chain(claims.iter().cloned()).collect();
+        let kept = kept.into_iter().collect();
         let keeps_user = route.filters.cache.as_ref().is_some_and(|cache| cache.by_user);
         Verifier { rules: rules.clone(), source, kept, keeps_user }
     }

@@ -220,6 +220,9 @@ impl Explained {
 pub struct WouldGo {
     /// Route that takes it, and why the others do not.
     pub routed: Routed,
+    /// Values that the maps have for it; empty for a map without a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<MapValue>,
     /// Filters that it would pass, as far as they do anything that is known before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterTrial>,
@@ -230,6 +233,13 @@ pub struct WouldGo {
     pub pick: Option<Pick>,
     /// Number of the worker that predicted it.
     pub worker: Option<u64>,
+}
+
+/// Value of a map for a request on trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MapValue {
+    pub map: Arc<str>,
+    pub value: String,
 }
 
 /// Filter that a request on trial would pass.

@@ -34,9 +34,19 @@ pub struct Route {
 pub enum Action {
     /// Name of the pool that gets the requests.
     Pool(String),
+    /// The pool that a map names.
+    Choice(Choice),
     Split(Split),
     Redirect(Redirect),
     Respond(Respond),
+}
+
+/// Choice of the pool by a map.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Choice {
+    pub map: String,
+    /// Pools that it can choose.
+    pub pools: Vec<String>,
 }
 
 /// Redirect of clients to another URL, with a status from 301 to 308.
@@ -78,6 +88,7 @@ impl Action {
     pub fn words(&self) -> String {
         match self {
             Action::Pool(pool) => pool.clone(),
+            Action::Choice(choice) => format!("{{map.{}}}", choice.map),
             Action::Split(split) => format!("split {}", split.words()),
             Action::Redirect(redirect) => format!("redirect {} to {}", redirect.status, redirect.to),
             Action::Respond(respond) => format!("respond {}", respond.status),
@@ -89,7 +100,8 @@ impl Action {
         match self {
             Action::Pool(pool) => vec![(pool, 1.0)],
             Action::Split(split) => split.pools.iter().map(|pool| (&*pool.pool, pool.share)).collect(),
-            Action::Redirect(_) | Action::Respond(_) => Vec::new(),
+            // The shares depend on the requests.
+            Action::Choice(_) | Action::Redirect(_) | Action::Respond(_) => Vec::new(),
         }
     }
 }
@@ -260,6 +272,7 @@ mod tests {
         };
         for (action, key, words, pools) in [
             (Action::Pool("shop".into()), "pool", "shop", 1),
+            (Action::Choice(Choice { map: "m".into(), pools: vec!["a".into()] }), "choice", "{map.m}", 0),
             (Action::Split(split), "split", "split stable 95, canary 5", 2),
             (Action::Redirect(Redirect { status: 301, to: "/new".into() }), "redirect", "redirect 301 to /new", 0),
             (Action::Respond(Respond { status: 404 }), "respond", "respond 404", 0),

@@ -39,6 +39,23 @@ pub struct Status {
     /// Memory of compressors of responses; absent if no route compresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<CompressionMemory>,
+    /// Maps in the order of the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub maps: Vec<Map>,
+}
+
+/// Map of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Map {
+    pub name: String,
+    /// Rows in use.
+    pub rows: u64,
+    /// Memory of the rows, in bytes.
+    pub bytes: u64,
+    /// Lookups for which no row matched.
+    pub unmatched: u64,
+    /// True if the file has changed and is not used, as a row is wrong or the file cannot be read.
+    pub is_behind: bool,
 }
 
 /// Memory of the compressors of responses, and responses that found too little of it.

@@ -117,10 +117,10 @@ fn pair<'p>(first: Entry<'p>, second: Entry<'p>, report: &mut impl FnMut(Entry<'
     overlap
 }
 
-/// Expected values of a match: fields, query parameters and cookies.
-fn values(matching: &Match) -> [&[(Arc<str>, Expected)]; 3] {
+/// Expected values of a match: fields, query parameters, cookies and maps.
+fn values(matching: &Match) -> [&[(Arc<str>, Expected)]; 4] {
     let criteria = &matching.criteria;
-    [&criteria.headers, &criteria.query, &criteria.cookies]
+    [&criteria.headers, &criteria.query, &criteria.cookies, &criteria.maps]
 }
 
 /// Kind and name of the part that most matches compare with whole values.

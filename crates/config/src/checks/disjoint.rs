@@ -27,6 +27,7 @@ fn differ(a: &Criteria, b: &Criteria) -> bool {
         || values_differ(&a.headers, &b.headers, true)
         || values_differ(&a.query, &b.query, false)
         || values_differ(&a.cookies, &b.cookies, false)
+        || values_differ(&a.maps, &b.maps, false)
 }
 
 type Named = [(Arc<str>, Expected)];
@@ -79,6 +80,7 @@ fn excludes(not: &Criteria, wanted: &Criteria) -> bool {
         || named(&wanted.headers, &not.headers)
         || named(&wanted.query, &not.query)
         || named(&wanted.cookies, &not.cookies)
+        || named(&wanted.maps, &not.maps)
 }
 
 #[cfg(test)]

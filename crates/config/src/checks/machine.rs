@@ -4,7 +4,8 @@ use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::{AdminSocket, Formed, KeySource, network_list, user_list};
 use crate::machine::{Found, Machine};
-use crate::plan::{Discovery, ERROR_PAGE_MAX, LineSink, LogTarget, Plane, Runtime};
+use crate::maps::{MapTable, file_rows};
+use crate::plan::{Discovery, ERROR_PAGE_MAX, LineSink, LogTarget, Map, Plane, Runtime};
 use crate::source::Span;
 use crate::table::{Declared, Field, Named, Section};
 use std::io::{self, ErrorKind};
@@ -98,6 +99,10 @@ pub(crate) fn check(root: &Section, machine: &Machine, findings: &mut Findings) 
                 check_page(&PathBuf::from(path), page.span_of("file"), machine, findings);
             }
         }
+    }
+    let regex_size = Runtime::of(&runtime).regex_size;
+    for named in root.named("map") {
+        check_map(&named.section, regex_size, machine, findings);
     }
     for route in &routes {
         let access = route.section("access");
@@ -293,6 +298,29 @@ fn check_networks(path: &Path, span: Span, machine: &Machine, findings: &mut Fin
         machine,
         findings,
     );
+}
+
+/// Checks the rows of a map.
+fn check_map(section: &Section, regex_size: usize, machine: &Machine, findings: &mut Findings) {
+    let map = Map::of(section);
+    let Some(path) = map.file else { return };
+    let span = section.span_of("file");
+    match (machine.read)(&path) {
+        Ok(text) => {
+            let name = path.display().to_string();
+            let rows = file_rows(&name, &text);
+            let built = rows.and_then(|rows| MapTable::new(map.of, map.ignore_case, rows, regex_size));
+            if let Err(faults) = built {
+                let help = "each line is a key, white space and a value; the running rows stay until the file is right";
+                findings.add(Code::BadRow, span, faults.in_file(&name)).help(help);
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => not_mine(&path, "read", span, findings),
+        Err(error) => {
+            let message = format!("cannot read {}: {}", path.display(), reason(&error));
+            findings.add(Code::NotHere, span, message).help("create it, with a key and a value on each line");
+        }
+    }
 }
 
 fn check_users(path: &Path, span: Span, machine: &Machine, findings: &mut Findings) {

@@ -1,7 +1,7 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
 //! listeners, and optionally the machine. Checks within a table are beside its keys in `sections`.
 
-// Order: acme, dns, endpoints, kernel, loops, reports, routes, expressions, matches, collisions, disjoint, tcp, tls,
+// Order: acme, dns, endpoints, kernel, loops, reports, routes, maps, expressions, matches, collisions, disjoint, tcp, tls,
 // machine, udp, leads
 mod acme;
 mod collisions;
@@ -13,6 +13,7 @@ mod kernel;
 mod leads;
 mod loops;
 mod machine;
+mod maps;
 mod matches;
 mod reports;
 mod routes;
@@ -22,6 +23,7 @@ mod udp;
 
 use crate::diagnostic::Findings;
 use crate::sections::listener::Listener;
+use crate::sections::map::Map;
 use crate::sections::pool::Pool;
 use crate::sections::route::Route;
 use crate::table::Section;
@@ -39,11 +41,12 @@ pub(crate) fn routes(
     root: &Section,
     defaults: &Section,
     listeners: &[Arc<Listener>],
-    pools: &[Arc<Pool>],
+    (pools, maps): (&[Arc<Pool>], &[Arc<Map>]),
     findings: &mut Findings,
 ) -> Vec<Route> {
     dns::check(root, pools, findings);
-    let routes = routes::routes(root, defaults, listeners, pools, findings);
+    maps::check(root, maps, findings);
+    let routes = routes::routes(root, defaults, listeners, (pools, maps), findings);
     let leads = Leads::new(&routes, listeners);
     tcp::check(root, listeners, &leads, pools, findings);
     udp::check(root, &leads, pools, findings);

@@ -3,13 +3,16 @@
 
 use super::collisions::{Placed, check_collisions};
 use super::leads::Leads;
+use super::maps::{Maps, check_choice};
 use super::{expressions, matches, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
 use crate::nearest::Names;
+use crate::sections::action::Action;
 use crate::sections::filters::{self, sets::with_sets};
 use crate::sections::listener::{Listener, Mode};
+use crate::sections::map::Map;
 use crate::sections::names::check_name;
 use crate::sections::pool::Pool;
 use crate::sections::retry;
@@ -25,9 +28,10 @@ pub(super) fn routes(
     root: &Section,
     defaults: &Section,
     listeners: &[Arc<Listener>],
-    pools: &[Arc<Pool>],
+    (pools, maps): (&[Arc<Pool>], &[Arc<Map>]),
     findings: &mut Findings,
 ) -> Vec<Route> {
+    let maps = Maps::new(maps);
     let sections = root.sections("route");
     let pool_names = Names::new(pools.iter().map(|p| &*p.name));
     let filters = defaults.section("route");
@@ -84,7 +88,10 @@ pub(super) fn routes(
         let timeouts = section.section("timeouts");
         check_order(&timeouts, findings);
         retry::check(&section.section("retry"), &timeouts, &route.retry, route.timeouts.request, findings);
-        if let Some(name) = section.text("pool").filter(|_| pool.is_none()) {
+        if let Action::Choice(choice) = &route.action {
+            let is_pool = |name: &str| pool_sections.contains_key(name);
+            check_choice(root, section, &maps, &choice.map, is_pool, &pool_names, findings);
+        } else if let Some(name) = section.text("pool").filter(|_| pool.is_none()) {
             unknown_pool(&name, section.span_of("pool"), &pool_names, findings);
         }
         for keyed in section.section("split").map("weights") {
@@ -99,6 +106,7 @@ pub(super) fn routes(
         placed.push(Placed { route, span: section.section("match").span, whole });
     }
     placed.extend(own);
+    fill_choices(&mut placed, listeners, pools, &maps);
     check_collisions(&placed, listeners, findings);
     let mut of_listener: HashMap<&str, Vec<(&Route, &Section)>> = HashMap::new();
     for (placed, section) in placed.iter().zip(&sections).filter(|(p, _)| p.whole) {
@@ -117,6 +125,30 @@ pub(super) fn routes(
         check_unused(root, &routes, listeners, findings);
     }
     routes
+}
+
+/// Fills in the pools that maps can choose. If the rows are in a file, these are all pools that requests may reach: not
+/// those of sessions, datagrams and DNS answers alone.
+fn fill_choices(placed: &mut [Placed], listeners: &[Arc<Listener>], pools: &[Arc<Pool>], maps: &Maps<'_>) {
+    if !placed.iter().any(|placed| matches!(placed.route.action, Action::Choice(_))) {
+        return;
+    }
+    let modes: HashMap<&str, Mode> = listeners.iter().map(|listener| (&*listener.name, listener.mode)).collect();
+    let records = listeners.iter().filter_map(|l| l.zone.as_ref()).flat_map(|zone| &zone.records);
+    let mut others: BTreeSet<&str> = records.map(|record| &*record.pool).collect();
+    let mut of_requests = BTreeSet::new();
+    for Placed { route, .. } in &*placed {
+        let is_of_sessions = |name: &Arc<str>| modes.get(&**name).is_some_and(|mode| *mode != Mode::Http);
+        let set = if route.listeners.iter().any(is_of_sessions) { &mut others } else { &mut of_requests };
+        set.extend(route.pools().map(|pool| &**pool));
+    }
+    let may_be = |pool: &&Arc<Pool>| of_requests.contains(&*pool.name) || !others.contains(&*pool.name);
+    let all: Vec<Arc<str>> = pools.iter().filter(may_be).map(|pool| pool.name.clone()).collect();
+    for Placed { route, .. } in placed {
+        if let Action::Choice(choice) = &mut route.action {
+            choice.pools = maps.pools(&choice.map, &all);
+        }
+    }
 }
 
 /// Builds the routes that `pool` of a listener stands for: everything that no other route of that listener

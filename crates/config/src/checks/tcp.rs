@@ -4,7 +4,7 @@
 use super::leads::Leads;
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Formed, HashKey, HostPattern};
+use crate::form::{Formed, HashKey, HostPattern, map_in_braces};
 use crate::sections::action::Split;
 use crate::sections::listener::{LIMITS_OF_REQUESTS, Listener, Mode, OF_REQUESTS};
 use crate::sections::pool::{EndpointProtocol, Pool, SpeakAs};
@@ -55,6 +55,7 @@ pub(super) fn check(
         }
         check_filters(section, &modes, findings);
         check_split(section, &modes, findings);
+        check_choice(section, &modes, findings);
         check_match(&matches, &modes, findings);
     }
     let sections = root.named("pool");
@@ -119,6 +120,18 @@ fn check_match(matches: &Section, modes: &[Mode], findings: &mut Findings) {
                 "\"host\" applies to HTTP requests and TLS, and a datagram has neither",
             )
             .help("leave it out, or list only listeners with mode = \"http\" or \"tcp\"");
+    }
+}
+
+/// Reports the choice of a pool by a map at a listener without requests, which maps look at.
+fn check_choice(route: &Section, modes: &[Mode], findings: &mut Findings) {
+    let is_choice = route.text("pool").is_some_and(|pool| map_in_braces(&pool).is_some());
+    if let Some(mode) = modes.iter().find(|mode| is_choice && **mode != Mode::Http) {
+        let message =
+            format!("a map chooses the pool by the request, and a listener with mode = \"{}\" has none", mode.name());
+        findings
+            .add(Code::PlaneLacks, route.span_of("pool"), message)
+            .help("name a pool, or list only listeners with mode = \"http\"");
     }
 }
 

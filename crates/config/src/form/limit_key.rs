@@ -1,4 +1,4 @@
-//! Keys of limits: `client`, `client/24`, `header:NAME`, `cookie:NAME`, `claim:NAME`, `route`.
+//! Keys of limits: `client`, `client/24`, `header:NAME`, `cookie:NAME`, `claim:NAME`, `map:NAME`, `route`.
 
 use super::misfit::Misfit;
 use super::name::is_token_char;
@@ -27,6 +27,8 @@ pub enum LimitKey {
     Cookie(String),
     /// Value of the claim of this name, of the token that `jwt` verified.
     Claim(String),
+    /// Value of the map of this name.
+    Map(String),
     /// All requests of the route.
     Route,
 }
@@ -45,6 +47,7 @@ impl fmt::Display for LimitKey {
             LimitKey::Header(name) => write!(f, "header:{name}"),
             LimitKey::Cookie(name) => write!(f, "cookie:{name}"),
             LimitKey::Claim(name) => write!(f, "claim:{name}"),
+            LimitKey::Map(name) => write!(f, "map:{name}"),
             LimitKey::Route => f.write_str("route"),
         }
     }
@@ -73,24 +76,26 @@ pub(super) fn read(text: &str) -> Result<LimitKey, Misfit> {
         ("client", None) => Ok(LimitKey::CLIENT),
         ("route", None) => Ok(LimitKey::Route),
         ("client" | "route", Some(_)) => bad("it takes no name".to_string(), format!("write \"{kind}\"")),
-        ("header" | "cookie" | "claim", None | Some("")) => {
+        ("header" | "cookie" | "claim" | "map", None | Some("")) => {
             bad(format!("{kind} needs a name"), format!("write which one, as \"{kind}:{}\"", example(kind)))
         }
         ("header", Some(name)) if token(name) => Ok(LimitKey::Header(name.to_ascii_lowercase())),
         ("cookie", Some(name)) if token(name) => Ok(LimitKey::Cookie(name.to_string())),
+        ("map", Some(name)) if token(name) => Ok(LimitKey::Map(name.to_string())),
         // A claim may have any name, but the name of the policy in `RateLimit` must need no escapes.
         ("claim", Some(name))
             if name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && !b"\"\\".contains(&b)) =>
         {
             Ok(LimitKey::Claim(name.to_string()))
         }
-        ("header" | "cookie" | "claim", Some(name)) => {
+        ("header" | "cookie" | "claim" | "map", Some(name)) => {
             bad(format!("{} cannot be its name", quoted(name)), format!("write it as \"{kind}:{}\"", example(kind)))
         }
         _ => {
-            let near = nearest(kind, ["client", "header", "cookie", "claim", "route"]);
+            let near = nearest(kind, ["client", "header", "cookie", "claim", "map", "route"]);
             let did = near.map(|word| format!("did you mean \"{word}\"? ")).unwrap_or_default();
-            let allowed = "allowed: client, client/24 or another network, header:NAME, cookie:NAME, claim:NAME, route";
+            let allowed =
+                "allowed: client, client/24 or another network, header:NAME, cookie:NAME, claim:NAME, map:NAME, route";
             bad(format!("{} is not known", quoted(kind)), format!("{did}{allowed}"))
         }
     }
@@ -100,6 +105,7 @@ fn example(kind: &str) -> &'static str {
     match kind {
         "header" => "x-api-key",
         "claim" => "sub",
+        "map" => "tenant",
         _ => "session",
     }
 }

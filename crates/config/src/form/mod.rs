@@ -45,7 +45,7 @@ pub use request::send_host::SendHost;
 pub use request::template::{Template, TemplatePart, escaped};
 pub use request::token_field::TokenField;
 pub use request::variable::Variable;
-pub use request::{Expression, Extent};
+pub use request::{Expression, Expressions, Extent};
 pub use socket::AdminSocket;
 pub use user_list::{USER_LIST_MAX, user_list};
 
@@ -110,6 +110,8 @@ pub enum Form {
     Authority,
     /// Name of a listener or pool.
     Name,
+    /// Name of a pool, or `{map.NAME}`.
+    PoolChoice,
     /// Name of a route, endpoint or locality zone.
     Label,
     /// Token (RFC 9110 section 5.6.2): names of fields and cookies.
@@ -206,6 +208,11 @@ pub(crate) enum Formed {
     Text(String),
 }
 
+/// Name of the map of `{map.NAME}`; `None` for other texts.
+pub(crate) fn map_in_braces(text: &str) -> Option<&str> {
+    text.strip_prefix("{map.")?.strip_suffix('}')
+}
+
 impl Form {
     /// Description for docs and messages, with an article where it takes an article.
     pub fn describe(self) -> &'static str {
@@ -234,6 +241,7 @@ impl Form {
             Form::DnsName => "a host name, such as \"web.internal\" or \"_http._tcp.web.internal\"",
             Form::Authority => "a host, optionally with a port, such as \"web.internal\"",
             Form::Name => "a name of up to 64 letters, digits, _, - or .",
+            Form::PoolChoice => "the name of a pool, or a map that names it, such as \"{map.tenant}\"",
             Form::Label => "a name of up to 128 visible characters",
             Form::Token => "a name of up to 128 letters, digits or !#$%&'*+-.^_`|~",
             Form::Content => "text of 1 to 1024 characters",
@@ -251,7 +259,7 @@ impl Form {
             Form::Include => "a file path, with * and ? allowed in its last component",
             Form::HashKey => "\"client-ip\", \"path\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"",
             Form::LimitKey => {
-                "\"client\", \"client/24\" or another network, \"header:NAME\", \"cookie:NAME\", \"claim:NAME\" or \"route\""
+                "\"client\", \"client/24\" or another network, \"header:NAME\", \"cookie:NAME\", \"claim:NAME\", \"map:NAME\" or \"route\""
             }
             Form::Rate => "a rate, such as \"100/s\", \"20/m\" or \"1000/h\"",
             Form::Status => "statuses, such as \"204..=299\" or \"2xx\"",
@@ -298,6 +306,7 @@ impl Form {
             Form::DnsName => "^[A-Za-z0-9_.-]{1,254}$",
             Form::Authority => "^[^\\s/*]+$",
             Form::Name => "^[A-Za-z0-9_.-]{1,64}$",
+            Form::PoolChoice => "^([A-Za-z0-9_.-]{1,64}|\\{map\\.[A-Za-z0-9_.-]{1,64}\\})$",
             Form::Label | Form::File | Form::Include => "^.+$",
             Form::Token => "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$",
             Form::HttpsUrl => "^https://[^\\s]+$",
@@ -323,7 +332,7 @@ impl Form {
             Form::KeySource => "^.+$",
             Form::TokenField => "^(bearer|(cookie|header):.+)$",
             Form::Percentile => "^(off|[pP][0-9]{1,2}(\\.[0-9]{1,4})?)$",
-            Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie|claim):.+)$",
+            Form::LimitKey => "^(client(/[0-9]{1,3})?|route|(header|cookie|claim|map):.+)$",
             Form::Rate => "^[0-9_]+ */ *[smh]$",
             Form::HashKey => "^(client-ip|path|(header|cookie|query):.+)$",
         }
@@ -386,6 +395,10 @@ impl Form {
             Form::ListUrl => url::list(text).map(|()| Formed::Text(text.to_string())),
             Form::CollectorUrl => url::collector(text).map(|()| Formed::Text(text.to_string())),
             Form::HttpsUrl => url::https(text).map(|()| Formed::Text(text.to_string())),
+            Form::PoolChoice => match map_in_braces(text) {
+                Some(map) => Form::Name.read(map).map(|_| Formed::Text(text.to_string())),
+                None => Form::Name.read(text),
+            },
             Form::Name | Form::Label | Form::Token | Form::Content | Form::File | Form::Include => {
                 if self.is_name(text) {
                     Ok(Formed::Text(text.to_string()))

@@ -3,7 +3,7 @@
 use super::matching::{RouteMatch, Scheme};
 use crate::code::Code;
 use crate::diagnostic::Findings;
-use crate::form::{Cidr, Form, HashKey, PathPattern, Template};
+use crate::form::{Cidr, Form, HashKey, PathPattern, Template, map_in_braces};
 use crate::table::{Absent, DAY, Declared, Key, Kind, Lines, S, Section, Words, quote, table};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -19,19 +19,31 @@ const REDIRECTS: [u64; 5] = [301, 302, 303, 307, 308];
 pub enum Action {
     /// Name of an existing pool, which gets the requests.
     Pool(Arc<str>),
+    /// The pool that a map names.
+    Choice(PoolChoice),
     Split(Split),
     Redirect(Redirect),
     /// Answers without an endpoint.
     Respond(Respond),
 }
 
+/// Choice of the pool by a map: `pool = "{map.NAME}"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolChoice {
+    /// Name of the map.
+    pub map: Arc<str>,
+    /// Names of the pools that the map can choose, in the order of the plan. Filled in once all pools are known: they
+    /// follow from the rows of the map, or are all pools of HTTP if these are in a file.
+    pub pools: Arc<[Arc<str>]>,
+}
+
 /// Keys of which a route has exactly 1.
 pub(crate) const ACTIONS: [Key; 4] = [
     Key {
         name: "pool",
-        kind: Kind::Text(Form::Name),
+        kind: Kind::Text(Form::PoolChoice),
         absent: Absent::Means("another action"),
-        help: "Pool that gets the requests. Each route has exactly one of `pool`, `split`, `redirect` and `respond`.",
+        help: "Pool that gets the requests, or `\"{map.NAME}\"` for the pool that a map names. Each route has exactly one of `pool`, `split`, `redirect` and `respond`.",
         why: "",
     },
     Key {
@@ -247,13 +259,18 @@ pub(super) fn read(route: &Section) -> Action {
     if route.has("respond") {
         return Action::Respond(Respond::of(&route.section("respond")));
     }
-    Action::Pool(route.text("pool").unwrap_or_default().into())
+    let pool = route.text("pool").unwrap_or_default();
+    match map_in_braces(&pool) {
+        Some(map) => Action::Choice(PoolChoice { map: map.into(), pools: Arc::default() }),
+        None => Action::Pool(pool.into()),
+    }
 }
 
 pub(super) fn write(action: &Action, lines: &mut Lines) {
     let kind = |name: &str| ACTIONS.iter().find(|key| key.name == name).map_or(Kind::Bool, |key| key.kind);
     match action {
         Action::Pool(pool) => lines.add("pool", quote(pool)),
+        Action::Choice(choice) => lines.add("pool", quote(&choice.to_string())),
         Action::Split(split) => lines.add("split", split.lines(&Split::unset()).value(&kind("split"))),
         Action::Redirect(redirect) => {
             lines.add("redirect", redirect.lines(&Redirect::unset()).value(&kind("redirect")))
@@ -344,9 +361,10 @@ impl Action {
         let (one, several) = match self {
             Action::Pool(pool) => (Some(pool), &[][..]),
             Action::Split(split) => (None, &split.weights[..]),
-            Action::Redirect(_) | Action::Respond(_) => (None, &[][..]),
+            Action::Choice(_) | Action::Redirect(_) | Action::Respond(_) => (None, &[][..]),
         };
-        one.into_iter().chain(several.iter().map(|(pool, _)| pool))
+        let chosen = if let Action::Choice(choice) = self { &choice.pools[..] } else { &[] };
+        one.into_iter().chain(several.iter().map(|(pool, _)| pool)).chain(chosen)
     }
 
     /// Pool of the route; `None` if it has another action.
@@ -359,7 +377,7 @@ impl Action {
         match self {
             Action::Redirect(redirect) => Some(redirect.status..=redirect.status),
             Action::Respond(respond) => Some(respond.status..=respond.status),
-            Action::Pool(_) | Action::Split(_) => None,
+            Action::Pool(_) | Action::Choice(_) | Action::Split(_) => None,
         }
     }
 }
@@ -383,11 +401,19 @@ impl Redirect {
     }
 }
 
+/// Formats the choice as it is written in a file.
+impl fmt::Display for PoolChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{map.{}}}", self.map)
+    }
+}
+
 /// Formats the action in a few words: a pool by its name, others by their effect.
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::Pool(pool) => f.write_str(pool),
+            Action::Choice(choice) => choice.fmt(f),
             Action::Split(split) => {
                 f.write_str("split ")?;
                 let each = |(at, (pool, weight)): (usize, &(Arc<str>, u32))| {

@@ -2,7 +2,7 @@
 //! how they are read and written, and the checks that span several of them.
 
 // Order: acme, cache, kernel, listener, admin, provider, route, telemetry, access_log, runtime, traces,
-// discovery & pool, filters, action, error_pages, matching, names, resolver, retry, same_site, timeouts, tls_version
+// discovery & pool, filters, action, error_pages, map, matching, names, resolver, retry, same_site, timeouts, tls_version
 pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod action;
@@ -13,6 +13,7 @@ pub(crate) mod error_pages;
 pub(crate) mod filters;
 pub(crate) mod kernel;
 pub(crate) mod listener;
+pub(crate) mod map;
 pub(crate) mod matching;
 pub(crate) mod names;
 pub(crate) mod pool;

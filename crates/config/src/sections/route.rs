@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
 use crate::diagnostic::Findings;
-use crate::form::{Extent, Form, PathPattern};
+use crate::form::{Extent, Form, PathPattern, Template};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ table! {
         "Sends matching requests to a pool. If several routes match, the most specific route wins, whatever the order \
         in the file. The comparison goes by host (exact, then the longest wildcard, then any host); then by path from \
         the left (fixed text, then a parameter, then a prefix, then any path); then by the longest `ends_with`, a \
-        `regex`, a `method`, the number of `header`s, of `query` parameters and of `cookie`s, `client`, `scheme`, \
+        `regex`, a `method`, the number of `header`s, of `query` parameters, of `cookie`s and of `map`s, `client`, `scheme`, \
         `not`; then a route that names the listener wins; then the lower `order`. Two equally specific routes with the \
         same `order` are an error. In a file without routes, the only pool gets all requests.";
 
@@ -170,6 +170,15 @@ impl Route {
         let Filters { request_headers, response_headers, .. } = &self.filters;
         let found = found.map(|(text, extent, _)| (text, extent));
         matches.chain(found).chain(request_headers.expressions()).chain(response_headers.expressions())
+    }
+
+    /// Values with variables of its action and its filters.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let redirect = if let Action::Redirect(redirect) = &self.action { Some(redirect) } else { None };
+        let redirect = redirect.into_iter().flat_map(|to| [&to.to, &to.host, &to.prefix, &to.path]).flatten();
+        let rewrite = self.filters.rewrite.iter().flat_map(|to| [&to.prefix, &to.path, &to.to]).flatten();
+        let fields = self.filters.request_headers.templates().chain(self.filters.response_headers.templates());
+        redirect.chain(rewrite).chain(fields)
     }
 
     /// Names of the pools that get requests: pools of the action first, then pools of filters.

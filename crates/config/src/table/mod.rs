@@ -33,5 +33,5 @@ pub(crate) use lines::{Lines, key_text, list};
 pub(crate) use reader::Reader;
 pub(crate) use row::{DAY, H, MS, S};
 pub(crate) use secrets::{is_secret, vocabulary};
-pub(crate) use section::{Located, Value};
+pub(crate) use section::{Keyed, Located, Value};
 pub(crate) use words::{Words, words};

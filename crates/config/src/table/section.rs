@@ -54,6 +54,19 @@ impl Located {
     }
 }
 
+impl Located {
+    fn each(&self, each: &mut impl FnMut(&Located)) {
+        each(self);
+        match &self.value {
+            Value::List(list) => list.iter().for_each(|one| one.each(each)),
+            Value::Section(section) => section.each_value(each),
+            Value::Named(named) => named.iter().for_each(|one| one.section.each_value(each)),
+            Value::Map(map) => map.iter().for_each(|keyed| keyed.value.each(each)),
+            _ => {}
+        }
+    }
+}
+
 /// A table with a user-defined name.
 #[derive(Clone, Debug)]
 pub struct Named {
@@ -271,6 +284,11 @@ impl Section {
     /// Values with user-defined keys, in the order of the file.
     pub(crate) fn map(&self, name: &str) -> &[Keyed] {
         if let Some(Located { value: Value::Map(map), .. }) = self.set(name) { map } else { &[] }
+    }
+
+    /// Calls `each` with every value that the file sets in this table and in the tables below it.
+    pub(crate) fn each_value(&self, each: &mut impl FnMut(&Located)) {
+        self.fields.iter().for_each(|(_, value)| value.each(each));
     }
 
     /// This table with the keys that it does not set taken from `base`.

@@ -212,6 +212,10 @@ fn would_go(would: &WouldGo) -> String {
     for route in &routed.routes {
         line!(out, "  {} {}: {}", if route.taken { "*" } else { " " }, route.route, route.why);
     }
+    for one in &would.maps {
+        let value = if one.value.is_empty() { "no value" } else { &*one.value };
+        line!(out, "map {}: {value}", one.map);
+    }
     for one in &would.filters {
         line!(out, "filter {}: {}", one.name, one.would);
     }

@@ -100,6 +100,11 @@ fn text(status: &Status) -> String {
     if let Some(memory) = &status.compression {
         let _ = writeln!(text, "memory for compression: {}", words::compression_memory(memory));
     }
+    for map in &status.maps {
+        let behind = if map.is_behind { ", older than its file, which is wrong: see the log" } else { "" };
+        let (rows, unmatched) = (words::grouped(map.rows), words::grouped(map.unmatched));
+        let _ = writeln!(text, "map {}: {rows} rows, {unmatched} lookups without a row{behind}", map.name);
+    }
     for provider in &status.providers {
         text += &of_provider(provider, *now_ms);
     }

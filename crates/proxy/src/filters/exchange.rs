@@ -143,7 +143,7 @@ impl<'c> Exchange<'c> {
     }
 
     /// Facts about the request that are not in its head, for its route.
-    pub(crate) fn sender(&self) -> Sender {
+    pub(crate) fn sender<'m>(&self) -> Sender<'m> {
         let said = self.facts.said.as_deref();
         let scheme = said.and_then(|said| said.scheme).unwrap_or(self.peer.scheme());
         let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };

@@ -1,6 +1,7 @@
 //! Table of all filters, with their order and their configuration keys.
 
 use super::list::{Filters, Placed};
+use super::maps::Maps;
 use super::row::{Build, Key, LooksAt, Row, Stage};
 use super::{
     access, acme_challenge, answering, auth, caching, client, forwarded, headers, hsts, https_redirect, limits, load,
@@ -342,7 +343,7 @@ pub static FILTERS: &[Row] = &[
         key: Key::Route(&["request_headers"]),
         summary: "Changes the header fields of requests. Returns 431 if a field would be too long.",
         looks_at: REQUESTS,
-        resources: &[],
+        resources: &[Maker::of::<Maps>()],
         build: headers::request::build,
     },
     Row {

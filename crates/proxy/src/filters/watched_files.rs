@@ -40,6 +40,12 @@ impl WatchedFiles {
         self.files.is_empty()
     }
 
+    /// True if the files are as they were when they were read.
+    pub fn are_as_read(&self) -> bool {
+        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        self.files.iter().map(|file| Stamp::of(file)).eq(looked.read.iter().cloned())
+    }
+
     /// Calls `read` if files have changed and then stayed the same between two calls: files that are still being
     /// written are not read yet.
     pub fn look(&self, read: impl FnOnce()) {

@@ -38,7 +38,7 @@ impl Candidates {
 
     /// Returns the most specific route that the request matches.
     #[inline]
-    pub fn find(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+    pub fn find(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let meets = |at: usize| {
             let (_, criteria) = &self.all[at];
             criteria.as_ref().is_none_or(|criteria| criteria.meets(request, sender))
@@ -75,9 +75,9 @@ impl Index {
         Some(index)
     }
 
-    fn find(&self, request: &Request<'_, '_>, sender: &Sender, meets: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find(&self, request: &Request<'_, '_>, sender: &Sender<'_>, meets: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best = usize::MAX;
-        each_value(self.part, &self.name, request, sender, |value| {
+        each_value(self.part, &self.name, (request, b""), sender, |value| {
             let here = self.by_value.get(value).map_or(&[][..], Vec::as_slice);
             best = here.iter().copied().take_while(|at| *at < best).find(|at| meets(*at)).unwrap_or(best);
             false
@@ -94,13 +94,14 @@ fn values(matching: &Match, part: Part) -> impl Iterator<Item = (&str, &Expected
         Part::Header => &criteria.headers,
         Part::Query => &criteria.query,
         Part::Cookie => &criteria.cookies,
+        Part::Map => &criteria.maps,
     };
     values.iter().map(|(name, expected)| (&**name, expected))
 }
 
 /// Parts and names that a match compares with whole values.
 fn compared(matching: &Match) -> impl Iterator<Item = (Part, &str)> {
-    [Part::Header, Part::Query, Part::Cookie].into_iter().flat_map(move |part| {
+    [Part::Header, Part::Query, Part::Cookie, Part::Map].into_iter().flat_map(move |part| {
         values(matching, part).filter(|(_, expected)| !expected.equal.is_empty()).map(move |(name, _)| (part, name))
     })
 }

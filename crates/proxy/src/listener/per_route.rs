@@ -2,6 +2,7 @@
 //! on most workers.
 
 use crate::filters::list::Filters;
+use crate::filters::template::lookup::Lookup;
 use crate::listener::route::RouteId;
 use crate::observe::access_log::Named;
 use crate::observe::stats::{ListenerStats, RouteStats, RouteTable};
@@ -88,6 +89,8 @@ pub struct Noted {
     pub named: Named,
     /// Filters of the route; empty for unmatched requests.
     pub filters: Filters,
+    /// Map that chooses the pool, if any does.
+    pub choice: Option<Lookup>,
 }
 
 impl PerRoute {
@@ -97,21 +100,25 @@ impl PerRoute {
         PerRoute { blocks, stats, of_listener, instance }
     }
 
-    /// Returns the state of a route, created at its first use. `filters` builds its filters.
+    /// Returns the state of a route, created at its first use. `filters` builds its filters and the map that chooses its pool.
     pub fn of(
         &self,
         id: RouteId,
         route: Option<&plan::Route>,
-        filters: impl FnOnce(&Arc<RouteStats>) -> Filters,
+        filters: impl FnOnce(&Arc<RouteStats>) -> (Filters, Option<Lookup>),
     ) -> &Noted {
         let block = self.blocks[id / BLOCK].get_or_init(|| Box::new([const { OnceCell::new() }; BLOCK]));
         block[id % BLOCK].get_or_init(|| self.first(route, filters))
     }
 
     #[cold]
-    fn first(&self, route: Option<&plan::Route>, filters: impl FnOnce(&Arc<RouteStats>) -> Filters) -> Box<Noted> {
+    fn first(
+        &self,
+        route: Option<&plan::Route>,
+        filters: impl FnOnce(&Arc<RouteStats>) -> (Filters, Option<Lookup>),
+    ) -> Box<Noted> {
         let stats = route.map_or_else(|| self.stats.unrouted().clone(), |route| self.stats.of(&route.name));
-        let filters = filters(&stats);
-        Box::new(Noted { stats, named: Named::default(), filters })
+        let (filters, choice) = filters(&stats);
+        Box::new(Noted { stats, named: Named::default(), filters, choice })
     }
 }

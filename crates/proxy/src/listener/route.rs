@@ -88,10 +88,10 @@ impl Router {
     /// # Errors
     /// The regular expressions would take too much time.
     #[inline]
-    pub fn find(
+    pub fn find<'m>(
         &self,
         request: &Request<'_, '_>,
-        sender: impl FnOnce() -> Sender,
+        sender: impl FnOnce() -> Sender<'m>,
     ) -> Result<Option<RouteId>, TooCostly> {
         match self.sole {
             Some(sole) => Ok(Some(sole)),
@@ -110,7 +110,7 @@ impl Router {
         self.find(&request, || Sender::new(Ipv4Addr::UNSPECIFIED.into(), Scheme::Http)).ok().flatten()
     }
 
-    fn find_one(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+    fn find_one(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let host = host::without_port(request.host);
         if host.iter().any(u8::is_ascii_uppercase) {
             return self.find_lower(&host.to_ascii_lowercase(), request, sender);
@@ -118,7 +118,7 @@ impl Router {
         self.find_lower(host, request, sender)
     }
 
-    fn find_lower(&self, host: &[u8], request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+    fn find_lower(&self, host: &[u8], request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let path = if request.path() == "*" { "/" } else { request.path() };
         let at = |paths: &Paths<Candidates>| paths.find(path.as_bytes(), |here| here.find(request, sender));
         let (own, common) = (&self.own, &*self.common);

@@ -4,7 +4,7 @@
 use super::paths::Paths;
 use super::route::Router;
 use crate::matching::criteria::Criteria;
-use crate::peer::sender::Sender;
+use crate::peer::sender::{MapValues, Sender};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
 use evenkeel_view::described::Parts;
@@ -14,11 +14,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// Explains how a described request is routed at the listener that it names, or without a name at the first HTTP
-/// listener.
+/// listener. Without `maps` none has a value.
 ///
 /// # Errors
 /// There is no such HTTP listener.
-pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
+pub fn explain(plan: &Plan, described: &Parts, maps: Option<&dyn MapValues>) -> Result<Routed, String> {
     let listener = described.listener.as_deref();
     let http = || plan.listeners.iter().enumerate().filter(|(_, listener)| listener.mode == Mode::Http);
     let found = http().find(|(_, of)| listener.is_none_or(|name| *of.name == *name));
@@ -35,7 +35,8 @@ pub fn explain(plan: &Plan, described: &Parts) -> Result<Routed, String> {
         fields: fields.fields(),
     };
     let scheme = if of.tls.is_some() { Scheme::Https } else { Scheme::Http };
-    let sender = || Sender::new(described.client.unwrap_or(Ipv4Addr::LOCALHOST.into()), scheme);
+    let client = described.client.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let sender = || Sender { maps, ..Sender::new(client, scheme) };
     let router = &Router::of_plan(plan)[at];
     let found = router.find(&request, sender);
     let found = found.map_err(|_| "a 400: regular expressions of the routes take too long for it".to_owned())?;
@@ -58,7 +59,7 @@ fn why(
     route: &Route,
     listener: &Arc<str>,
     request: &Request<'_, '_>,
-    sender: &Sender,
+    sender: &Sender<'_>,
     taken: Option<&Route>,
 ) -> String {
     if !route.listeners.is_empty() && !route.listeners.contains(listener) {
@@ -90,7 +91,7 @@ fn why(
 }
 
 /// True if neither route is more specific for a request that both match, so that their order has decided.
-fn tie(route: &Route, taken: &Route, request: &Request<'_, '_>, sender: &Sender) -> bool {
+fn tie(route: &Route, taken: &Route, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
     let met =
         |of: &Route| of.matches().into_iter().filter(|one| miss(one, request, sender).is_none()).collect::<Vec<_>>();
     let shares_host = |a: &Match, b: &Match| {
@@ -115,7 +116,7 @@ enum Miss {
     Criterion(String),
 }
 
-fn miss(matching: &Match, request: &Request<'_, '_>, sender: &Sender) -> Option<Miss> {
+fn miss(matching: &Match, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<Miss> {
     if !takes_host(&matching.hosts, &String::from_utf8_lossy(request.host)) {
         let hosts: Vec<String> = matching.hosts.iter().map(HostPattern::to_string).collect();
         return Some(Miss::Host(hosts.join(", ")));
@@ -177,7 +178,7 @@ mod tests {
             listener: listener.map(Into::into),
             client: None,
         };
-        super::explain(plan, &described)
+        super::explain(plan, &described, None)
     }
 
     #[test]

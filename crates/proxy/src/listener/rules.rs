@@ -8,6 +8,10 @@ use crate::core::Core;
 use crate::filters::list::Filters;
 use crate::filters::row::{self, Build, Stage};
 use crate::filters::table;
+use crate::filters::template::lookup::Lookup;
+use crate::filters::template::lookups::Lookups;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
 use crate::listener::route::RouteId;
 use crate::load::load_report::{Reporter, SharedLoad};
 use crate::load::probe::Prober;
@@ -59,6 +63,8 @@ pub struct Rules {
     pub prober: Rc<Prober>,
     /// Routes of the plan with their pools and retries, for all listeners of the worker.
     pub routes: Rc<Routes>,
+    /// Maps of the matches of routes.
+    pub lookups: Lookups,
     /// Statistics, names and filters of the routes at this listener.
     pub noted: PerRoute,
     /// Keeps the generation counted as in use.
@@ -144,6 +150,13 @@ impl Rules {
         self.routes.target(route).expect("a router has routes of its plan")
     }
 
+    /// Writes the name of the pool that a map chooses for a request.
+    pub fn write_choice(&self, route: RouteId, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) {
+        if let Some(lookup) = &self.noted(route).choice {
+            lookup.write(from, out);
+        }
+    }
+
     /// Retry rules and budget of a route.
     pub fn retries(&self, route: RouteId, core: &Core) -> &Retries {
         self.routes.retries(route, core.index, &core.clock)
@@ -164,10 +177,13 @@ impl Rules {
         self.noted.of(route, self.routes.planned.get(route), |stats| self.build_filters(route, stats))
     }
 
-    fn build_filters(&self, id: RouteId, route_stats: &Arc<RouteStats>) -> Filters {
+    fn build_filters(&self, id: RouteId, route_stats: &Arc<RouteStats>) -> (Filters, Option<Lookup>) {
         let (Some(route), Some(target)) = (self.routes.planned.get(id), self.routes.target(id)) else {
-            return Filters::default();
+            return (Filters::default(), None);
         };
+        let choice = if let plan::Action::Choice(choice) = &route.action { Some(&choice.map) } else { None };
+        let path = || Rc::new(Parameters::of_route(route));
+        let choice = choice.and_then(|map| Lookup::new(map, &path(), self.compiled.resources.of()));
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let route = Some(row::Route {
             id,
@@ -188,7 +204,7 @@ impl Rules {
             reporter: self.reporter.as_ref(),
             route,
         };
-        table::build(Stage::Route, &build)
+        (table::build(Stage::Route, &build), choice)
     }
 
     /// Names of the listener and a route for the access log.

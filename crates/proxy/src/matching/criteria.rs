@@ -33,6 +33,7 @@ pub enum Part {
     Header,
     Query,
     Cookie,
+    Map,
 }
 
 #[derive(Debug)]
@@ -67,19 +68,19 @@ impl Criteria {
 
     /// True if the request meets all criteria. Nothing counts once the sender has no steps left.
     #[inline]
-    pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
+    pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
         self.meets_with(request, b"", sender)
     }
 
     /// The same for a request to which lines of fields have been added.
     #[inline]
-    pub fn meets_with(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender) -> bool {
+    pub fn meets_with(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
         self.wanted.iter().all(|one| one.meets(request, added, sender))
             && !self.unwanted.iter().any(|one| one.meets(request, added, sender))
     }
 
     /// The first criterion that the request does not meet, in words.
-    pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<String> {
+    pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<String> {
         let wanted = self.wanted.iter().find(|one| !one.meets(request, b"", sender)).map(ToString::to_string);
         let unwanted = || self.unwanted.iter().find(|one| one.meets(request, b"", sender));
         wanted.or_else(|| unwanted().map(|one| format!("not {one}")))
@@ -92,7 +93,12 @@ fn compiled(criteria: &plan::Criteria) -> Box<[Criterion]> {
     all.extend((!criteria.methods.is_empty()).then(|| Criterion::Methods(criteria.methods.iter().map(text).collect())));
     all.extend(criteria.scheme.map(Criterion::Scheme));
     all.extend(criteria.ends_with.as_ref().map(|end| Criterion::EndsWith(text(end))));
-    let named = [(Part::Header, &criteria.headers), (Part::Query, &criteria.query), (Part::Cookie, &criteria.cookies)];
+    let named = [
+        (Part::Header, &criteria.headers),
+        (Part::Query, &criteria.query),
+        (Part::Cookie, &criteria.cookies),
+        (Part::Map, &criteria.maps),
+    ];
     for (part, values) in named {
         let value = |(name, value): &(_, plan::Expected)| Some(Criterion::Value(part, text(name), expected(value)?));
         all.extend(values.iter().filter_map(value));
@@ -116,7 +122,7 @@ fn expected(value: &plan::Expected) -> Option<Expected> {
 }
 
 impl Criterion {
-    fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender) -> bool {
+    fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
         match self {
             Criterion::EndsWith(end) => request.path().ends_with(&**end),
             Criterion::Path(found) => found.expression.is_match_within(request.path().as_bytes(), &sender.steps),
@@ -129,9 +135,8 @@ impl Criterion {
                     is_there = true;
                     expected.is(value, &sender.steps)
                 };
-                let found = each_value(*part, name, request, sender, &mut test)
-                    || *part == Part::Header && values_in(added, name).any(test);
-                found || matches!(expected, Expected::Present(false)) && !is_there
+                each_value(*part, name, (request, added), sender, &mut test)
+                    || matches!(expected, Expected::Present(false)) && !is_there
             }
         }
     }
@@ -203,6 +208,7 @@ impl fmt::Display for Criterion {
                     Part::Header => "header",
                     Part::Query => "query",
                     Part::Cookie => "cookie",
+                    Part::Map => "map",
                 };
                 write!(f, "{part} {name} {expected}")
             }
@@ -231,20 +237,21 @@ impl fmt::Display for Expected {
     }
 }
 
-/// Calls `test` with the values that count: every line of a field, the first of a query parameter or cookie. True if it
-/// returned true for any value.
+/// Calls `test` with the values that count: every line of a field, the added lines last, the first of a query parameter or
+/// cookie, and the value of a map. True if it returned true for any value.
 pub fn each_value(
     part: Part,
     name: &str,
-    request: &Request<'_, '_>,
-    sender: &Sender,
+    (request, added): (&Request<'_, '_>, &[u8]),
+    sender: &Sender<'_>,
     mut test: impl FnMut(&[u8]) -> bool,
 ) -> bool {
     match part {
         Part::Header if name.eq_ignore_ascii_case("host") => !request.host.is_empty() && test(request.host),
-        Part::Header => header_values(request, name, sender.is_trusted).any(test),
+        Part::Header => header_values(request, name, sender.is_trusted).chain(values_in(added, name)).any(test),
         Part::Query => query_value(request.query().unwrap_or_default(), name).is_some_and(|value| test(&value)),
         Part::Cookie => cookie_value(request, name).is_some_and(test),
+        Part::Map => sender.maps.is_some_and(|maps| maps.test(name, (request, added), &sender.steps, &mut test)),
     }
 }
 

@@ -56,6 +56,7 @@ impl View for Shown {
         numbers.add_to_listeners(&mut status.listeners);
         status.compression = numbers.shown_compression();
         status.cache_disk = numbers.shown_cache_disk();
+        status.maps = numbers.shown_maps();
     }
 
     fn shown_routes(&self, timeline: &Timeline) -> Vec<Route> {

@@ -5,8 +5,11 @@ use crate::body::chain::BodyChain;
 use crate::body::response::Response;
 use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
+use crate::filters::template::lookups::Values;
+use crate::filters::template::source::Source;
 use crate::listener::route::TooCostly;
 use crate::peer::hash_key;
+use crate::peer::sender::Sender;
 use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::Accept;
 use crate::record::Record;
@@ -113,9 +116,13 @@ pub fn route<'r>(
         }
         verdict(passed)?;
         let request = &mut *head.request;
-        let route = rules.compiled.router.find(request, || record.exchange.sender());
+        let maps = Values { lookups: &rules.lookups, cx: &record.exchange };
+        let route = rules.compiled.router.find(request, || Sender { maps: Some(&maps), ..record.exchange.sender() });
         let route = route.map_err(|TooCostly| too_costly(record))?.ok_or_else(|| no_route(request))?;
-        let pool = rules.target(route).pool(record.client.core, request, || record.exchange.client());
+        let (cx, lines) = (&record.exchange, head.edits.added());
+        let source = || Source::of_request(cx, request, lines);
+        let choice = |name: &mut Vec<u8>| rules.write_choice(route, &source(), name);
+        let pool = rules.target(route).pool(record.client.core, request, || cx.client(), choice);
         record.note_routed(request, route, pool);
         (passage.at, passage.is_routed) = (0, true);
     }

@@ -6,17 +6,23 @@ use super::installed::Worker;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{DryRun, RequestHead};
 use crate::filters::list::Filters;
+use crate::filters::maps::Maps;
+use crate::filters::template::lookup::Lookup;
+use crate::filters::template::lookups::Values;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
+use crate::listener::route_why;
 use crate::listener::rules::Rules;
 use crate::observe::stats::ListenerStats;
 use crate::peer::connection_states::ConnectionStates;
 use crate::peer::forwarded::Origin;
 use crate::peer::{Peer, hash_key};
 use evenkeel_balance::{Clock, Explanation, Request as Asked};
-use evenkeel_config::plan;
+use evenkeel_config::{Plan, plan};
 use evenkeel_net::stream::Stream;
 use evenkeel_net::transport::Transport;
 use evenkeel_view::described::Parts;
-use evenkeel_view::picks::{FilterAnswer, FilterTrial, Pick, WouldGo};
+use evenkeel_view::picks::{FilterAnswer, FilterTrial, MapValue, Pick, WouldGo};
 use evenkeel_wire::head::{Edits, Request, Table};
 use evenkeel_wire::http1::Version;
 use evenkeel_wire::http1::fields::{Framing, Stated};
@@ -25,11 +31,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
+/// Most maps whose values are shown.
+const MAPS_MAX: usize = 32;
+
 /// Adds the decisions of a worker to the routing of a described request.
 ///
 /// # Errors
 /// The request cannot be tried, for the reason.
-pub fn dry_run(worker: &Worker, mut would: WouldGo, described: &Parts) -> Result<WouldGo, String> {
+pub fn dry_run(worker: &Worker, plan: &Plan, mut would: WouldGo, described: &Parts) -> Result<WouldGo, String> {
     would.worker = Some(worker.core.index as u64);
     let mut fields: Table =
         described.fields.iter().map(|(name, value)| (name.as_bytes(), value.trim().as_bytes())).collect();
@@ -41,7 +50,7 @@ pub fn dry_run(worker: &Worker, mut would: WouldGo, described: &Parts) -> Result
     };
     let client = described.client.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
     if let Some(rules) = rules(worker, &would.routed.listener) {
-        filter(worker, &rules, &mut request, client, &mut would)?;
+        filter(worker, (&rules, plan), (&mut request, described), client, &mut would)?;
     }
     if would.answer.is_none() {
         would.pick = would.routed.pool.as_deref().and_then(|pool| pick(worker, pool, &request, client));
@@ -57,8 +66,8 @@ fn rules(worker: &Worker, listener: &str) -> Option<Rc<Rules>> {
 /// Lets the request pass the filters of its listener and of its route, up to the first that answers.
 fn filter(
     worker: &Worker,
-    rules: &Rules,
-    request: &mut Request<'_, '_>,
+    (rules, plan): (&Rules, &Plan),
+    (request, described): (&mut Request<'_, '_>, &Parts),
     client: IpAddr,
     would: &mut WouldGo,
 ) -> Result<(), String> {
@@ -67,14 +76,17 @@ fn filter(
     let transport = Transport::from(Stream::new(OwnedFd::from(unused)));
     let states = ConnectionStates::default();
     let peer = Peer::new(SocketAddr::new(client, 0), |_| false, &transport, &states);
-    let name = would.routed.pool.clone();
-    let pool = worker.installed.borrow().pools.iter().find(|of| name.as_deref() == Some(&*of.name)).cloned();
     // Separate from the listener's statistics: nothing is counted.
     let stats = ListenerStats::default();
     let mut exchange = Exchange::new(&worker.core, &peer, &stats);
-    exchange.facts.pool = pool.as_deref();
     exchange.facts.framing = framing(request);
     exchange.facts.said = rules.plan.tls.is_some().then(|| Box::new(over_tls(client)));
+    if !rules.lookups.is_empty() {
+        look_up((rules, plan), (request, described), &exchange, would)?;
+    }
+    let name = would.routed.pool.clone();
+    let pool = worker.installed.borrow().pools.iter().find(|of| name.as_deref() == Some(&*of.name)).cloned();
+    exchange.facts.pool = pool.as_deref();
     let mut edits = Edits::new(Vec::new());
     let mut head = RequestHead { request, edits: &mut edits };
     // Found by name: the worker may have another plan by now, without this route.
@@ -84,6 +96,35 @@ fn filter(
         if would.answer.is_none() {
             pass(filters, &mut exchange, &mut head, would);
         }
+    }
+    Ok(())
+}
+
+/// Routes the request anew with the values of maps, and adds these.
+fn look_up(
+    (rules, plan): (&Rules, &Plan),
+    (request, described): (&Request<'_, '_>, &Parts),
+    exchange: &Exchange<'_>,
+    would: &mut WouldGo,
+) -> Result<(), String> {
+    would.routed = route_why::explain(plan, described, Some(&Values { lookups: &rules.lookups, cx: exchange }))?;
+    let route = rules.routes.planned.iter().position(|route| would.routed.route.as_ref() == Some(&route.name));
+    let path = Rc::new(route.map_or_else(
+        || Parameters::of(std::iter::empty()),
+        |route| Parameters::of_route(&rules.routes.planned[route]),
+    ));
+    let source = Source::of_request(exchange, request, &[]);
+    let text = |lookup: &Lookup| {
+        let mut value = Vec::new();
+        lookup.write(&source, &mut value);
+        String::from_utf8_lossy(&value).into_owned()
+    };
+    let maps = rules.compiled.resources.of::<Maps>();
+    let shown = maps.all().iter().filter_map(|map| Lookup::new(&map.plan.name, &path, maps)).take(MAPS_MAX);
+    would.maps = shown.map(|lookup| MapValue { map: lookup.name().clone(), value: text(&lookup) }).collect();
+    if let Some(plan::Action::Choice(choice)) = route.map(|route| &rules.routes.planned[route].action) {
+        let chosen = Lookup::new(&choice.map, &path, maps).map(|lookup| text(&lookup));
+        would.routed.pool = chosen.and_then(|name| choice.pools.iter().find(|pool| ***pool == *name).cloned());
     }
     Ok(())
 }

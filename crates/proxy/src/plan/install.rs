@@ -7,6 +7,8 @@ use super::parts::{Parts, PoolParts, Slots, Update};
 use crate::core::Core;
 use crate::filters::row::{Build, Stage};
 use crate::filters::table;
+use crate::filters::template::lookups::Lookups;
+use crate::filters::template::parameters::Parameters;
 use crate::listener::compiled::Compiled;
 use crate::listener::per_route::{PerRoute, Routes};
 use crate::listener::probe_answers;
@@ -57,6 +59,10 @@ pub fn apply(worker: &Rc<Worker>, update: Update, _applied: Applied) {
 fn target(route: &plan::Route, at: &[usize], pools: &[Rc<WorkerPool>], splits: &Splits) -> Target {
     match &route.action {
         plan::Action::Pool(_) => at.first().map_or(Target::Nowhere, |pool| Target::Pool(pools[*pool].clone())),
+        plan::Action::Choice(choice) => {
+            let named = choice.pools.iter().zip(at);
+            Target::Choice(named.map(|(name, pool)| (name.as_bytes().into(), pools[*pool].clone())).collect())
+        }
         plan::Action::Split(split) => splits.published(&route.name).map_or(Target::Nowhere, |weights| {
             let pools = at.iter().map(|pool| pools[*pool].clone());
             Target::Split(Split::new(pools, weights.reader(), split.key.clone()))
@@ -143,6 +149,8 @@ fn install(worker: &Rc<Worker>, parts: Parts) {
             filters,
             prober: worker.prober.clone(),
             routes: routes.clone(),
+            // No path matches before the route is known.
+            lookups: Lookups::new(compiled.resources.of(), &Rc::new(Parameters::of(std::iter::empty()))),
             noted: PerRoute::new(plan.routes.len(), (counts.clone(), stats.routes[index].clone()), instance),
             _generation: generation.clone(),
         };

@@ -144,10 +144,12 @@ impl Looker {
     /// There is no listener of this name.
     pub async fn would_go(&self, described: Parts) -> Result<WouldGo, String> {
         let now = self.now();
-        let would = WouldGo { routed: route_why::explain(now.plan(), &described)?, ..WouldGo::default() };
+        let would = WouldGo { routed: route_why::explain(now.plan(), &described, None)?, ..WouldGo::default() };
         for door in &self.doors {
-            let (would, described) = (would.clone(), described.clone());
-            let Some(asked) = ask(door, move |worker| dry_run(worker, would, &described)) else { continue };
+            let (would, described, running) = (would.clone(), described.clone(), now.clone());
+            let Some(asked) = ask(door, move |worker| dry_run(worker, running.plan(), would, &described)) else {
+                continue;
+            };
             let Ok(Ok(answer)) = tokio::time::timeout(PATIENCE, asked).await else { continue };
             let mut would = answer?;
             if let (Some(pick), Some(pool)) = (&mut would.pick, &would.routed.pool)

@@ -12,6 +12,7 @@ pub mod look;
 pub mod parts;
 pub mod secured;
 pub mod server;
+mod shown_maps;
 mod shown_routes;
 pub mod tap;
 pub mod worker;

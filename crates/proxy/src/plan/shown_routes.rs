@@ -3,7 +3,7 @@
 use crate::filters::table;
 use crate::observe::numbers::Numbers;
 use evenkeel_config::plan::{self, Mode};
-use evenkeel_view::served::{Action, Matching, Passed, Redirect, Respond, Route};
+use evenkeel_view::served::{Action, Choice, Matching, Passed, Redirect, Respond, Route};
 use evenkeel_view::timeline::Timeline;
 
 impl Numbers {
@@ -31,6 +31,10 @@ impl Numbers {
     fn shown_action(&self, route: &plan::Route) -> Action {
         match &route.action {
             plan::Action::Pool(pool) => Action::Pool(pool.to_string()),
+            plan::Action::Choice(choice) => Action::Choice(Choice {
+                map: choice.map.to_string(),
+                pools: choice.pools.iter().map(ToString::to_string).collect(),
+            }),
             plan::Action::Split(_) => {
                 Action::Split(self.generation.splits.shown(self.plan(), &route.name).unwrap_or_default())
             }

@@ -8,6 +8,7 @@ use evenkeel_config::plan::HashKey;
 use evenkeel_runtime::splits::Weights;
 use evenkeel_wire::head::Request;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -15,6 +16,8 @@ use std::rc::Rc;
 pub enum Target {
     Pool(Rc<WorkerPool>),
     Split(Split),
+    /// Pools that a map chooses from, by name.
+    Choice(HashMap<Box<[u8]>, Rc<WorkerPool>>),
     /// The route itself responds.
     Nowhere,
 }
@@ -37,12 +40,27 @@ pub struct Split {
 }
 
 impl Target {
-    /// Pool for a request; `None` if the route itself responds. `client` is called for a split with a key only.
+    /// Pool for a request; `None` if the route itself responds. `client` is called for a split with a key only, and
+    /// `chosen`, which writes the name of the pool, for a choice.
     #[inline]
-    pub fn pool(&self, core: &Core, request: &Request<'_, '_>, client: impl FnOnce() -> IpAddr) -> Option<&WorkerPool> {
+    pub fn pool(
+        &self,
+        core: &Core,
+        request: &Request<'_, '_>,
+        client: impl FnOnce() -> IpAddr,
+        chosen: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<&WorkerPool> {
         match self {
             Target::Pool(pool) => Some(pool),
             Target::Split(split) => split.pool(core, |key| hash_key::hash(key, request, client())).map(|pool| &**pool),
+            Target::Choice(pools) => {
+                let mut name = core.scratch();
+                chosen(&mut name);
+                let pool = pools.get(&*name).map(|pool| &**pool);
+                name.clear();
+                core.give_back(name);
+                pool
+            }
             Target::Nowhere => None,
         }
     }
@@ -54,7 +72,8 @@ impl Target {
             Target::Pool(pool) => Some(pool),
             // The key can only be the address, as the configuration was checked.
             Target::Split(split) => split.pool(core, |_| Some(hash_key::of_client(client))),
-            Target::Nowhere => None,
+            // Of requests alone, as the configuration was checked.
+            Target::Choice(_) | Target::Nowhere => None,
         }
     }
 
@@ -63,10 +82,11 @@ impl Target {
         if let Target::Pool(pool) = self { Some(pool) } else { None }
     }
 
-    /// The pools, in the order of the file.
+    /// The pools; those of a split in the order of the file.
     pub fn pools(&self) -> impl Iterator<Item = &Rc<WorkerPool>> {
         let split = if let Target::Split(split) = self { &split.pools[..] } else { &[] };
-        self.only().into_iter().chain(split)
+        let choice = if let Target::Choice(pools) = self { Some(pools.values()) } else { None };
+        self.only().into_iter().chain(split).chain(choice.into_iter().flatten())
     }
 }
 

@@ -15,6 +15,7 @@ mod headers;
 mod hosts;
 pub mod jwt;
 mod limits;
+mod maps;
 mod mirror;
 mod page;
 mod parts;

@@ -62,8 +62,8 @@ pub fn captures(text: &str, extent: Extent) -> Option<Arc<Captures>> {
 impl Captures {
     fn compile(text: &str, extent: Extent) -> Result<Captures, Uncompiled> {
         let nfa = match extent {
-            Extent::Whole => nfa_of(&format!("^(?:{text})$"), WhichCaptures::All, REGEX_SIZE_MAX),
-            Extent::Part => nfa_of(text, WhichCaptures::All, REGEX_SIZE_MAX),
+            Extent::Whole => nfa_of(&[format!("^(?:{text})$")], WhichCaptures::All, REGEX_SIZE_MAX),
+            Extent::Part => nfa_of(&[text], WhichCaptures::All, REGEX_SIZE_MAX),
         }?;
         let config = onepass::Config::new().size_limit(Some(ONE_PASS_MAX));
         let one_pass = (extent == Extent::Whole)

@@ -13,7 +13,7 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// Bytes of the states that a thread keeps for an expression.
-const CACHE: usize = 32 << 10;
+pub(super) const CACHE: usize = 32 << 10;
 
 /// Number of times that the states of an expression are discarded before searches may give up.
 const CLEARED_MAX: usize = 2;
@@ -40,6 +40,11 @@ thread_local! {
 /// Regular expression in the syntax of the crate `regex`, whose time is linear in the text.
 pub struct Expression {
     text: Box<str>,
+    program: Program,
+}
+
+/// One or several regular expressions as a single program.
+pub(super) struct Program {
     dfa: DFA,
     caches: Pool<Cache, Make>,
     nfa: PikeVM,
@@ -68,9 +73,36 @@ impl Expression {
     /// # Errors
     /// The syntax, or a program that is too large.
     pub fn compile(text: &str, size_max: usize) -> Result<Expression, Uncompiled> {
-        let nfa = nfa_of(&format!("^(?:{text})$"), WhichCaptures::None, size_max)?;
+        Ok(Expression { text: text.into(), program: Program::compile(&[text], size_max, CACHE)? })
+    }
+
+    /// Bytes of the program in memory.
+    pub fn size(&self) -> usize {
+        self.program.size()
+    }
+
+    /// True if the whole value matches.
+    pub fn is_match(&self, value: &[u8]) -> bool {
+        self.program.lazily(value).unwrap_or_else(|_| self.program.simulated(value)).is_some()
+    }
+
+    /// True if the whole value matches, for no more than the steps that are `left`, which it takes. A search that would
+    /// take more leaves 0 and does not match.
+    pub fn is_match_within(&self, value: &[u8], left: &Cell<u32>) -> bool {
+        self.program.find_within(value, left).is_some()
+    }
+}
+
+impl Program {
+    /// Compiles expressions into a program of at most `size_max` bytes, for which a thread keeps `cache` bytes of states.
+    ///
+    /// # Errors
+    /// The syntax, or a program that is too large.
+    pub fn compile(texts: &[&str], size_max: usize, cache: usize) -> Result<Program, Uncompiled> {
+        let whole: Vec<String> = texts.iter().map(|text| format!("^(?:{text})$")).collect();
+        let nfa = nfa_of(&whole, WhichCaptures::None, size_max)?;
         let config = DFA::config()
-            .cache_capacity(CACHE)
+            .cache_capacity(cache)
             .skip_cache_capacity_check(true)
             .minimum_cache_clear_count(Some(CLEARED_MAX))
             .minimum_bytes_per_state(Some(BYTES_PER_STATE))
@@ -81,7 +113,7 @@ impl Expression {
         let nfa = PikeVM::new_from_nfa(nfa).map_err(|error| wrong(&error))?;
         let of = dfa.clone();
         let make: Make = Box::new(move || of.create_cache());
-        Ok(Expression { text: text.into(), dfa, caches: Pool::new(make), nfa })
+        Ok(Program { dfa, caches: Pool::new(make), nfa })
     }
 
     /// Bytes of the program in memory.
@@ -89,47 +121,44 @@ impl Expression {
         self.nfa.get_nfa().memory_usage()
     }
 
-    /// True if the whole value matches.
-    pub fn is_match(&self, value: &[u8]) -> bool {
-        self.lazily(value).unwrap_or_else(|_| self.simulated(value))
-    }
-
-    /// True if the whole value matches, for no more than the steps that are `left`, which it takes. A search that would
-    /// take more leaves 0 and does not match.
-    pub fn is_match_within(&self, value: &[u8], left: &Cell<u32>) -> bool {
+    /// Index of the first expression that the whole value matches, for no more than the steps that are `left`, which it
+    /// takes. A search that would take more leaves 0 and finds none.
+    pub fn find_within(&self, value: &[u8], left: &Cell<u32>) -> Option<usize> {
         let bytes = u32::try_from(value.len() / BYTES_PER_STEP).unwrap_or(u32::MAX);
         if !take(left, bytes.saturating_add(SEARCH)) {
-            return false;
+            return None;
         }
-        if let Ok(is_match) = self.lazily(value) {
-            return is_match;
+        if let Ok(found) = self.lazily(value) {
+            return found;
         }
         let steps = value.len().saturating_mul(self.nfa.get_nfa().states().len());
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        take(left, steps.saturating_add(GIVEN_UP)) && self.simulated(value)
+        if take(left, steps.saturating_add(GIVEN_UP)) { self.simulated(value) } else { None }
     }
 
     #[inline]
-    fn lazily(&self, value: &[u8]) -> Result<bool, regex_automata::MatchError> {
+    fn lazily(&self, value: &[u8]) -> Result<Option<usize>, regex_automata::MatchError> {
         let input = Input::new(value).anchored(Anchored::Yes);
-        self.dfa.try_search_fwd(&mut self.caches.get(), &input).map(|found| found.is_some())
+        let found = self.dfa.try_search_fwd(&mut self.caches.get(), &input)?;
+        Ok(found.map(|found| found.pattern().as_usize()))
     }
 
     #[cold]
-    fn simulated(&self, value: &[u8]) -> bool {
+    fn simulated(&self, value: &[u8]) -> Option<usize> {
         SIMULATION.with_borrow_mut(|kept| {
             let cache = kept.get_or_insert_with(|| self.nfa.create_cache());
             cache.reset(&self.nfa);
-            self.nfa.is_match(cache, Input::new(value).anchored(Anchored::Yes))
+            let input = Input::new(value).anchored(Anchored::Yes);
+            self.nfa.search_slots(cache, &input, &mut []).map(|pattern| pattern.as_usize())
         })
     }
 }
 
-/// Compiles an expression into a program of at most `size_max` bytes.
-pub(super) fn nfa_of(text: &str, captures: WhichCaptures, size_max: usize) -> Result<NFA, Uncompiled> {
+/// Compiles expressions into a program of at most `size_max` bytes.
+pub(super) fn nfa_of<T: AsRef<str>>(texts: &[T], captures: WhichCaptures, size_max: usize) -> Result<NFA, Uncompiled> {
     let config = Config::new().utf8(false).which_captures(captures).nfa_size_limit(Some(size_max));
     let syntax = syntax::Config::new().utf8(false);
-    let nfa = Compiler::new().configure(config).syntax(syntax).build(text).map_err(why)?;
+    let nfa = Compiler::new().configure(config).syntax(syntax).build_many(texts).map_err(why)?;
     if nfa.memory_usage() > size_max { Err(Uncompiled::TooLarge) } else { Ok(nfa) }
 }
 
@@ -193,7 +222,7 @@ mod tests {
         ] {
             let expression = compiled(text);
             assert_eq!(expression.is_match(value.as_bytes()), is, "{text} {value}");
-            assert_eq!(expression.simulated(value.as_bytes()), is, "{text} {value}");
+            assert_eq!(expression.program.simulated(value.as_bytes()).is_some(), is, "{text} {value}");
         }
         assert!(compiled("(?-u:[\\x80-\\xff])+").is_match(b"\xff\x80"), "values need not be UTF-8");
     }

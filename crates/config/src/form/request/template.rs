@@ -260,6 +260,11 @@ impl Template {
         &self.parts
     }
 
+    /// Names of the maps that the template uses.
+    pub fn maps(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.variables().filter_map(|variable| if let Variable::Map(name) = variable { Some(name) } else { None })
+    }
+
     /// Variables of the template, in order.
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.parts.iter().filter_map(|part| if let TemplatePart::Variable(v, _) = part { Some(v) } else { None })

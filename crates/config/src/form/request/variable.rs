@@ -68,6 +68,10 @@ pub enum Variable {
     Cookie(Arc<str>),
     /// `{query.NAME}`: first value of a query parameter, as the client sent it.
     QueryParameter(Arc<str>),
+    /// `{claim.NAME}`: claim of the verified token; empty if its route has no `jwt`.
+    Claim(Arc<str>),
+    /// `{map.NAME}`: value of a map.
+    Map(Arc<str>),
     TlsVersion,
     TlsCipher,
     /// `{tls.server_name}`: server name of the ClientHello.
@@ -135,6 +139,8 @@ const FAMILIES: &[Family] = &[
     Family { name: "header", example: "X-Id", fits: is_token, of: Variable::Header },
     Family { name: "cookie", example: "session", fits: is_token, of: Variable::Cookie },
     Family { name: "query", example: "id", fits: is_parameter, of: Variable::QueryParameter },
+    Family { name: "claim", example: "sub", fits: is_parameter, of: Variable::Claim },
+    Family { name: "map", example: "tenant", fits: is_token, of: Variable::Map },
 ];
 
 /// Longest name of a member of a family, in bytes.
@@ -180,7 +186,7 @@ fn is_token(name: &str) -> bool {
     name.chars().all(is_token_char)
 }
 
-/// True for names of query parameters, which may use any visible character.
+/// True for names of query parameters and claims, which may use any visible character.
 fn is_parameter(name: &str) -> bool {
     name.bytes().all(|b| b.is_ascii_graphic() && !b"&=#{}|".contains(&b))
 }

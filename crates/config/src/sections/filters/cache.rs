@@ -130,6 +130,15 @@ table! {
             why: "If an endpoint reads a field that is not in the key, one client can choose the response for all \
                 others. Removing such fields is safe, and a warning would appear for every cached route.",
         };
+        /// Maps whose values the cache key includes.
+        maps: Vec<Arc<str>> = Key {
+            name: "maps",
+            kind: Kind::List(&Kind::Text(Form::Name)),
+            absent: Absent::Means("none"),
+            help: "Names of maps whose values the cache key includes, for example for a class of devices. A pool that a \
+                map chooses is always in the key.",
+            why: "",
+        };
         /// True if each user of `basic_auth` or `jwt` has separate responses.
         by_user: bool = Key {
             name: "by_user",

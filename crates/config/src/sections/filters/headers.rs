@@ -163,7 +163,20 @@ pub(in crate::sections) const POOL_RESPONSE_HEADERS: Key = Key {
     ..RESPONSE_HEADERS
 };
 
+/// Values of fields that are set, and of fields that are added.
+type Values<'h> = (&'h Vec<(Arc<str>, Template)>, &'h Vec<(Arc<str>, Vec<Template>)>);
+
+fn values<'h>((set, add): Values<'h>) -> impl Iterator<Item = &'h Template> {
+    set.iter().map(|(_, value)| value).chain(add.iter().flat_map(|(_, values)| values))
+}
+
 impl RequestHeaders {
+    /// Values of fields.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let edits = self.edits.iter().map(|edit| (&edit.set, &edit.add));
+        std::iter::once((&self.set, &self.add)).chain(edits).flat_map(values)
+    }
+
     /// Regular expressions of the conditions.
     pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
         self.edits.iter().flat_map(|edit| edit.when.expressions())
@@ -171,6 +184,12 @@ impl RequestHeaders {
 }
 
 impl ResponseHeaders {
+    /// Values of fields.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let edits = self.edits.iter().map(|edit| (&edit.set, &edit.add));
+        std::iter::once((&self.set, &self.add)).chain(edits).flat_map(values)
+    }
+
     /// Regular expressions of the conditions.
     pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
         self.edits.iter().flat_map(|edit| edit.when.expressions())

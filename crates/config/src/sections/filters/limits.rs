@@ -61,8 +61,8 @@ table! {
             absent: Absent::Default("\"client\""),
             help: "Key of the requests that share the limit: the same `client` (IPv6: the same /64), client network \
                 (`client/24` for IPv4, or `client/56` for IPv6), header field (`header:NAME`), cookie (`cookie:NAME`) \
-                or claim of the token that `jwt` verified (`claim:NAME`), or all requests of the route (`route`). \
-                Requests without the field, cookie or claim are not limited.",
+                or claim of the token that `jwt` verified (`claim:NAME`), the same value of a map (`map:NAME`), or all \
+                requests of the route (`route`). Requests without the field, cookie, claim or value are not limited.",
             why: "A client that sends too much must not use up the share of others.",
         };
         /// Maximum keys to remember.

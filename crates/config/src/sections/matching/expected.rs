@@ -82,7 +82,7 @@ fn present(section: &Section) -> Option<bool> {
 
 /// Reports expected values without exactly 1 key.
 pub(crate) fn check(criteria: &Section, findings: &mut Findings) {
-    for key in ["header", "query", "cookie"].into_iter().filter(|key| criteria.knows(key)) {
+    for key in ["header", "query", "cookie", "map"].into_iter().filter(|key| criteria.knows(key)) {
         for keyed in criteria.map(key) {
             let Value::Section(section) = &keyed.value.value else { continue };
             let set: Vec<&str> = EXPECTED.keys.iter().map(|key| key.name).filter(|key| section.has(key)).collect();

@@ -180,6 +180,15 @@ table! {
             help: "Cookies by name, with the expected value. The first cookie of the name must have it.",
             why: "",
         };
+        /// Maps by name. The value of the map must be as expected.
+        maps: Vec<(Arc<str>, Expected)> = Key {
+            name: "map",
+            kind: Kind::Map { keys: Form::Name, of: &Kind::TableOr { table: &EXPECTED, key: "equal" } },
+            absent: Absent::Means("any values of maps"),
+            help: "Maps by name, with the expected value: `{ tenant = \"gold\" }`. A map without a value for the request \
+                is absent.",
+            why: "",
+        };
         /// Networks, one of which must contain the client's address; empty = any.
         clients: Vec<Cidr> = Key {
             name: "client",
@@ -200,10 +209,10 @@ table! {
 }
 
 /// Rank of a match among those with the same host and path: of two that match, the greater rank wins. In this order:
-/// a longer `ends_with`, a regular expression, a method, the number of fields, of query parameters and of cookies,
+/// a longer `ends_with`, a regular expression, a method, the number of fields, of query parameters, of cookies and of maps,
 /// client, scheme, the number of negated criteria.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank([usize; 9]);
+pub struct Rank([usize; 10]);
 
 impl Criteria {
     /// Regular expressions of the path.
@@ -214,16 +223,16 @@ impl Criteria {
 
     /// Regular expressions of the path, fields, query parameters and cookies.
     pub fn expressions(&self) -> impl Iterator<Item = (&Arc<str>, Extent)> {
-        let named = [&self.headers, &self.query, &self.cookies].into_iter().flatten();
+        let named = [&self.headers, &self.query, &self.cookies, &self.maps].into_iter().flatten();
         self.of_path().chain(named.filter_map(|(_, expected)| expected.expression()))
     }
 
     /// True if every request matches.
     pub fn is_empty(&self) -> bool {
-        self.rank() == [0; 8]
+        self.rank() == [0; 9]
     }
 
-    fn rank(&self) -> [usize; 8] {
+    fn rank(&self) -> [usize; 9] {
         [
             self.ends_with.as_ref().map_or(0, |text| text.len()),
             usize::from(self.regex.is_some()) + usize::from(self.search.is_some()),
@@ -231,6 +240,7 @@ impl Criteria {
             self.headers.len(),
             self.query.len(),
             self.cookies.len(),
+            self.maps.len(),
             (!self.clients.is_empty()).into(),
             self.scheme.is_some().into(),
         ]
@@ -245,9 +255,9 @@ impl Match {
 
     /// Rank among the matches with the same host and path.
     pub fn rank(&self) -> Rank {
-        let [ends_with, regex, method, headers, query, cookies, client, scheme] = self.criteria.rank();
+        let [ends_with, regex, method, headers, query, cookies, maps, client, scheme] = self.criteria.rank();
         let not = self.not.rank().iter().filter(|count| **count > 0).count();
-        Rank([ends_with, regex, method, headers, query, cookies, client, scheme, not])
+        Rank([ends_with, regex, method, headers, query, cookies, maps, client, scheme, not])
     }
 
     /// Regular expressions, expressions of `not` last.
@@ -277,6 +287,7 @@ impl Match {
             headers: list(&ours.headers, &theirs.headers),
             query: list(&ours.query, &theirs.query),
             cookies: list(&ours.cookies, &theirs.cookies),
+            maps: list(&ours.maps, &theirs.maps),
             clients: either(&ours.clients, &theirs.clients),
             scheme: theirs.scheme.or(ours.scheme),
         };

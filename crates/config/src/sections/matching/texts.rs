@@ -13,7 +13,7 @@ const MASKED: &str = "***";
 impl Criteria {
     /// Each criterion in words, such as `method GET, HEAD` or `header x-beta = 1`.
     pub fn texts(&self) -> Vec<String> {
-        let Criteria { ends_with, regex, search, methods, headers, query, cookies, clients, scheme } = self;
+        let Criteria { ends_with, regex, search, methods, headers, query, cookies, maps, clients, scheme } = self;
         let mut texts = Vec::new();
         texts.extend((!methods.is_empty()).then(|| format!("method {}", joined(methods))));
         let scheme_text = |scheme: &Scheme| format!("scheme {}", scheme.word());
@@ -21,7 +21,7 @@ impl Criteria {
         texts.extend(ends_with.as_ref().map(|end| format!("ends_with {end}")));
         texts.extend(regex.as_ref().map(|regex| format!("regex {regex}")));
         texts.extend(search.as_ref().map(|search| format!("search {search}")));
-        for (part, values) in [("header", headers), ("query", query), ("cookie", cookies)] {
+        for (part, values) in [("header", headers), ("query", query), ("cookie", cookies), ("map", maps)] {
             let text = |(name, expected): &(Arc<str>, Expected)| match expected.present {
                 None if is_secret_field(name) => format!("{part} {name} {MASKED}"),
                 _ => format!("{part} {name} {expected}"),

@@ -99,7 +99,7 @@ pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// `1 listener, 2 routes, 1 pool, 3 endpoints`.
+/// `1 listener, 2 routes, 1 pool, 3 endpoints`, and maps if there are any.
 pub fn contents(plan: &Plan) -> String {
     let endpoints = plan.pools.iter().map(|pool| pool.endpoints.len()).sum();
     let counts = [
@@ -109,5 +109,6 @@ pub fn contents(plan: &Plan) -> String {
         (endpoints, "endpoint"),
     ];
     let one = |(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    counts.map(one).join(", ")
+    let maps = (!plan.maps.is_empty()).then_some((plan.maps.len(), "map"));
+    counts.into_iter().chain(maps).map(one).collect::<Vec<_>>().join(", ")
 }

@@ -32,7 +32,7 @@ pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
     let Action::Redirect(plan) = &route.action else { return None };
     let matched = Rc::new(Parameters::of_route(route));
-    let value = |template| Value::of_request(template, &matched);
+    let value = |template| Value::of_request(template, &matched, from.resources.of());
     let whole = plan.to.as_ref().map(|to| To::Whole(value(to)));
     let prefix = || plan.prefix.as_ref().map(|prefix| To::Prefix(value(prefix)));
     let path = || plan.path.as_ref().map(|path| To::Path(value(path)));

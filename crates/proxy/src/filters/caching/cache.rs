@@ -196,6 +196,7 @@ impl Cache {
         let user = if self.is_by_user { Some(user(cx).ok_or(Bypass::User)?) } else { None };
         self.drop_unkeyed(cx, head);
         let sent = head.edits.target().map(|target| self.responses.target(target));
+        let values = self.responses.of_maps(cx, head);
         let place = Place {
             is_https: cx.sender().scheme == Scheme::Https,
             route: &self.route,
@@ -203,6 +204,7 @@ impl Cache {
             user: user.as_deref(),
             sent: sent.as_deref(),
             reported_host: cx.facts.said.as_deref().and_then(|said| said.host.as_deref()),
+            values: &values,
         };
         let key = match self.responses.keys.fields.is_empty() {
             true => self.responses.keys.key(head.request, &place)?,

@@ -5,7 +5,12 @@ use crate::cache::keys::keys;
 use crate::cache::outcome::Why;
 use crate::cache::{Entry, SharedCache};
 use crate::core::Core;
+use crate::filters::exchange::Exchange;
+use crate::filters::filter::RequestHead;
 use crate::filters::row::Build;
+use crate::filters::template::lookup::Lookup;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
 use evenkeel_balance::Clock;
 use evenkeel_cache::freshen::{Freshened, OfHead, by_head, freshen};
 use evenkeel_cache::invalidate::invalidated;
@@ -18,6 +23,7 @@ use evenkeel_cache::store::{Fate, Sequence};
 use evenkeel_config::plan;
 use evenkeel_wire::head::{Fields, Request};
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Stored responses of a route, and the rules for them.
@@ -25,6 +31,8 @@ pub struct Responses {
     pub shared: Arc<SharedCache>,
     pub policy: Policy,
     pub keys: KeyRules,
+    /// Maps whose values keys have.
+    maps: Box<[Lookup]>,
 }
 
 impl Responses {
@@ -34,7 +42,22 @@ impl Responses {
             shared: shared.clone(),
             policy: rules::policy(plan, from, route, shared.plan.object_max),
             keys: keys(plan),
+            maps: {
+                let path = Rc::new(Parameters::of_route(route));
+                plan.maps.iter().filter_map(|map| Lookup::new(map, &path, from.resources.of())).collect()
+            },
         }
+    }
+
+    /// Values of the maps that keys have, for a request.
+    pub fn of_maps(&self, cx: &Exchange<'_>, head: &RequestHead<'_, '_, '_>) -> Vec<(Box<str>, Vec<u8>)> {
+        let source = Source::of_request(cx, head.request, head.edits.added());
+        let value = |map: &Lookup| {
+            let mut value = Vec::new();
+            map.write(&source, &mut value);
+            (format!("map:{}", map.name()).into(), value)
+        };
+        self.maps.iter().map(value).collect()
     }
 
     /// The present time, for lifetimes and ages.

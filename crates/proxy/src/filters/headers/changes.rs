@@ -161,6 +161,7 @@ pub fn summary<'c>(all: impl Iterator<Item = (bool, &'c Changes)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filters::maps::Maps;
     use evenkeel_wire::head::Table;
 
     /// Fields and lines after the changes, with the rendered lines given.
@@ -180,7 +181,7 @@ mod tests {
             rename.iter().map(|(old, new)| ((*old).into(), (*new).into())).collect();
         let set: Vec<(Arc<str>, Template)> = set.iter().map(|name| ((*name).into(), Template::literal(""))).collect();
         let keys = Keys { remove: &remove, rename: &rename, set: &set, add: &[] };
-        Changes::new(&keys, |template| Value::of_response(template, "", &mut Vec::new()))
+        Changes::new(&keys, |template| Value::of_response(template, "", &mut Vec::new(), &Maps::default()))
     }
 
     #[test]

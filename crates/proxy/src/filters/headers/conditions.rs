@@ -30,7 +30,7 @@ impl RequestWhen {
     }
 
     /// True if a request with these added lines meets the condition. Nothing counts once the sender has no steps left.
-    pub fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender) -> bool {
+    pub fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
         let host = host::without_port(request.host);
         let is_host = |pattern: &HostPattern| match pattern {
             HostPattern::Exact(name) => host.eq_ignore_ascii_case(name.as_bytes()),

@@ -6,21 +6,27 @@ use super::conditions::RequestWhen;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, Verdict};
+use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
+use crate::filters::template::lookups::{Lookups, Values};
 use crate::filters::template::parameters::Parameters;
 use crate::filters::template::source::Source;
 use crate::filters::template::value::Value;
 use crate::filters::template::variables::is_own;
+use crate::peer::sender::Sender;
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use evenkeel_net::event_loop::budget;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct RequestHeaders {
     /// Changes in their order, each for the requests that meet its condition.
     edits: Box<[(Option<RequestWhen>, Changes)]>,
+    /// Maps of the conditions.
+    lookups: Lookups,
     summary: String,
 }
 
@@ -29,12 +35,17 @@ struct OfPools(Box<[(Rc<WorkerPool>, RequestHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(RequestHeaders::new(&route.filters.request_headers, Parameters::of_route(route))?))
+    Some(Box::new(RequestHeaders::new(
+        &route.filters.request_headers,
+        Parameters::of_route(route),
+        from.resources.of(),
+    )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
     let of_pool = |pool: &Rc<WorkerPool>| {
-        let headers = RequestHeaders::new(&pool.plan().request_headers, Parameters::of(std::iter::empty()))?;
+        let path = Parameters::of(std::iter::empty());
+        let headers = RequestHeaders::new(&pool.plan().request_headers, path, from.resources.of())?;
         Some((pool.clone(), headers))
     };
     let all: Box<[_]> = from.route.as_ref()?.target.pools().filter_map(of_pool).collect();
@@ -42,10 +53,10 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 }
 
 impl RequestHeaders {
-    fn new(headers: &plan::RequestHeaders, path: Parameters) -> Option<RequestHeaders> {
+    fn new(headers: &plan::RequestHeaders, path: Parameters, maps: &Arc<Maps>) -> Option<RequestHeaders> {
         let plan::RequestHeaders { remove, rename, set, add, edits } = headers;
         let path = Rc::new(path);
-        let changes = |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_request(template, &path));
+        let changes = |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_request(template, &path, maps));
         let edit = |edit: &plan::RequestEdit| {
             let plan::RequestEdit { when, remove, rename, set, add } = edit;
             (RequestWhen::new(when), changes(&Keys { remove, rename, set, add }))
@@ -54,7 +65,8 @@ impl RequestHeaders {
         let all = std::iter::once(first).chain(edits.iter().map(edit));
         let edits: Box<[_]> = all.filter(|(_, changes)| !changes.is_empty()).collect();
         let summary = summary(edits.iter().map(|(when, changes)| (when.is_some(), changes)));
-        (!edits.is_empty()).then_some(RequestHeaders { edits, summary })
+        let lookups = Lookups::new(maps, &path);
+        (!edits.is_empty()).then_some(RequestHeaders { edits, lookups, summary })
     }
 
     /// Applies the changes whose conditions the request meets.
@@ -62,12 +74,13 @@ impl RequestHeaders {
     /// # Errors
     /// The response to a request that cannot be changed.
     fn apply(&self, cx: &Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Result<(), Response> {
+        let values = Values { lookups: &self.lookups, cx };
         let mut sender = None;
         let (mut rendered, mut memory) = (cx.core.scratch(), cx.core.scratch());
         let mut applied = Ok(());
         for (when, changes) in &self.edits {
             if let Some(when) = when {
-                let sender = sender.get_or_insert_with(|| cx.sender());
+                let sender = sender.get_or_insert_with(|| Sender { maps: Some(&values), ..cx.sender() });
                 if !when.meets(head.request, head.edits.added(), sender) {
                     continue;
                 }

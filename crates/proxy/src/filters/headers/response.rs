@@ -7,24 +7,29 @@ use super::conditions::When;
 use crate::body::response::Response;
 use crate::filters::exchange::Exchange;
 use crate::filters::filter::{Filter, Own, Pure, RequestHead, ResponseHead, Verdict};
+use crate::filters::maps::Maps;
 use crate::filters::row::Build;
 use crate::filters::step::Step;
 use crate::filters::template::lines::each;
+use crate::filters::template::lookups::{Lookups, Values};
 use crate::filters::template::parameters::{Parameters, charge};
 use crate::filters::template::source::Source;
 use crate::filters::template::value::{UNFIT, Value};
-use crate::peer::sender::STEPS_MAX;
+use crate::peer::sender::{STEPS_MAX, Sender};
 use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use evenkeel_net::event_loop::budget;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct ResponseHeaders {
     security: bool,
     /// Changes in their order, each for the responses that meet its condition.
     edits: Box<[(Option<When>, Changes)]>,
+    /// Maps of the conditions for requests.
+    lookups: Lookups,
     /// Values of the request that templates use, kept when the request comes.
     kept: Box<[Value]>,
     summary: String,
@@ -52,14 +57,19 @@ struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
-    Some(Box::new(ResponseHeaders::new(&route.filters.response_headers, route, Parameters::of_route(route))?))
+    Some(Box::new(ResponseHeaders::new(
+        &route.filters.response_headers,
+        route,
+        Parameters::of_route(route),
+        from.resources.of(),
+    )?))
 }
 
 pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
-    let from = from.route.as_ref()?;
+    let (from, maps) = (from.route.as_ref()?, from.resources.of());
     let of_pool = |pool: &Rc<WorkerPool>| {
         let path = Parameters::of(std::iter::empty());
-        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path)?))
+        Some((pool.clone(), ResponseHeaders::new(&pool.plan().response_headers, from.plan, path, maps)?))
     };
     let all: Box<[_]> = from.target.pools().filter_map(of_pool).collect();
     (!all.is_empty()).then(|| Box::new(OfPools(all)) as _)
@@ -67,11 +77,17 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 
 impl ResponseHeaders {
     /// Prepares the changes; `None` if there are none.
-    fn new(headers: &plan::ResponseHeaders, route: &plan::Route, path: Parameters) -> Option<ResponseHeaders> {
+    fn new(
+        headers: &plan::ResponseHeaders,
+        route: &plan::Route,
+        path: Parameters,
+        maps: &Arc<Maps>,
+    ) -> Option<ResponseHeaders> {
         let plan::ResponseHeaders { security, remove, rename, set, add, edits } = headers;
         let mut kept = Vec::new();
-        let mut changes =
-            |keys: &Keys<'_>| Changes::new(keys, |template: &_| Value::of_response(template, &route.name, &mut kept));
+        let mut changes = |keys: &Keys<'_>| {
+            Changes::new(keys, |template: &_| Value::of_response(template, &route.name, &mut kept, maps))
+        };
         let first = (None, changes(&Keys { remove, rename, set, add }));
         let edit = |edit: &plan::ResponseEdit| {
             let plan::ResponseEdit { when, remove, rename, set, add } = edit;
@@ -84,14 +100,15 @@ impl ResponseHeaders {
             return None;
         }
         let path = Rc::new(path);
-        let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path)).collect();
+        let kept = kept.into_iter().map(|variable| Value::of_variable(variable, &path, maps)).collect();
         let changed = summary(edits.iter().map(|(when, changes)| (when.is_some(), changes)));
         let summary = match (security, edits.is_empty()) {
             (true, true) => "security fields".to_string(),
             (true, false) => format!("security fields; {changed}"),
             (false, _) => changed,
         };
-        Some(ResponseHeaders { security: *security, edits, kept, summary })
+        let lookups = Lookups::new(maps, &path);
+        Some(ResponseHeaders { security: *security, edits, lookups, kept, summary })
     }
 
     /// True if a condition is about the request.
@@ -148,7 +165,8 @@ impl Filter for ResponseHeaders {
             text
         };
         let texts = self.kept.iter().map(text).collect();
-        let sender = cx.sender();
+        let values = Values { lookups: &self.lookups, cx };
+        let sender = Sender { maps: Some(&values), ..cx.sender() };
         let meets = |(when, _): &(Option<When>, Changes)| {
             let of_request = when.as_ref().and_then(When::of_request);
             of_request.is_none_or(|of_request| of_request.meets(head.request, &[], &sender))

@@ -8,13 +8,18 @@ use super::filter::{DryRun, Filter, Own, Predict, RequestHead, Verdict};
 use super::row::Build;
 use super::step::Step;
 use crate::body::response::Response;
+use crate::filters::template::lookup::Lookup;
+use crate::filters::template::parameters::Parameters;
+use crate::filters::template::source::Source;
 use crate::peer::admission::Admission;
+use crate::peer::key_table::{KeyHash, KeyTable};
 use evenkeel_balance::Clock;
 use evenkeel_balance::time::SECOND_NS;
-use evenkeel_config::plan::Most;
+use evenkeel_config::plan::{LimitKey, Most};
 use evenkeel_tokens::Checked;
 use route_limits::{AllLimits, Held, Limit, Over, RouteLimits};
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Rate of each address at a listener.
@@ -49,12 +54,22 @@ fn too_many(cx: &Exchange<'_>, seconds: u64) -> Response {
 }
 
 /// Limits of a route, shared by all workers.
-struct Limits(Arc<RouteLimits>);
+struct Limits {
+    all: Arc<RouteLimits>,
+    /// Map of each limit whose key is a map.
+    maps: Box<[Option<Lookup>]>,
+}
 
 pub fn of_route(from: &Build<'_>) -> Option<Step> {
-    let limits = from.resources.of::<AllLimits>().of(&from.route.as_ref()?.plan.name)?;
+    let route = from.route.as_ref()?.plan;
+    let limits = from.resources.of::<AllLimits>().of(&route.name)?;
     let any = limits.all().iter().any(|limit| !limit.is_of_token());
-    any.then(|| Box::new(Limits(limits.clone())) as _)
+    let path = Rc::new(Parameters::of_route(route));
+    let map = |limit: &Limit| match &limit.plan.key {
+        LimitKey::Map(name) => Lookup::new(name, &path, from.resources.of()),
+        _ => None,
+    };
+    any.then(|| Box::new(Limits { all: limits.clone(), maps: limits.all().iter().map(map).collect() }) as _)
 }
 
 /// Limit that has refused a request, by its index among all of the route.
@@ -90,13 +105,14 @@ impl Filter for Limits {
     type State = Refused;
 
     fn request(&self, own: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> Verdict {
-        let counted = self.0.admit(head.request, cx.client(), || cx.core.clock.now());
-        note(&self.0, counted, own, cx)
+        let of_map = |at: usize, table: &KeyTable| self.of_map(at, table, cx, head);
+        let counted = self.all.admit(head.request, cx.client(), of_map, || cx.core.clock.now());
+        note(&self.all, counted, own, cx)
     }
 
     fn did(&self, own: Option<&Refused>, cx: &Exchange<'_>) -> Cow<'static, str> {
         match (own, &cx.facts.held) {
-            (Some(refused), _) => refused.text(&self.0),
+            (Some(refused), _) => refused.text(&self.all),
             (None, Some(_)) => "counted as in flight".into(),
             (None, None) => "".into(),
         }
@@ -105,11 +121,32 @@ impl Filter for Limits {
 
 impl Predict for Limits {
     fn dry_run(&self, _: &mut Own<Refused>, cx: &mut Exchange<'_>, head: &mut RequestHead<'_, '_, '_>) -> DryRun {
-        let over = self.0.would_refuse(head.request, cx.client(), cx.core.clock.now());
+        let of_map = |at: usize, table: &KeyTable| self.of_map(at, table, cx, head);
+        let over = self.all.would_refuse(head.request, cx.client(), of_map, cx.core.clock.now());
         over.map_or_else(
-            || within(self.0.all().iter().filter(|limit| !limit.is_of_token())),
+            || within(self.all.all().iter().filter(|limit| !limit.is_of_token())),
             |over| refusal(over).into(),
         )
+    }
+}
+
+impl Limits {
+    /// Key of a request for the limit of this index, by a map; `None` for other limits and without a value.
+    fn of_map(
+        &self,
+        at: usize,
+        table: &KeyTable,
+        cx: &Exchange<'_>,
+        head: &RequestHead<'_, '_, '_>,
+    ) -> Option<KeyHash> {
+        let lookup = self.maps.get(at)?.as_ref()?;
+        let source = Source::of_request(cx, head.request, head.edits.added());
+        let mut value = cx.core.scratch();
+        lookup.write(&source, &mut value);
+        let key = (!value.is_empty()).then(|| table.hash(&value[..]));
+        value.clear();
+        cx.core.give_back(value);
+        key
     }
 }
 

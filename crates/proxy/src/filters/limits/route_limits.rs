@@ -131,7 +131,8 @@ fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
 }
 
 impl RouteLimits {
-    /// Counts a request. Returns its places among the requests in flight, if those are limited.
+    /// Counts a request. Returns its places among the requests in flight, if those are limited. `of_map`: the key of the
+    /// limit with this index, if that is a map.
     ///
     /// # Errors
     /// The limit that refuses it. Limits before that limit have counted it, but not as in flight.
@@ -139,9 +140,10 @@ impl RouteLimits {
         self: &Arc<RouteLimits>,
         request: &Request<'_, '_>,
         client: IpAddr,
+        of_map: impl Fn(usize, &KeyTable) -> Option<KeyHash>,
         now: impl Fn() -> Instant,
     ) -> Result<Option<Box<Held>>, Over<'_>> {
-        self.count(None, |limit, table| limit.key(table, request, client), now)
+        self.count(None, |at, limit, table| limit.key(table, request, client).or_else(|| of_map(at, table)), now)
     }
 
     /// Counts a request with a verified token, by claims. `held`: its places so far. A refused request loses them.
@@ -154,19 +156,19 @@ impl RouteLimits {
         token: &Verified,
         now: impl Fn() -> Instant,
     ) -> Result<Option<Box<Held>>, Over<'_>> {
-        self.count(held, |limit, table| limit.key_of_token(table, token), now)
+        self.count(held, |_, limit, table| limit.key_of_token(table, token), now)
     }
 
     #[inline]
     fn count(
         self: &Arc<RouteLimits>,
         mut held: Option<Box<Held>>,
-        key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>,
+        key: impl Fn(usize, &Limit, &KeyTable) -> Option<KeyHash>,
         now: impl Fn() -> Instant,
     ) -> Result<Option<Box<Held>>, Over<'_>> {
         for (index, limit) in self.0.iter().enumerate() {
             let table = limit.counts.table.get_or_init(|| limit.table());
-            let Some(key) = key(limit, table) else { continue };
+            let Some(key) = key(index, limit, table) else { continue };
             match limit.bound {
                 Bound::Rate(rate) => {
                     if let Some((_, Err(wait_ns))) = table.apply(key, &Take { rate, now: now() }) {
@@ -189,20 +191,26 @@ impl RouteLimits {
     }
 
     /// Returns the limit that would refuse a request now, without counting it.
-    pub fn would_refuse(&self, request: &Request<'_, '_>, client: IpAddr, now: Instant) -> Option<Over<'_>> {
-        self.over_now(|limit, table| limit.key(table, request, client), now)
+    pub fn would_refuse(
+        &self,
+        request: &Request<'_, '_>,
+        client: IpAddr,
+        of_map: impl Fn(usize, &KeyTable) -> Option<KeyHash>,
+        now: Instant,
+    ) -> Option<Over<'_>> {
+        self.over_now(|at, limit, table| limit.key(table, request, client).or_else(|| of_map(at, table)), now)
     }
 
     /// Returns the limit by claims that would refuse a request with this token now, without counting it.
     pub fn would_refuse_token(&self, token: &Verified, now: Instant) -> Option<Over<'_>> {
-        self.over_now(|limit, table| limit.key_of_token(table, token), now)
+        self.over_now(|_, limit, table| limit.key_of_token(table, token), now)
     }
 
-    fn over_now(&self, key: impl Fn(&Limit, &KeyTable) -> Option<KeyHash>, now: Instant) -> Option<Over<'_>> {
-        self.0.iter().find_map(|limit| {
+    fn over_now(&self, key: impl Fn(usize, &Limit, &KeyTable) -> Option<KeyHash>, now: Instant) -> Option<Over<'_>> {
+        self.0.iter().enumerate().find_map(|(at, limit)| {
             // Without a table, no request was counted yet.
             let table = limit.counts.table.get()?;
-            let key = key(limit, table)?;
+            let key = key(at, limit, table)?;
             let wait_ns = match limit.bound {
                 Bound::Rate(rate) => table.peek(key, &Take { rate, now }).err()?,
                 Bound::InFlight(max) => (!table.peek(key, &Enter { max })).then_some(0)?,
@@ -257,8 +265,8 @@ impl Limit {
                 fields.find_map(|field| cookie(field, name.as_bytes())).map(|value| table.hash(value))
             }
             LimitKey::Route => Some(KeyHash::ONLY),
-            // Counted once the token is verified.
-            LimitKey::Claim(_) => None,
+            // Counted once the token is verified, and by the lookups of a worker.
+            LimitKey::Claim(_) | LimitKey::Map(_) => None,
         }
     }
 

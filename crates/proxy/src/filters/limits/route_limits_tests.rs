@@ -23,7 +23,7 @@ fn limits(text: &str) -> Arc<RouteLimits> {
 fn admit(limits: &Arc<RouteLimits>, client: &str, fields: &[(&str, &str)]) -> Result<Option<Box<Held>>, usize> {
     let mut table: Table = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
-    let admitted = limits.admit(&request, client.parse().expect(client), || Instant(1));
+    let admitted = limits.admit(&request, client.parse().expect(client), |_, _| None, || Instant(1));
     admitted.map_err(|over| limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit)).expect("its own"))
 }
 
@@ -79,7 +79,7 @@ fn a_refusal_is_predicted_without_counting() {
     let would = |client: &str, key: &str| {
         let mut table: Table = [(&b"k"[..], key.as_bytes())].into_iter().collect();
         let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
-        let over = limits.would_refuse(&request, client.parse().expect(client), Instant(1))?;
+        let over = limits.would_refuse(&request, client.parse().expect(client), |_, _| None, Instant(1))?;
         limits.all().iter().position(|limit| std::ptr::eq(limit, over.limit))
     };
     assert_eq!((would("10.0.0.1", "a"), limits.all()[0].counts.table.get().is_some()), (None, false));

@@ -52,18 +52,19 @@ const FIELD: &str = "X-Forwarded-Prefix";
 
 pub fn build(from: &Build<'_>) -> Option<Step> {
     let route = from.route.as_ref()?.plan;
+    let maps = from.resources.of();
     let matched = Rc::new(Parameters::of_route(route));
     let to = match &route.filters.rewrite {
         _ if route.filters.strip_prefix => To::Stripped,
         // The same by another name.
         Some(rewrite) if rewrite.prefix.as_ref().is_some_and(|prefix| prefix.to_string() == "/") => To::Stripped,
         Some(plan) => match (&plan.prefix, &plan.path, plan.found()) {
-            (Some(prefix), ..) => To::Prefix(Value::of_request(prefix, &matched)),
-            (None, Some(path), _) => To::Path(Value::of_request(path, &matched)),
+            (Some(prefix), ..) => To::Prefix(Value::of_request(prefix, &matched, maps)),
+            (None, Some(path), _) => To::Path(Value::of_request(path, &matched, maps)),
             (None, None, Some((text, extent, to))) => {
                 let expression = captures(text, extent)?;
                 let (to, query) = to.split_query();
-                let value = |template: &_| Value::of_groups(template, &expression, &matched);
+                let value = |template: &_| Value::of_groups(template, &expression, &matched, maps);
                 To::Found(Found {
                     to: value(&to),
                     query: query.as_ref().map(value),

@@ -2,6 +2,8 @@
 //! and renders them into a buffer of the caller for each request or response.
 
 pub mod lines;
+pub mod lookup;
+pub mod lookups;
 pub mod parameters;
 pub mod source;
 pub mod value;

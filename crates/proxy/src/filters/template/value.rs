@@ -1,8 +1,10 @@
 //! A template, prepared for a route and rendered for each request or response.
 
+use super::lookup::{Lookup, needs_head};
 use super::parameters::{Parameter, Parameters};
 use super::source::Source;
 use super::variables;
+use crate::filters::maps::Maps;
 use evenkeel_config::plan::{Captures, Function, Template, TemplatePart, TooLong, Variable};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ enum Part {
     Parameter(Rc<Parameters>, Parameter),
     /// Group of the expression that found the place of the value, by its number.
     Group(usize),
+    /// Value of a map.
+    Map(Box<Lookup>),
     /// Value that was kept when the request came, by its index in [`Source::kept`].
     Kept(usize),
     /// Value known when the filter was built.
@@ -41,24 +45,30 @@ pub enum Unfit {
 
 impl Value {
     /// Prepares a template for requests of a route that matches `path`.
-    pub fn of_request(template: &Template, path: &Rc<Parameters>) -> Value {
-        Value::prepare(template, |variable| of_request(variable, path))
+    pub fn of_request(template: &Template, path: &Rc<Parameters>, maps: &Maps) -> Value {
+        Value::prepare(template, |variable| of_request(variable, path, maps))
     }
 
     /// Prepares a template for the parts of a path that an expression finds. Its groups hide parameters of the route.
-    pub fn of_groups(template: &Template, expression: &Captures, path: &Rc<Parameters>) -> Value {
+    pub fn of_groups(template: &Template, expression: &Captures, path: &Rc<Parameters>, maps: &Maps) -> Value {
         Value::prepare(template, |variable| match &variable {
             Variable::PathParameter(name) => match expression.group(name) {
                 Some(number) => Part::Group(number),
-                None => of_request(variable, path),
+                None => of_request(variable, path, maps),
             },
-            _ => of_request(variable, path),
+            _ => of_request(variable, path, maps),
         })
     }
 
     /// Prepares a template for responses of a route. Values that only the request has are kept when it comes, in the
     /// order of `kept`, to which missing variables are added.
-    pub fn of_response(template: &Template, route: &str, kept: &mut Vec<Variable>) -> Value {
+    pub fn of_response(template: &Template, route: &str, kept: &mut Vec<Variable>, maps: &Maps) -> Value {
+        let is_of_head = |variable: &Variable| match variable {
+            Variable::Map(name) => needs_head(name, maps, is_of_head),
+            variable => is_of_head(variable),
+        };
+        // The route's path is in the head, so that a map that is looked up later does not need it.
+        let path = Rc::new(Parameters::of(std::iter::empty()));
         Value::prepare(template, |variable| match variable {
             Variable::Route => Part::Known(route.as_bytes().into()),
             variable if is_of_head(&variable) => {
@@ -68,13 +78,13 @@ impl Value {
                 }
                 Part::Kept(at)
             }
-            variable => Part::Variable(variable),
+            variable => of_request(variable, &path, maps),
         })
     }
 
     /// Prepares a value that is just this variable of a request.
-    pub fn of_variable(variable: Variable, path: &Rc<Parameters>) -> Value {
-        Value([(of_request(variable, path), [].into())].into())
+    pub fn of_variable(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Value {
+        Value([(of_request(variable, path, maps), [].into())].into())
     }
 
     fn prepare(template: &Template, mut part: impl FnMut(Variable) -> Part) -> Value {
@@ -129,13 +139,19 @@ impl Part {
                 let found = from.groups.get(*number).and_then(|place| path().get(place));
                 out.extend_from_slice(found.unwrap_or_default().as_bytes());
             }
+            Part::Map(lookup) => lookup.write(from, out),
             Part::Kept(index) => out.extend_from_slice(from.kept.get(*index).map_or(&[][..], Vec::as_slice)),
         }
     }
 }
 
-fn of_request(variable: Variable, path: &Rc<Parameters>) -> Part {
+/// Part for a variable of a request.
+fn of_request(variable: Variable, path: &Rc<Parameters>, maps: &Maps) -> Part {
     let name = match &variable {
+        // Without a map of this name, which is an error of the configuration, it is empty.
+        Variable::Map(name) => {
+            return Lookup::new(name, path, maps).map_or(Part::Text(Box::default()), |map| Part::Map(map.into()));
+        }
         Variable::PathParameter(name) => name,
         // Unless a parameter has the name.
         Variable::PathFirst => "first",

@@ -32,6 +32,10 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
         }
         Variable::RequestId => cx.request_id().write(out),
         Variable::User => out.extend_from_slice(cx.facts.user.as_deref().unwrap_or_default()),
+        Variable::Claim(name) => {
+            let claim = cx.facts.token.as_ref().and_then(|checked| checked.token.claim(name));
+            out.extend_from_slice(claim.unwrap_or_default().as_bytes());
+        }
         Variable::TlsVersion => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.version).as_bytes()),
         Variable::TlsCipher => out.extend_from_slice(cx.peer.tls().map_or("", |info| info.cipher).as_bytes()),
         Variable::TlsServerName => {
@@ -48,7 +52,7 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
             out.extend_from_slice(cx.facts.endpoint.as_ref().map_or("", |endpoint| &endpoint.name).as_bytes());
         }
         // Known when the filter is built.
-        Variable::Route | Variable::PathParameter(_) => {}
+        Variable::Route | Variable::PathParameter(_) | Variable::Map(_) => {}
         Variable::Host
         | Variable::Method
         | Variable::Path

@@ -1,0 +1,247 @@
+//! References to maps: names that exist, no cycles, and inputs that are known where a map is used.
+
+use crate::code::Code;
+use crate::diagnostic::Findings;
+use crate::form::{Formed, LimitKey, Template, TemplatePart, Variable};
+use crate::nearest::Names;
+use crate::sections::map::Map;
+use crate::source::Span;
+use crate::table::{Keyed, Located, Section, Value};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Maps of a plan by name.
+pub(super) struct Maps<'m> {
+    by_name: HashMap<&'m str, &'m Map>,
+    names: Names<'m>,
+}
+
+/// Place of a map in the way of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the match of a route.
+    Match,
+    /// As the pool of a route, or in the key of its limits: before its other filters.
+    Route,
+    /// In a value, which is rendered behind the filters that verify users.
+    Value,
+}
+
+impl<'m> Maps<'m> {
+    pub fn new(maps: &'m [Arc<Map>]) -> Maps<'m> {
+        let by_name = maps.iter().map(|map| (&*map.name, &**map)).collect();
+        Maps { by_name, names: Names::new(maps.iter().map(|map| &*map.name)) }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&'m Map> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Variables that a map needs, those of the maps that it uses among them. Ends for cycles, too.
+    fn needs(&self, name: &str) -> Vec<&'m Variable> {
+        let (mut seen, mut open, mut needs) = (BTreeSet::new(), vec![name.to_owned()], Vec::new());
+        while let Some(map) = open.pop().and_then(|name| self.get(&name)) {
+            if seen.insert(&*map.name) {
+                open.extend(map.maps().map(ToString::to_string));
+                needs.extend(map.variables().filter(|variable| !matches!(variable, Variable::Map(_))));
+            }
+        }
+        needs
+    }
+
+    /// Reports a use of a map that does not exist, or whose input is not known at its place.
+    pub fn check_use(&self, name: &str, place: Place, span: Span, findings: &mut Findings) {
+        if self.get(name).is_none() {
+            let help = self.names.suggest(name, "add the map: [map.NAME] with from and rows");
+            findings.add(Code::UnknownMap, span, format!("unknown map \"{name}\"")).help(help);
+            return;
+        }
+        let unknown = |variable: &&&Variable| match variable {
+            Variable::User | Variable::Claim(_) => place != Place::Value,
+            Variable::PathParameter(_) => place == Place::Match,
+            _ => false,
+        };
+        if let Some(variable) = self.needs(name).iter().find(unknown) {
+            let (what, when) = match variable {
+                Variable::PathParameter(_) => ("a parameter of the path", "before the route is chosen"),
+                Variable::User => ("the user", "before the user is verified"),
+                _ => ("a claim", "before the token is verified"),
+            };
+            let message = format!("map \"{name}\" is looked up {when}, and needs {what}");
+            findings.add(Code::UnknownMap, span, message).help(
+                "use it in header values, rewrites and redirects, or give it another input, such as a header field",
+            );
+        }
+    }
+
+    /// Literal values that a map can have; `Err` with the name of a map if its rows are in a file, or if its default
+    /// has other variables.
+    fn values(&self, name: &str) -> Result<BTreeSet<&'m str>, &'m str> {
+        let (mut open, mut seen, mut values) = (vec![name.to_owned()], BTreeSet::new(), BTreeSet::new());
+        while let Some(map) = open.pop().and_then(|name| self.get(&name)) {
+            if !seen.insert(&*map.name) {
+                continue;
+            }
+            if map.file.is_some() {
+                return Err(&map.name);
+            }
+            values.extend(map.rows.iter().map(|(_, value)| &**value));
+            match map.default.as_ref().map(Template::parts) {
+                None | Some([]) => {}
+                Some([TemplatePart::Text(text)]) => _ = values.insert(text),
+                Some([TemplatePart::Variable(Variable::Map(next), functions)]) if functions.is_empty() => {
+                    open.push(next.to_string())
+                }
+                Some(_) => return Err(&map.name),
+            }
+        }
+        Ok(values)
+    }
+
+    /// Names of the pools that a map can choose. `all` are those to choose from if its rows are in a file.
+    pub fn pools(&self, name: &str, all: &[Arc<str>]) -> Arc<[Arc<str>]> {
+        match self.values(name) {
+            Ok(values) => all.iter().filter(|pool| values.contains(&***pool)).cloned().collect(),
+            Err(_) => all.into(),
+        }
+    }
+}
+
+/// Reports cycles, and uses of maps in all values of a file except those of `match` and `pool` of routes.
+pub(super) fn check(root: &Section, maps: &[Arc<Map>], findings: &mut Findings) {
+    let known = Maps::new(maps);
+    for named in root.named("map") {
+        if let Some(cycle) = cycle(&known, &named.name) {
+            let message = format!("map \"{}\" depends on itself: {}", named.name, cycle.join(" -> "));
+            let help = "give one of them another \"from\" or \"default\"";
+            findings.add(Code::Loop, named.span, message).help(help);
+        }
+    }
+    let mut each = |template: &Template, span: Span| {
+        let names: BTreeSet<&Arc<str>> = template.maps().collect();
+        names.into_iter().for_each(|name| known.check_use(name, Place::Value, span, findings));
+    };
+    root.each_value(&mut |value| {
+        if let Value::Formed(Formed::Template(template)) = &value.value {
+            each(template, value.span);
+        }
+    });
+    let sets = root.named("filters").iter().map(|named| &named.section);
+    let defaults = root.section("defaults").section("route");
+    for route in root.sections("route").into_iter().chain(sets).chain([&defaults]) {
+        for limit in route.sections("limits") {
+            if let Some(Formed::LimitKey(LimitKey::Map(name))) = limit.formed("key") {
+                known.check_use(&name, Place::Route, limit.span_of("key"), findings);
+            }
+        }
+        for (name, span) in route.section("cache").texts("maps") {
+            known.check_use(&name, Place::Value, span, findings);
+        }
+        let matches = route.knows("match").then(|| route.section("match"));
+        for part in matches.iter().flat_map(|matches| std::iter::once(matches).chain(matches.sections("any"))) {
+            check_criteria(&known, part, Place::Match, findings);
+        }
+    }
+    let pools = root.named("pool").iter().map(|named| &named.section);
+    let sets = root.named("filters").iter().map(|named| &named.section);
+    for of in root.sections("route").into_iter().chain(sets).chain(pools).chain([&defaults]) {
+        for edit in of.section("request_headers").sections("edits") {
+            check_criteria(&known, &edit.section("when"), Place::Value, findings);
+        }
+        for edit in of.section("response_headers").sections("edits") {
+            check_criteria(&known, &edit.section("when").section("request"), Place::Value, findings);
+        }
+    }
+}
+
+/// Reports the uses of maps in criteria, and in those that must not hold.
+fn check_criteria(known: &Maps<'_>, criteria: &Section, place: Place, findings: &mut Findings) {
+    let not = criteria.section("not");
+    for Keyed { key, span, .. } in criteria.map("map").iter().chain(not.map("map")) {
+        known.check_use(key, place, *span, findings);
+    }
+}
+
+/// Names on a way from a map back to itself, which is last, too.
+fn cycle<'m>(maps: &Maps<'m>, name: &'m str) -> Option<Vec<&'m str>> {
+    let (mut seen, mut ways) = (BTreeSet::new(), vec![vec![name]]);
+    while let Some(way) = ways.pop() {
+        let Some(map) = way.last().and_then(|name| maps.get(name)) else { continue };
+        for next in map.maps() {
+            let longer = || way.iter().copied().chain([&**next]).collect();
+            if **next == *name {
+                return Some(longer());
+            }
+            if seen.insert(&**next) {
+                ways.push(longer());
+            }
+        }
+    }
+    None
+}
+
+/// Reports the choice of a pool by a map: values that are not pools, and a map that may have no value.
+pub(super) fn check_choice(
+    root: &Section,
+    route: &Section,
+    maps: &Maps<'_>,
+    name: &str,
+    is_pool: impl Fn(&str) -> bool,
+    pools: &Names<'_>,
+    findings: &mut Findings,
+) {
+    let span = route.span_of("pool");
+    maps.check_use(name, Place::Route, span, findings);
+    let (mut open, mut seen) = (vec![name.to_owned()], BTreeSet::new());
+    while let Some(map) = open.pop().and_then(|name| maps.get(&name)) {
+        if !seen.insert(&*map.name) {
+            continue;
+        }
+        let Some(named) = root.named("map").iter().find(|named| *named.name == *map.name) else { continue };
+        for Keyed { value: Located { span, value }, .. } in named.section.map("rows") {
+            if let Value::Formed(Formed::Text(text)) = value
+                && !is_pool(text)
+            {
+                let message = format!("unknown pool \"{text}\", which map \"{}\" can choose", map.name);
+                findings.add(Code::UnknownPool, *span, message).help(pools.suggest(text, "add the pool"));
+            }
+        }
+        let default = named.section.span_of("default");
+        match map.default.as_ref().map(Template::parts) {
+            Some([TemplatePart::Text(text)]) if is_pool(text) => {}
+            Some([TemplatePart::Text(text)]) => {
+                let message = format!("unknown pool \"{text}\", which map \"{}\" can choose", map.name);
+                findings.add(Code::UnknownPool, default, message).help(pools.suggest(text, "add the pool"));
+            }
+            Some([TemplatePart::Variable(Variable::Map(next), functions)]) if functions.is_empty() => {
+                open.push(next.to_string())
+            }
+            Some([_, ..]) => {
+                let message =
+                    format!("\"default\" of map \"{}\", which chooses a pool, is not the name of a pool", map.name);
+                findings.add(Code::UnknownPool, default, message).help("write a name, or \"{map.OTHER}\"");
+            }
+            None | Some([]) if requires(route, name) => {}
+            None | Some([]) => {
+                let message = format!("map \"{}\" has no \"default\", so some requests would have no pool", map.name);
+                findings.add(Code::Missing, span, message).help(format!(
+                    "set default = \"POOL\" in [map.{}], or match = {{ map = {{ {name} = {{ present = true }} }} }} in the route",
+                    map.name
+                ));
+            }
+        }
+    }
+}
+
+/// True if the route takes only requests for which the map has a value.
+fn requires(route: &Section, name: &str) -> bool {
+    let expects = |part: &Section| {
+        part.map("map").iter().any(|keyed| {
+            let Value::Section(expected) = &keyed.value.value else { return false };
+            keyed.key == name && (expected.has("equal") || expected.flag("present") && expected.has("present"))
+        })
+    };
+    let matches = route.section("match");
+    let alternatives = matches.sections("any");
+    expects(&matches) || !alternatives.is_empty() && alternatives.into_iter().all(expects)
+}
