@@ -23,7 +23,7 @@ pub use crate::sections::listener::{
     ListenerTls, Mode, NameServer, Plane, Protocol, Record, RecordKind, RedirectHttps, ReportLoad, RequestIdField,
     UdpFlows, UnknownName, Zone, takes,
 };
-pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
+pub use crate::sections::matching::{Criteria, Expected, Match, Paths, Rank, Scheme};
 pub use crate::sections::pool::discover::{
     Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
     KubernetesServer, Nomad, NomadServer, Records, Scope, Servers, ServicePort, Source, Xds, XdsServer,

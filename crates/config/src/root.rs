@@ -15,6 +15,7 @@ use crate::sections::discovery::{self, DISCOVERY, Discovery};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
+use crate::sections::matching::PATHS;
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::provider::{self, PROVIDER, Providers};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -90,7 +91,7 @@ pub(crate) static ROOT: Table = Table {
         table(
             "defaults",
             Kind::Table(&DEFAULTS),
-            "Timeouts, retries and filters that listeners, pools and routes start from.",
+            "Timeouts, retries, filters and the reading of paths that listeners, pools and routes start from.",
             "its defaults",
         ),
         table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
@@ -107,12 +108,13 @@ const fn table(name: &'static str, kind: Kind, help: &'static str, absent: &'sta
 
 static DEFAULTS: Table = Table {
     path: "[defaults]",
-    help: "Timeouts, retries and filters that listeners, pools and routes start from.",
+    help: "Timeouts, retries, filters and the reading of paths that listeners, pools and routes start from.",
     inherits: false,
     keys: &[
         table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "Time limits.", "its defaults"),
         table("retry", Kind::Table(&DEFAULT_RETRY), "Retries and hedging.", "its defaults"),
         table("route", Kind::Table(&DEFAULT_ROUTE), "Filters of routes.", "none"),
+        PATHS,
     ],
 };
 

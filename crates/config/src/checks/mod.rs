@@ -1,7 +1,7 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
 //! listeners, and optionally the machine. Checks within a table are beside its keys in `sections`.
 
-// Order: acme, dns, endpoints, kernel, loops, reports, routes, expressions, matches, collisions, disjoint, tcp, tls,
+// Order: acme, dns, endpoints, kernel, loops, reports, routes, expressions, matches, paths, collisions, disjoint, tcp, tls,
 // machine, udp, leads
 mod acme;
 mod collisions;
@@ -14,6 +14,7 @@ mod leads;
 mod loops;
 mod machine;
 mod matches;
+mod paths;
 mod reports;
 mod routes;
 mod tcp;
