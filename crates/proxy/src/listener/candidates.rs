@@ -36,12 +36,12 @@ impl Candidates {
         Candidates { all, index: if matches.len() < INDEXED_MIN { None } else { Index::new(matches) } }
     }
 
-    /// Returns the most specific route that the request matches.
+    /// Returns the most specific route that the request matches when its path is read as `path`.
     #[inline]
-    pub fn find(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
+    pub fn find(&self, path: &[u8], request: &Request<'_, '_>, sender: &Sender) -> Option<RouteId> {
         let meets = |at: usize| {
             let (_, criteria) = &self.all[at];
-            criteria.as_ref().is_none_or(|criteria| criteria.meets(request, sender))
+            criteria.as_ref().is_none_or(|criteria| criteria.meets(path, request, sender))
         };
         let found = match &self.index {
             None => (0..self.all.len()).find(|at| meets(*at)),

@@ -51,18 +51,19 @@ impl Criteria {
         Criteria { wanted: compiled(&matching.criteria), unwanted: compiled(&matching.not) }
     }
 
-    /// True if the request meets all criteria. Nothing counts once the sender has no steps left.
+    /// True if the request meets all criteria when its path is read as `path`. Nothing counts once the sender has no
+    /// steps left.
     #[inline]
-    pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
-        self.wanted.iter().all(|one| one.meets(request, sender))
-            && !self.unwanted.iter().any(|one| one.meets(request, sender))
+    pub fn meets(&self, path: &[u8], request: &Request<'_, '_>, sender: &Sender) -> bool {
+        self.wanted.iter().all(|one| one.meets(path, request, sender))
+            && !self.unwanted.iter().any(|one| one.meets(path, request, sender))
     }
 
     /// The first criterion that the request does not meet, in words.
     pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender) -> Option<String> {
-        let wanted = self.wanted.iter().find(|one| !one.meets(request, sender)).map(ToString::to_string);
-        let unwanted = || self.unwanted.iter().find(|one| one.meets(request, sender));
-        wanted.or_else(|| unwanted().map(|one| format!("not {one}")))
+        let meets = |one: &&Criterion| one.meets(request.path().as_bytes(), request, sender);
+        let wanted = self.wanted.iter().find(|one| !meets(one)).map(ToString::to_string);
+        wanted.or_else(|| self.unwanted.iter().find(meets).map(|one| format!("not {one}")))
     }
 }
 
@@ -96,10 +97,10 @@ fn expected(value: &plan::Expected) -> Option<Expected> {
 }
 
 impl Criterion {
-    fn meets(&self, request: &Request<'_, '_>, sender: &Sender) -> bool {
+    fn meets(&self, path: &[u8], request: &Request<'_, '_>, sender: &Sender) -> bool {
         match self {
-            Criterion::EndsWith(end) => request.path().ends_with(&**end),
-            Criterion::Path(regex) => regex.is_match_within(request.path().as_bytes(), &sender.steps),
+            Criterion::EndsWith(end) => path.ends_with(end.as_bytes()),
+            Criterion::Path(regex) => regex.is_match_within(path, &sender.steps),
             Criterion::Methods(methods) => methods.iter().any(|method| **method == *request.method),
             Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
@@ -286,8 +287,9 @@ mod tests {
         let value = |expected| Criterion::Value(Part::Header, "x".into(), expected);
         let sender = Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http);
         let fields = [("X", "1"), ("x", "ab")];
-        let meets =
-            |expected, fields: &[(&str, &str)]| with("/", fields, |request| value(expected).meets(request, &sender));
+        let meets = |expected, fields: &[(&str, &str)]| {
+            with("/", fields, |request| value(expected).meets(b"/", request, &sender))
+        };
         assert!(meets(Expected::Equal(["ab".into()].into()), &fields) && meets(Expected::Suffix("b".into()), &fields));
         assert!(!meets(Expected::Prefix("b".into()), &fields) && meets(Expected::Contains("b".into()), &fields));
         assert!(meets(Expected::Present(true), &fields) && !meets(Expected::Present(false), &fields));

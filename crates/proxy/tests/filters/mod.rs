@@ -18,6 +18,8 @@ mod limits;
 mod mirror;
 mod page;
 mod parts;
+mod paths;
+mod readers;
 mod replaced;
 mod rewrites;
 mod routing;
