@@ -25,7 +25,7 @@ pub use crate::sections::listener::{
     UdpFlows, UnknownName, Zone, takes,
 };
 pub use crate::sections::map::Map;
-pub use crate::sections::matching::{Criteria, Expected, Match, Rank, Scheme};
+pub use crate::sections::matching::{Criteria, Expected, Match, Paths, Rank, Scheme};
 pub use crate::sections::pool::discover::{
     Consul, ConsulServer, Credentials, Discover, Dns, Docker, DockerServer, Etcd, EtcdServer, HttpList, Kubernetes,
     KubernetesServer, Nomad, NomadServer, Records, Scope, Servers, ServicePort, Source, Xds, XdsServer,

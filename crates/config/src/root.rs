@@ -16,6 +16,7 @@ use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::map::{MAP, Map, maps};
+use crate::sections::matching::PATHS;
 use crate::sections::pool::{POOL, Pool, Secret, pools};
 use crate::sections::provider::{self, PROVIDER, Providers};
 use crate::sections::resolver::{self, RESOLVER, Resolver};
@@ -91,7 +92,7 @@ pub(crate) static ROOT: Table = Table {
         table(
             "defaults",
             Kind::Table(&DEFAULTS),
-            "Timeouts, retries and filters that listeners, pools and routes start from.",
+            "Timeouts, retries, filters and the reading of paths that listeners, pools and routes start from.",
             "its defaults",
         ),
         table("map", Kind::Named(&MAP), "Texts that are looked up by a part of the request, by name.", "none"),
@@ -109,12 +110,13 @@ const fn table(name: &'static str, kind: Kind, help: &'static str, absent: &'sta
 
 static DEFAULTS: Table = Table {
     path: "[defaults]",
-    help: "Timeouts, retries and filters that listeners, pools and routes start from.",
+    help: "Timeouts, retries, filters and the reading of paths that listeners, pools and routes start from.",
     inherits: false,
     keys: &[
         table("timeouts", Kind::Table(&DEFAULT_TIMEOUTS), "Time limits.", "its defaults"),
         table("retry", Kind::Table(&DEFAULT_RETRY), "Retries and hedging.", "its defaults"),
         table("route", Kind::Table(&DEFAULT_ROUTE), "Filters of routes.", "none"),
+        PATHS,
     ],
 };
 

@@ -280,11 +280,31 @@ pub struct Routed {
     pub pool: Option<Arc<str>>,
     /// Routes in the order of the plan.
     pub routes: Vec<Considered>,
+    /// Readings of the path, as sent first; empty if servers read it in one way only, or in too many ways.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<Reading>,
+    /// Path and query in normal form, if they are matched and forwarded instead of those sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normal: Option<String>,
+    /// Reason for which the request gets a 400 instead of a route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// Path as some servers read it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Reading {
+    pub path: String,
+    /// Route that it chooses, if any.
+    pub route: Option<Arc<str>>,
 }
 
 impl Routed {
     /// Pool that gets the request, or the route's action instead.
     pub fn outcome(&self) -> String {
+        if let Some(why) = &self.refused {
+            return format!("a 400: {why}");
+        }
         let action = || self.routes.iter().find(|route| route.taken).map(|route| route.pool.to_string());
         self.pool.as_ref().map(|pool| format!("pool {pool}")).or_else(action).unwrap_or_default()
     }

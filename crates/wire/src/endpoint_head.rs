@@ -9,6 +9,7 @@ use crate::http1::fields::{Stated, append, list, write_kept};
 use crate::http1::kind::{Kind, kind};
 use crate::http1::request::{Form, origin_form, valid_host};
 use crate::http1::tokens::{Target, Tokens};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// A request head to be written to an endpoint.
@@ -179,8 +180,8 @@ pub struct Places {
     /// Length of the method, with which the buffer begins.
     method: usize,
     target: Range<usize>,
-    /// Target that is not in the buffer, because an absolute URL has no path.
-    completed: Option<&'static str>,
+    /// Target that is not in the buffer, because an absolute URL has no path, or the path was normalised.
+    replaced: Option<Cow<'static, str>>,
     host: Range<usize>,
     form: Form,
 }
@@ -195,11 +196,15 @@ impl Places {
             (at <= bytes.len() && part.len() <= bytes.len() - at).then(|| at..at + part.len())
         };
         let target = within(request.target.as_bytes());
-        let completed = target.is_none().then_some(if request.target == "*" { "*" } else { "/" });
+        let replaced = target.is_none().then(|| match request.target {
+            "*" => "*".into(),
+            "/" => "/".into(),
+            other => other.to_owned().into(),
+        });
         Places {
             method: request.method.len(),
             target: target.unwrap_or_default(),
-            completed,
+            replaced,
             host: within(request.host).unwrap_or_default(),
             form: request.form(),
         }
@@ -214,10 +219,10 @@ impl KeptHead {
 
     #[inline]
     pub fn parts(&self) -> HeadParts<'_> {
-        let Places { method, target, completed, host, form } = &self.place;
+        let Places { method, target, replaced, host, form } = &self.place;
         HeadParts {
             method: &self.bytes[..*method],
-            target: completed.map_or_else(|| &self.bytes[target.clone()], str::as_bytes),
+            target: replaced.as_ref().map_or_else(|| &self.bytes[target.clone()], |target| target.as_bytes()),
             host: &self.bytes[host.clone()],
             bytes: &self.bytes,
             rows: &self.rows,
@@ -228,15 +233,20 @@ impl KeptHead {
 
     /// Returns the request as it was read.
     pub fn request(&mut self) -> Request<'_, '_> {
-        let Places { method, target, completed, host, .. } = &self.place;
+        let Places { method, target, replaced, host, .. } = &self.place;
         // Valid UTF-8, as it was text when the head was read.
         let text = |range: Range<usize>| std::str::from_utf8(&self.bytes[range]).unwrap_or_default();
         Request {
             method: text(0..*method),
-            target: completed.unwrap_or_else(|| text(target.clone())),
+            target: replaced.as_deref().unwrap_or_else(|| text(target.clone())),
             host: &self.bytes[host.clone()],
             fields: Fields { bytes: &self.bytes, rows: &mut self.rows },
         }
+    }
+
+    /// Replaces the path and query.
+    pub fn set_target(&mut self, target: Box<str>) {
+        (self.place.replaced, self.place.form.has_line) = (Some(String::from(target).into()), false);
     }
 
     /// Returns the buffers, to be reused for another head.

@@ -135,8 +135,17 @@ fn would_go(would: &WouldGo) -> Markup {
         @match &routed.route {
             Some(route) => { p { "Listener " (routed.listener) " \u{2192} route " strong { (route) } " \u{2192} "
                 strong { (routed.outcome()) } } }
+            None if routed.refused.is_some() => {
+                p.bad { "Listener " (routed.listener) " \u{2192} " strong { (routed.outcome()) } }
+            }
             None if would.answer.is_some() => { p { "Listener " (routed.listener) ": no route matches." } }
             None => { p.bad { "Listener " (routed.listener) ": no route matches, so the response is a 404." } }
+        }
+        @if let Some(normal) = &routed.normal { p { "Matched and forwarded as " strong { (normal) } } }
+        @if !routed.readings.is_empty() {
+            ul { @for reading in &routed.readings {
+                li { "Read as " (reading.path) " \u{2192} " (reading.route.as_deref().unwrap_or("no route")) }
+            } }
         }
         ul.matches { @for route in &routed.routes {
             li { @if route.taken { strong { (route.route) } } @else { (route.route) } ": " (route.why) }

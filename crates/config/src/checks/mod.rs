@@ -1,7 +1,7 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
 //! listeners, and optionally the machine. Checks within a table are beside its keys in `sections`.
 
-// Order: acme, dns, endpoints, kernel, loops, reports, routes, maps, expressions, matches, collisions, disjoint, tcp, tls,
+// Order: acme, dns, endpoints, kernel, loops, reports, routes, maps, expressions, matches, paths, collisions, disjoint, tcp, tls,
 // machine, udp, leads
 mod acme;
 mod collisions;
@@ -15,6 +15,7 @@ mod loops;
 mod machine;
 mod maps;
 mod matches;
+mod paths;
 mod reports;
 mod routes;
 mod tcp;

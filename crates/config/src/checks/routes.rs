@@ -4,7 +4,7 @@
 use super::collisions::{Placed, check_collisions};
 use super::leads::Leads;
 use super::maps::{Maps, check_choice};
-use super::{expressions, matches, tcp};
+use super::{expressions, matches, paths, tcp};
 use crate::code::Code;
 use crate::diagnostic::Findings;
 use crate::form::Formed;
@@ -119,6 +119,7 @@ pub(super) fn routes(
     }
     matches::check(&sections, &placed, listeners, findings);
     expressions::check(root, &sections, &placed, findings);
+    paths::check(&placed, listeners, findings);
     let routes: Vec<Route> = placed.into_iter().map(|p| p.route).collect();
     // With errors present, something may only seem unused.
     if !findings.has_errors() {

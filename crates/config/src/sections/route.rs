@@ -3,7 +3,7 @@
 use super::action::{self, ACTIONS, Action};
 use super::filters::sets::USE;
 use super::filters::{self, Filters, Rewrite};
-use super::matching::{self, Match, ROUTE_MATCH, RouteMatch};
+use super::matching::{self, Match, Paths, ROUTE_MATCH, ROUTE_PATHS, RouteMatch};
 use super::pool::Pool;
 use super::retry::{ROUTE_RETRY, Retry};
 use super::timeouts::{ROUTE_TIMEOUTS, RouteTimeouts};
@@ -67,6 +67,8 @@ table! {
                 wins. A more specific route wins whatever its number.",
             why: "A tie between routes is more often a mistake than intended.",
         };
+        /// Effect on paths with several readings; `None` = the listener's setting.
+        paths: Option<Paths> = ROUTE_PATHS;
         /// Effect of the route on its requests.
         action: Action, rows [ACTIONS[0], ACTIONS[1], ACTIONS[2], ACTIONS[3], USE], read action::read,
             write |set: &Route, _: &Route, lines: &mut Lines| action::write(&set.action, lines);

@@ -206,8 +206,15 @@ fn would_go(would: &WouldGo) -> String {
         Some(route) => {
             line!(out, "listener {} -> route {route} -> {}", routed.listener, routed.outcome())
         }
+        None if routed.refused.is_some() => line!(out, "listener {} -> {}", routed.listener, routed.outcome()),
         None if would.answer.is_some() => line!(out, "listener {}: no route matches", routed.listener),
         None => line!(out, "listener {}: no route matches, so the response is a 404", routed.listener),
+    }
+    if let Some(normal) = &routed.normal {
+        line!(out, "matched and forwarded as {normal}");
+    }
+    for reading in &routed.readings {
+        line!(out, "  read as {} -> {}", reading.path, or_dash(reading.route.as_ref()));
     }
     for route in &routed.routes {
         line!(out, "  {} {}: {}", if route.taken { "*" } else { " " }, route.route, route.why);

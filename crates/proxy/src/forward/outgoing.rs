@@ -139,6 +139,13 @@ impl<'w> Outgoing<'w> {
         if let Head::Kept(head) = &mut self.head { Some((head.request(), &mut self.outfit)) } else { None }
     }
 
+    /// Replaces the path and query of a kept head.
+    pub fn set_target(&mut self, target: Box<str>) {
+        if let Head::Kept(head) = &mut self.head {
+            head.set_target(target);
+        }
+    }
+
     /// Sets the body, to be sent as bytes: its beginning is the first `len` bytes of `buf`.
     pub fn set_bytes(&mut self, buf: Buf, len: usize) {
         (self.buf, self.body_len) = (buf, len);

@@ -3,9 +3,8 @@
 
 use super::route::RouteId;
 use crate::matching::criteria::{Criteria, Part, each_value};
-use crate::peer::sender::Sender;
+use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::plan::{Expected, Match};
-use evenkeel_wire::head::Request;
 use std::collections::HashMap;
 
 /// Fewest routes that are worth an index.
@@ -38,14 +37,14 @@ impl Candidates {
 
     /// Returns the most specific route that the request matches.
     #[inline]
-    pub fn find(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
+    pub fn find(&self, seen: &Seen<'_, '_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let meets = |at: usize| {
             let (_, criteria) = &self.all[at];
-            criteria.as_ref().is_none_or(|criteria| criteria.meets(request, sender))
+            criteria.as_ref().is_none_or(|criteria| criteria.meets(seen, sender))
         };
         let found = match &self.index {
             None => (0..self.all.len()).find(|at| meets(*at)),
-            Some(index) => index.find(request, sender, meets),
+            Some(index) => index.find(seen, sender, meets),
         };
         found.map(|at| self.all[at].0)
     }
@@ -75,9 +74,9 @@ impl Index {
         Some(index)
     }
 
-    fn find(&self, request: &Request<'_, '_>, sender: &Sender<'_>, meets: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find(&self, seen: &Seen<'_, '_, '_>, sender: &Sender<'_>, meets: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best = usize::MAX;
-        each_value(self.part, &self.name, (request, b""), sender, |value| {
+        each_value(self.part, &self.name, seen, sender, |value| {
             let here = self.by_value.get(value).map_or(&[][..], Vec::as_slice);
             best = here.iter().copied().take_while(|at| *at < best).find(|at| meets(*at)).unwrap_or(best);
             false

@@ -1,5 +1,5 @@
 //! A listener on a worker: its [`rules`], taken from the plan and [`compiled`] from it, its routes ([`route`], by
-//! [`paths`], [`candidates`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS
+//! [`paths`], [`candidates`] and [`readings`]; [`tls_route`]), its [`client`]s, their [admission](admit), TLS
 //! ([`secure`], [`tls`]), its own [`error_pages`], and its answers to load probes of balancers in front
 //! ([`probe_answers`]).
 
@@ -12,6 +12,7 @@ pub mod handshakes;
 mod paths;
 pub mod per_route;
 pub mod probe_answers;
+mod readings;
 pub mod route;
 pub mod route_why;
 pub mod rules;

@@ -4,12 +4,14 @@
 use super::by_host::ByHost;
 use super::candidates::Candidates;
 use super::paths::Paths;
-use crate::peer::sender::Sender;
+use super::readings::{Ambiguous, Choice, PathRules, routes_of_readings};
+use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::Plan;
-use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
+use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Piece, Pieces, Route, Scheme};
 use evenkeel_net::event_loop::budget;
 use evenkeel_wire::head::{Fields, Request};
 use evenkeel_wire::host;
+use evenkeel_wire::readings::unescaped;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -18,9 +20,24 @@ use std::sync::Arc;
 /// Index of a route in the plan.
 pub type RouteId = usize;
 
-/// Too many steps of regular expressions for a single request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooCostly;
+/// Reason why a request gets no route, although some may match.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many steps of regular expressions for a single request.
+    TooCostly,
+    /// Readings of the path choose different routes.
+    Ambiguous(Ambiguous),
+}
+
+impl Refusal {
+    /// The reason in words. `name`: the name of a route.
+    pub fn text<'n>(&self, name: impl Fn(RouteId) -> &'n str) -> String {
+        match self {
+            Refusal::TooCostly => "regular expressions of routes take too long for this request".to_owned(),
+            Refusal::Ambiguous(ambiguous) => ambiguous.text(name),
+        }
+    }
+}
 
 /// The routes of a listener.
 #[derive(Debug)]
@@ -31,6 +48,7 @@ pub struct Router {
     own: Hosts,
     /// All other hosts; the table is shared by all listeners.
     common: Arc<Hosts>,
+    paths: PathRules,
 }
 
 #[derive(Debug, Default)]
@@ -78,49 +96,56 @@ impl Router {
                 _ => None,
             };
             let common = if is_http { routers.clone() } else { none.clone() };
-            Router { sole, own: hosts.hosts(), common }
+            Router { sole, own: hosts.hosts(), common, paths: PathRules::of(plan, listener) }
         };
         plan.listeners.iter().map(router).collect()
     }
 
-    /// Returns the route for a request; `None` if none matches. `sender` is not called if the listener has a sole route.
+    /// Returns the route for a request. `sender` is not called if the listener has a sole route.
     ///
     /// # Errors
-    /// The regular expressions would take too much time.
+    /// The regular expressions would take too much time, or the path is ambiguous.
     #[inline]
-    pub fn find<'m>(
-        &self,
-        request: &Request<'_, '_>,
-        sender: impl FnOnce() -> Sender<'m>,
-    ) -> Result<Option<RouteId>, TooCostly> {
+    pub fn find<'m>(&self, request: &Request<'_, '_>, sender: impl FnOnce() -> Sender<'m>) -> Result<Choice, Refusal> {
         match self.sole {
-            Some(sole) => Ok(Some(sole)),
+            Some(sole) => Ok(Choice::as_sent(Some(sole))),
             None => {
-                let sender = sender();
-                let found = self.find_one(request, &sender);
-                budget::charge(sender.units().ok_or(TooCostly)?);
-                Ok(found)
+                let (sender, path) = (sender(), request.path());
+                let find = |reading: &[u8]| self.find_one(reading, request, &sender);
+                let found = match self.paths.take_as_sent(path) {
+                    true => Ok(Choice::as_sent(find(path.as_bytes()))),
+                    false => self.paths.choose(path, find),
+                };
+                budget::charge(sender.units().ok_or(Refusal::TooCostly)?);
+                found.map_err(Refusal::Ambiguous)
             }
         }
+    }
+
+    /// The readings of a request's path with the route of each, the path as sent first; `None` if there are too many.
+    pub fn readings(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<Vec<(String, Option<RouteId>)>> {
+        routes_of_readings(request.path(), |reading| self.find_one(reading, request, sender))
     }
 
     /// Returns the route of a listener for datagrams, which have nothing to match.
     pub fn of_datagrams(&self) -> Option<RouteId> {
         let request = Request { method: "", target: "/", host: b"", fields: Fields { bytes: b"", rows: &mut [] } };
-        self.find(&request, || Sender::new(Ipv4Addr::UNSPECIFIED.into(), Scheme::Http)).ok().flatten()
+        self.find(&request, || Sender::new(Ipv4Addr::UNSPECIFIED.into(), Scheme::Http)).ok()?.route
     }
 
-    fn find_one(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
+    /// The route of a request whose path is read as `path`.
+    fn find_one(&self, path: &[u8], request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
         let host = host::without_port(request.host);
         if host.iter().any(u8::is_ascii_uppercase) {
-            return self.find_lower(&host.to_ascii_lowercase(), request, sender);
+            return self.find_lower(&host.to_ascii_lowercase(), path, request, sender);
         }
-        self.find_lower(host, request, sender)
+        self.find_lower(host, path, request, sender)
     }
 
-    fn find_lower(&self, host: &[u8], request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
-        let path = if request.path() == "*" { "/" } else { request.path() };
-        let at = |paths: &Paths<Candidates>| paths.find(path.as_bytes(), |here| here.find(request, sender));
+    fn find_lower(&self, host: &[u8], path: &[u8], request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<RouteId> {
+        let path = if path == b"*" { b"/" } else { path };
+        let at =
+            |paths: &Paths<Candidates>| paths.find(path, |here| here.find(&Seen { request, path, added: b"" }, sender));
         let (own, common) = (&self.own, &*self.common);
         let exact = || own.named.exact(host).or_else(|| common.named.exact(host)).and_then(at);
         let longest = || if own.named.suffix_max() > common.named.suffix_max() { &own.named } else { &common.named };
@@ -166,8 +191,18 @@ impl<'p> Matches<'p> {
 /// match wins.
 fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
     let mut paths: Paths<Vec<(RouteId, &Match)>> = Paths::default();
-    for (id, matching) in matches {
-        matching.path.forms().iter().for_each(|form| paths.entry(form).push((*id, *matching)));
+    let forms = matches
+        .iter()
+        .flat_map(|(id, matching)| matching.path.forms().into_iter().map(move |form| (form, *id, *matching)));
+    let forms: Vec<(Pieces, RouteId, &Match)> = forms.collect();
+    forms.iter().for_each(|(form, id, matching)| paths.entry(form).push((*id, *matching)));
+    // Readings have escapes in a single spelling.
+    for (form, id, matching) in &forms {
+        if let Some(other) = unescaped_form(form)
+            && forms.iter().all(|(form, ..)| *form != other)
+        {
+            paths.entry(&other).push((*id, *matching));
+        }
     }
     paths.map(&|mut here: Vec<(RouteId, &Match)>| {
         here.sort_by_key(|(_, matching)| Reverse(matching.rank()));
@@ -175,6 +210,17 @@ fn paths(matches: &[(RouteId, &Match)]) -> Paths<Candidates> {
         let all = here.iter().position(|(_, matching)| matching.is_plain()).map_or(here.len(), |at| at + 1);
         Candidates::new(&here[..all])
     })
+}
+
+/// The form with its escapes as readings have them; `None` if it is the same.
+fn unescaped_form(form: &Pieces) -> Option<Pieces> {
+    let mut other = form.clone();
+    for piece in &mut other.pieces {
+        if let Piece::Text(text) = piece {
+            *text = unescaped(text);
+        }
+    }
+    (other != *form).then_some(other)
 }
 
 fn takes_all(route: &Route) -> bool {
@@ -205,7 +251,8 @@ mod tests {
             let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
             router
                 .find(&request, sender)
-                .expect("it is cheap")
+                .expect("it has one reading")
+                .route
                 .map_or("-".into(), |id| plan.routes[id].name.to_string())
         };
         paths.iter().map(&mut name).collect()
@@ -265,7 +312,7 @@ mod tests {
             let mut table: Table = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
             let request = Request { method: "GET", target, host: b"a", fields: table.fields() };
             let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
-            let found = router.find(&request, sender).expect("it is cheap").map(|id| &*plan.routes[id].name);
+            let found = router.find(&request, sender).expect("it is cheap").route.map(|id| &*plan.routes[id].name);
             assert_eq!(found, Some(want), "{target} {fields:?}");
         }
     }
@@ -298,11 +345,11 @@ mod tests {
             let mut table: Table = [(&b"x"[..], value)].into_iter().collect();
             let request = Request { method: "GET", target: "/", host: b"a", fields: table.fields() };
             let sender = || Sender::new(Ipv4Addr::LOCALHOST.into(), Scheme::Http);
-            router.find(&request, sender).map(|found| found.map(|id| &*plan.routes[id].name))
+            router.find(&request, sender).map(|found| found.route.map(|id| &*plan.routes[id].name))
         };
         assert_eq!(find(b"ab"), Ok(Some("n")));
         assert_eq!(find(&hard[..500]), Ok(Some("n")), "a short one may be hard");
-        assert_eq!(find(&hard), Err(TooCostly));
+        assert_eq!(find(&hard), Err(Refusal::TooCostly));
         assert_eq!(find(&b"c".repeat(10_000)), Ok(Some("n")), "a long one may be easy");
     }
 
@@ -317,7 +364,7 @@ mod tests {
             for _ in 0..1000 {
                 assert!(
                     std::hint::black_box(router.find(std::hint::black_box(&request), sender))
-                        .is_ok_and(|found| found.is_some())
+                        .is_ok_and(|found| found.route.is_some())
                 );
             }
             begin.elapsed().as_nanos() / 1000

@@ -2,14 +2,16 @@
 //! [`router`](super::route).
 
 use super::paths::Paths;
-use super::route::Router;
+use super::readings::Choice;
+use super::route::{Refusal, Router};
 use crate::matching::criteria::Criteria;
 use crate::peer::sender::{MapValues, Sender};
 use evenkeel_config::Plan;
 use evenkeel_config::plan::{HostPattern, Match, Mode, PathPattern, Route, Scheme};
 use evenkeel_view::described::Parts;
-use evenkeel_view::picks::{Considered, Routed};
+use evenkeel_view::picks::{Considered, Reading, Routed};
 use evenkeel_wire::head::{Request, Table};
+use evenkeel_wire::readings::has_several;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -38,20 +40,34 @@ pub fn explain(plan: &Plan, described: &Parts, maps: Option<&dyn MapValues>) -> 
     let client = described.client.unwrap_or(Ipv4Addr::LOCALHOST.into());
     let sender = || Sender { maps, ..Sender::new(client, scheme) };
     let router = &Router::of_plan(plan)[at];
-    let found = router.find(&request, sender);
-    let found = found.map_err(|_| "a 400: regular expressions of the routes take too long for it".to_owned())?;
-    let taken = found.map(|id| &plan.routes[id]);
+    let route = |id: usize| &plan.routes[id];
+    let (choice, refused) = match router.find(&request, sender) {
+        Ok(choice) => (choice, None),
+        Err(Refusal::TooCostly) => return Err("a 400: regular expressions of the routes take too long for it".into()),
+        Err(refusal) => (Choice::as_sent(None), Some(refusal.text(|id| &*route(id).name))),
+    };
+    let readings = if has_several(request.path()) { router.readings(&request, &sender()) } else { None };
+    let readings = readings.unwrap_or_default();
+    let taken = choice.route.map(route);
+    let matched = if refused.is_some() { readings.first().and_then(|(_, id)| *id).map(route) } else { taken };
+    let normal = choice.path.map(|path| path + &described.target[request.path().len()..]);
+    let request = Request { target: normal.as_deref().unwrap_or(&described.target), ..request };
     let considered = |route: &Route| Considered {
         route: route.name.clone(),
         pool: route.action.to_string().into(),
         taken: taken.is_some_and(|taken| taken.name == route.name),
-        why: why(route, &of.name, &request, &sender(), taken),
+        why: why(route, &of.name, &request, &sender(), matched),
     };
+    let routes = plan.routes.iter().map(considered).collect();
+    let reading = |(path, id): (String, Option<usize>)| Reading { path, route: id.map(|id| route(id).name.clone()) };
     Ok(Routed {
         listener: of.name.clone(),
         route: taken.map(|route| route.name.clone()),
         pool: taken.and_then(|route| route.action.pool()).cloned(),
-        routes: plan.routes.iter().map(considered).collect(),
+        routes,
+        readings: if readings.len() > 1 { readings.into_iter().map(reading).collect() } else { Vec::new() },
+        normal,
+        refused,
     })
 }
 
@@ -202,6 +218,31 @@ mod tests {
         assert_eq!(elsewhere.route.as_deref(), Some("inner"));
         assert_eq!(elsewhere.routes[2].why, "it is for other hosts (*.example)");
         assert!(explain(&plan(), Some("nix"), "a", "/").unwrap_err().contains("HTTP listeners: web, inner"));
+    }
+
+    #[test]
+    fn shows_the_readings_of_a_path_and_why_they_are_refused() {
+        let routed = |paths: &str, path: &str| {
+            let text = format!(
+                "[listener.web]\nbind = ['127.0.0.1:1']\npaths = '{paths}'\n[pool.a]\nendpoints = ['127.0.0.1:3']\n\
+                 [[route]]\nname = 'open'\npool = 'a'\n[[route]]\nname = 'admin'\nmatch = {{ prefix = '/admin' }}\n\
+                 respond = {{ status = 403 }}\n"
+            );
+            let outcome = evenkeel_config::parse_str("test.toml", &text, &|_| None);
+            explain(&outcome.plan.expect("a plan"), None, "a", path).expect("explained")
+        };
+        let refused = routed("refuse", "//admin?x");
+        let why = "servers may read the path as \"/admin\", which is for route \"admin\" instead of route \"open\"";
+        assert_eq!((refused.route.as_deref(), refused.refused.as_deref()), (None, Some(why)));
+        let readings: Vec<_> = refused.readings.iter().map(|one| (&*one.path, one.route.as_deref())).collect();
+        assert_eq!(readings, [("//admin", Some("open")), ("/admin", Some("admin")), ("/", Some("open"))]);
+        assert!(refused.routes.iter().all(|route| !route.taken));
+        let normal = routed("normalise", "//admin?x");
+        assert_eq!((normal.route.as_deref(), normal.normal.as_deref()), (Some("admin"), Some("/admin?x")));
+        assert_eq!(normal.routes[1].why, "host and path match, and no matching route is more specific");
+        let as_sent = routed("as_sent", "//admin");
+        assert_eq!((as_sent.route.as_deref(), as_sent.readings.len(), as_sent.normal), (Some("open"), 3, None));
+        assert!(routed("refuse", "/admin").readings.is_empty());
     }
 
     #[test]

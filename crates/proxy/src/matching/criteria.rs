@@ -1,7 +1,7 @@
 //! Criteria of a match in the form in which requests are compared with them.
 
 use crate::peer::hash_key::cookie;
-use crate::peer::sender::Sender;
+use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::plan::{self, Cidr, Expression, Extent, Match, Scheme, checked_regex};
 use evenkeel_wire::head::{self, Request};
 use evenkeel_wire::http1::kind::{Kind, kind};
@@ -68,22 +68,16 @@ impl Criteria {
 
     /// True if the request meets all criteria. Nothing counts once the sender has no steps left.
     #[inline]
-    pub fn meets(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> bool {
-        self.meets_with(request, b"", sender)
-    }
-
-    /// The same for a request to which lines of fields have been added.
-    #[inline]
-    pub fn meets_with(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
-        self.wanted.iter().all(|one| one.meets(request, added, sender))
-            && !self.unwanted.iter().any(|one| one.meets(request, added, sender))
+    pub fn meets(&self, seen: &Seen<'_, '_, '_>, sender: &Sender<'_>) -> bool {
+        self.wanted.iter().all(|one| one.meets(seen, sender))
+            && !self.unwanted.iter().any(|one| one.meets(seen, sender))
     }
 
     /// The first criterion that the request does not meet, in words.
     pub fn unmet(&self, request: &Request<'_, '_>, sender: &Sender<'_>) -> Option<String> {
-        let wanted = self.wanted.iter().find(|one| !one.meets(request, b"", sender)).map(ToString::to_string);
-        let unwanted = || self.unwanted.iter().find(|one| one.meets(request, b"", sender));
-        wanted.or_else(|| unwanted().map(|one| format!("not {one}")))
+        let meets = |one: &&Criterion| one.meets(&Seen::as_sent(request), sender);
+        let wanted = self.wanted.iter().find(|one| !meets(one)).map(ToString::to_string);
+        wanted.or_else(|| self.unwanted.iter().find(meets).map(|one| format!("not {one}")))
     }
 }
 
@@ -122,11 +116,11 @@ fn expected(value: &plan::Expected) -> Option<Expected> {
 }
 
 impl Criterion {
-    fn meets(&self, request: &Request<'_, '_>, added: &[u8], sender: &Sender<'_>) -> bool {
+    fn meets(&self, seen: &Seen<'_, '_, '_>, sender: &Sender<'_>) -> bool {
         match self {
-            Criterion::EndsWith(end) => request.path().ends_with(&**end),
-            Criterion::Path(found) => found.expression.is_match_within(request.path().as_bytes(), &sender.steps),
-            Criterion::Methods(methods) => methods.iter().any(|method| **method == *request.method),
+            Criterion::EndsWith(end) => seen.path.ends_with(end.as_bytes()),
+            Criterion::Path(found) => found.expression.is_match_within(seen.path, &sender.steps),
+            Criterion::Methods(methods) => methods.iter().any(|method| **method == *seen.request.method),
             Criterion::Clients(networks) => networks.iter().any(|network| network.contains(sender.client)),
             Criterion::Scheme(scheme) => *scheme == sender.scheme,
             Criterion::Value(part, name, expected) => {
@@ -135,7 +129,7 @@ impl Criterion {
                     is_there = true;
                     expected.is(value, &sender.steps)
                 };
-                each_value(*part, name, (request, added), sender, &mut test)
+                each_value(*part, name, seen, sender, &mut test)
                     || matches!(expected, Expected::Present(false)) && !is_there
             }
         }
@@ -242,16 +236,17 @@ impl fmt::Display for Expected {
 pub fn each_value(
     part: Part,
     name: &str,
-    (request, added): (&Request<'_, '_>, &[u8]),
+    seen: &Seen<'_, '_, '_>,
     sender: &Sender<'_>,
     mut test: impl FnMut(&[u8]) -> bool,
 ) -> bool {
+    let Seen { request, added, .. } = *seen;
     match part {
         Part::Header if name.eq_ignore_ascii_case("host") => !request.host.is_empty() && test(request.host),
         Part::Header => header_values(request, name, sender.is_trusted).chain(values_in(added, name)).any(test),
         Part::Query => query_value(request.query().unwrap_or_default(), name).is_some_and(|value| test(&value)),
         Part::Cookie => cookie_value(request, name).is_some_and(test),
-        Part::Map => sender.maps.is_some_and(|maps| maps.test(name, (request, added), &sender.steps, &mut test)),
+        Part::Map => sender.maps.is_some_and(|maps| maps.test(name, seen, &sender.steps, &mut test)),
     }
 }
 
@@ -356,7 +351,7 @@ mod tests {
         let sender = Sender::new(std::net::Ipv4Addr::LOCALHOST.into(), Scheme::Http);
         let fields = [("X", "1"), ("x", "ab")];
         let meets = |expected, fields: &[(&str, &str)]| {
-            with("/", fields, |request| value(expected).meets(request, b"", &sender))
+            with("/", fields, |request| value(expected).meets(&Seen::as_sent(request), &sender))
         };
         assert!(meets(Expected::Equal(["ab".into()].into()), &fields) && meets(Expected::Suffix("b".into()), &fields));
         assert!(!meets(Expected::Prefix("b".into()), &fields) && meets(Expected::Contains("b".into()), &fields));

@@ -156,6 +156,8 @@ pub struct ListenerStats {
     pub malformed: Counter,
     /// Requests refused because regular expressions of routes would take too long for them.
     pub regex_refused: Counter,
+    /// Requests refused because readings of their paths choose different routes.
+    pub paths_refused: Counter,
     /// Requests rejected because their address exceeded its rate.
     pub rate_limited: Counter,
     /// Requests refused by the access list of their route.

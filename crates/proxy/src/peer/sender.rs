@@ -13,17 +13,21 @@ pub const STEPS_MAX: u32 = 256 << 10;
 /// Steps that take as long as a unit of a turn's budget.
 pub const STEPS_PER_UNIT: u32 = 256;
 
+/// A request as matches and conditions see it.
+#[derive(Clone, Copy)]
+pub struct Seen<'s, 'h, 'b> {
+    pub request: &'s Request<'h, 'b>,
+    /// A reading of its path.
+    pub path: &'s [u8],
+    /// Lines of fields that were added to it.
+    pub added: &'s [u8],
+}
+
 /// Values of maps, as routes see them.
 pub trait MapValues {
-    /// Calls `test` with the value of a map for a request with these added lines, and returns its result; false if there
-    /// is no value. Regular expressions of the map take at most the steps that are `left`.
-    fn test(
-        &self,
-        map: &str,
-        request: (&Request<'_, '_>, &[u8]),
-        left: &Cell<u32>,
-        test: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> bool;
+    /// Calls `test` with the value of a map for a request, and returns its result; false if there is no value. Regular
+    /// expressions of the map take at most the steps that are `left`.
+    fn test(&self, map: &str, seen: &Seen<'_, '_, '_>, left: &Cell<u32>, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
 impl fmt::Debug for dyn MapValues + '_ {
@@ -45,6 +49,13 @@ pub struct Sender<'m> {
     pub is_trusted: bool,
     /// Maps; none have a value without it.
     pub maps: Option<&'m dyn MapValues>,
+}
+
+impl<'s, 'h, 'b> Seen<'s, 'h, 'b> {
+    /// A request as it was sent.
+    pub fn as_sent(request: &'s Request<'h, 'b>) -> Seen<'s, 'h, 'b> {
+        Seen { request, path: request.path().as_bytes(), added: b"" }
+    }
 }
 
 impl<'m> Sender<'m> {

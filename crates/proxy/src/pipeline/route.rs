@@ -7,7 +7,7 @@ use crate::filters::filter::{RequestHead, Resume, Verdict, Waiting};
 use crate::filters::list::Filters;
 use crate::filters::template::lookups::Values;
 use crate::filters::template::source::Source;
-use crate::listener::route::TooCostly;
+use crate::listener::route::Refusal;
 use crate::peer::hash_key;
 use crate::peer::sender::Sender;
 use crate::pipeline::trailers::Trailers;
@@ -20,6 +20,7 @@ use evenkeel_net::deadline::Timer;
 use evenkeel_wire::head::Request;
 use evenkeel_wire::http1::fields::Stated;
 use evenkeel_wire::http1::response::{RequestContext, Towards};
+use std::cell::OnceCell;
 use std::time::Duration;
 
 /// A request whose head was read and routed.
@@ -80,6 +81,9 @@ pub struct Passage {
     pub resume: Option<Resume>,
 }
 
+/// Memory for the target of a request that is forwarded in normal form: from its route on, this is the request's target.
+pub type Normal = OnceCell<Box<str>>;
+
 /// Reason why a request does not proceed now.
 pub enum Stop {
     /// This proxy answers the request itself.
@@ -94,13 +98,14 @@ impl From<Response> for Stop {
     }
 }
 
-/// Runs the filters and finds the route and pool of a request.
+/// Runs the filters and finds the route and pool of a request. `normal`: empty memory for another target.
 ///
 /// # Errors
 /// A filter or the lack of a route ends the request, or a filter has to wait.
-pub fn route<'r>(
+pub fn route<'r, 'b>(
     record: &mut Record<'r>,
-    head: &mut RequestHead<'_, '_, '_>,
+    head: &mut RequestHead<'_, '_, 'b>,
+    normal: &'b Normal,
     passage: &mut Passage,
     timer: &Timer,
 ) -> Result<Route<'r>, Stop> {
@@ -117,8 +122,12 @@ pub fn route<'r>(
         verdict(passed)?;
         let request = &mut *head.request;
         let maps = Values { lookups: &rules.lookups, cx: &record.exchange };
-        let route = rules.compiled.router.find(request, || Sender { maps: Some(&maps), ..record.exchange.sender() });
-        let route = route.map_err(|TooCostly| too_costly(record))?.ok_or_else(|| no_route(request))?;
+        let choice = rules.compiled.router.find(request, || Sender { maps: Some(&maps), ..record.exchange.sender() });
+        let choice = choice.map_err(|refusal| refused(record, refusal))?;
+        if let Some(path) = choice.path {
+            request.target = normal.get_or_init(|| (path + &request.target[request.path().len()..]).into());
+        }
+        let route = choice.route.ok_or_else(|| no_route(request))?;
         let (cx, lines) = (&record.exchange, head.edits.added());
         let source = || Source::of_request(cx, request, lines);
         let choice = |name: &mut Vec<u8>| rules.write_choice(route, &source(), name);
@@ -172,9 +181,14 @@ fn verdict(verdict: Verdict) -> Result<(), Stop> {
 }
 
 #[cold]
-fn too_costly(record: &Record<'_>) -> Response {
-    record.exchange.stats.regex_refused.add(1);
-    Response::new(400, "regular expressions of routes take too long for this request")
+fn refused(record: &Record<'_>, refusal: Refusal) -> Response {
+    let stats = record.exchange.stats;
+    match refusal {
+        Refusal::TooCostly => stats.regex_refused.add(1),
+        Refusal::Ambiguous(_) => stats.paths_refused.add(1),
+    }
+    let planned = &record.rules.routes.planned;
+    Response::new(400, refusal.text(|id| planned.get(id).map_or("", |route| &*route.name)))
 }
 
 #[cold]

@@ -42,9 +42,10 @@ pub fn dry_run(worker: &Worker, plan: &Plan, mut would: WouldGo, described: &Par
     would.worker = Some(worker.core.index as u64);
     let mut fields: Table =
         described.fields.iter().map(|(name, value)| (name.as_bytes(), value.trim().as_bytes())).collect();
+    let normal = would.routed.normal.clone();
     let mut request = Request {
         method: &described.method,
-        target: &described.target,
+        target: normal.as_deref().unwrap_or(&described.target),
         host: described.host.as_bytes(),
         fields: fields.fields(),
     };

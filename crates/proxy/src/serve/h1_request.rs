@@ -12,7 +12,7 @@ use crate::forward::outgoing::{BodyRest, Head, Outfit, Outgoing, REPLAY_MAX};
 use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
-use crate::pipeline::route::{self, Opened, Passage, Route, Stop};
+use crate::pipeline::route::{self, Normal, Opened, Passage, Route, Stop};
 use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket;
 use crate::record::Record;
@@ -116,6 +116,7 @@ impl H1 {
         let (client, rules) = (record.client, record.rules);
         budget::charge(HEAD);
         let mut rows = client.core.rows();
+        let normal = Normal::new();
         let mut read = Request::read(buf.filled(), &mut rows, &rules.compiled.limits);
         // Borrowed, as it is large, and everything that is needed of it is read here.
         let request = match &mut read {
@@ -146,7 +147,7 @@ impl H1 {
             Body::Length(length) => Stated::Length(*length),
             Body::UntilClose => Stated::Nothing,
         };
-        let routed = self.route(record, &mut request.head, &mut came, &mut out.outfit);
+        let routed = self.route(record, &mut request.head, &normal, &mut came, &mut out.outfit);
         if let Err(Stop::Answer(response)) = routed {
             return Err(came.refused(record, response, buf));
         }
@@ -162,15 +163,16 @@ impl H1 {
     }
 
     /// Runs the filters and finds the route of a request, and prepares the head for its endpoint.
-    fn route<'r>(
+    fn route<'r, 'b>(
         &self,
         record: &mut Record<'r>,
-        request: &mut head::Request<'_, '_>,
+        request: &mut head::Request<'_, 'b>,
+        normal: &'b Normal,
         came: &mut Came,
         outfit: &mut Outfit<'r>,
     ) -> Result<Route<'r>, Stop> {
         let mut head = RequestHead { request, edits: &mut outfit.edits };
-        let routed = route::route(record, &mut head, &mut came.passage, &self.timer);
+        let routed = route::route(record, &mut head, normal, &mut came.passage, &self.timer);
         if let Ok(route) = &routed {
             if route.wants_body && !came.rest.body.is_done() {
                 came.rest.chain = route::body_chain(record, &mut head);
@@ -235,8 +237,13 @@ impl H1 {
             };
             let came = &mut parked.came;
             came.passage.resume = Some(resume);
+            let mut normal = Normal::new();
             let (mut request, outfit) = out.kept()?;
-            match self.route(record, &mut request, came, outfit) {
+            let routed = self.route(record, &mut request, &normal, came, outfit);
+            if let Some(target) = normal.take() {
+                out.set_target(target);
+            }
+            match routed {
                 Err(Stop::Wait(waiting)) => parked.waiting = waiting,
                 Err(Stop::Answer(response)) => {
                     came.head_len = 0;

@@ -13,7 +13,7 @@ use crate::listener::client::Client;
 use crate::listener::rules::Rules;
 use crate::observe::end::{Cause, Phase};
 use crate::pipeline::response::{Own, own};
-use crate::pipeline::route::{self, Opened, Passage, Stop};
+use crate::pipeline::route::{self, Normal, Opened, Passage, Stop};
 use crate::pipeline::trailers::Trailers;
 use crate::pipeline::websocket::{Accept, KEY_LEN};
 use crate::record::Record;
@@ -62,17 +62,19 @@ pub struct Spoken<'p> {
     pub ended: bool,
     /// Protocol for which the stream becomes a tunnel once the endpoint accepts it.
     pub switch: Option<&'p str>,
+    /// Empty memory for another target.
+    pub normal: &'p Normal,
 }
 
 /// Serves a request from its head to the end of its response.
-pub async fn serve<D: Messages>(
+pub async fn serve<'b, D: Messages>(
     client: &Client<'_>,
     rules: &Rules,
     down: &D,
-    request: &mut Request<'_, '_>,
-    spoken: Spoken<'_>,
+    request: &mut Request<'_, 'b>,
+    spoken: Spoken<'b>,
 ) {
-    let Spoken { proto, framing, ended, switch } = spoken;
+    let Spoken { proto, framing, ended, switch, normal } = spoken;
     let is_known = |protocol: &str| protocol.eq_ignore_ascii_case("websocket");
     // Declared before `record` and `out`, which may borrow it.
     let key = switch.map(|_| websocket_key(client)).unwrap_or_default();
@@ -99,7 +101,7 @@ pub async fn serve<D: Messages>(
     let mut passage = Passage::default();
     let mut route = loop {
         let mut head = RequestHead { request, edits: &mut out.outfit.edits };
-        match route::route(&mut record, &mut head, &mut passage, down.timer()) {
+        match route::route(&mut record, &mut head, normal, &mut passage, down.timer()) {
             Ok(route) => break route,
             Err(Stop::Answer(response)) => return Box::pin(answer(&record, down, response, head_only)).await,
             Err(Stop::Wait(mut waiting)) => match Box::pin(until_gone(down, waiting.as_mut())).await {

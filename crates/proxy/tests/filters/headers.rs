@@ -34,7 +34,7 @@ X-Forwarded-Host = "fixed.example"
 #[tokio::test]
 async fn fields_of_requests_are_removed_renamed_set_and_added_in_this_order() {
     let echoes = Echoes::start();
-    for (endpoint, proxy) in echoes.proxies(REQUESTS) {
+    for (endpoint, proxy) in echoes.proxies_with("paths = 'as_sent'", REQUESTS) {
         for client in CLIENTS {
             let sent = [
                 ("x-debug", "1"),

@@ -19,6 +19,8 @@ mod maps;
 mod mirror;
 mod page;
 mod parts;
+mod paths;
+mod readers;
 mod replaced;
 mod rewrites;
 mod routing;

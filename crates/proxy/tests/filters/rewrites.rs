@@ -67,11 +67,10 @@ async fn a_path_is_rewritten_and_the_rest_stays_byte_for_byte() {
 #[tokio::test]
 async fn a_path_that_could_be_read_otherwise_is_a_400_and_reaches_no_endpoint() {
     let echoes = Echoes::start();
-    for (endpoint, proxy) in echoes.proxies(ROUTES) {
+    for (endpoint, proxy) in echoes.proxies_with("paths = 'as_sent'", ROUTES) {
         for client in CLIENTS {
             let long = format!("/by-header?{}", "x".repeat(100));
             for (path, to) in [
-                ("/api//host/x", ""),
                 ("/api/../admin", ""),
                 ("/api/..", ""),
                 ("/api/%2e%2e/admin", ""),
@@ -83,7 +82,6 @@ async fn a_path_that_could_be_read_otherwise_is_a_400_and_reaches_no_endpoint() 
                 ("/items/..", ""),
                 ("/items/..%2Fadmin", ""),
                 ("/items/%2e%2e", ""),
-                ("/files//host/x", ""),
                 ("/files/../x", ""),
                 ("/by-header", "a b"),
                 ("/by-header", "a?b=c"),
@@ -251,12 +249,12 @@ async fn every_reference_of_a_response_gets_the_prefix_and_that_of_a_request_los
 }
 
 #[tokio::test]
-async fn slashes_behind_a_stripped_prefix_are_refused_or_merged() {
+async fn slashes_behind_a_stripped_prefix_are_kept_or_merged() {
     let echoes = Echoes::start();
     for (endpoint, proxy) in echoes.proxies(REFERENCES) {
         for client in CLIENTS {
             for (path, status, target) in [
-                ("/strict//x", 400, None),
+                ("/strict//x", 200, Some("//x")),
                 ("/merged//x", 200, Some("/x")),
                 ("/merged///x//y?a=//", 200, Some("/x//y?a=//")),
                 ("/merged//", 200, Some("/")),

@@ -145,9 +145,11 @@ impl<'h, 'b> Request<'h, 'b> {
     /// Returns the form of the head for an endpoint that speaks HTTP/1, too.
     #[inline]
     pub fn form(&self) -> Form {
-        let behind_target = self.method.len() + 1 + self.target.len();
-        // Differs if the target was converted to origin-form.
-        let has_line = self.fields.bytes.get(behind_target..).is_some_and(|rest| rest.starts_with(b" HTTP/1.1\r\n"));
+        let target = self.method.len() + 1;
+        // Another place holds a normalised path. The line differs if the target was converted to origin-form.
+        let line = self.fields.bytes.get(target..).filter(|line| line.as_ptr() == self.target.as_ptr());
+        let rest = line.and_then(|line| line.get(self.target.len()..));
+        let has_line = rest.is_some_and(|rest| rest.starts_with(b" HTTP/1.1\r\n"));
         Form { has_line, as_lines: true, has_host: self.host_kept, framing: self.framing }
     }
 }

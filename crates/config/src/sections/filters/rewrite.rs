@@ -83,9 +83,8 @@ pub(in crate::sections) const STRIP_SLASHES: Key = Key {
     kind: Kind::Bool,
     absent: Absent::Default("false"),
     help: "If `strip_prefix` or `rewrite` produces a path that begins with several slashes, keeps only one slash: with \
-        `match = { prefix = \"/api\" }`, `/api//x` becomes `/x`. Without this key, such requests get a 400.",
-    why: "Some parsers read the text after two slashes as a host, and a path with one slash less may be another \
-        resource.",
+        `match = { prefix = \"/api\" }`, `/api//x` becomes `/x`. Without this key, the endpoint gets `//x`.",
+    why: "A path with one slash less may be another resource.",
 };
 
 /// The key `restore_prefix` of routes.

@@ -30,6 +30,7 @@ pub use zone::{ClientLocality, NameServer, Record, RecordKind, Zone};
 
 use super::admin::Admin;
 use super::error_pages::{self, ERROR_PAGES, ErrorPage};
+use super::matching::{PATHS, Paths};
 use super::timeouts::{LISTENER_TIMEOUTS, ListenerTimeouts};
 use crate::code::Code;
 use crate::diagnostic::Findings;
@@ -194,6 +195,8 @@ table! {
                 the table. Off: the client's field is forwarded unchanged.",
             why: "As in HAProxy and Caddy: applications that generate ids keep theirs.",
         };
+        /// Effect on paths with several readings, for routes that do not set it.
+        paths: Paths = PATHS;
         /// True if forwarded requests carry a loop mark (RFC 8586) and returning requests are refused.
         detect_loops: bool = Key {
             name: "detect_loops",
@@ -231,6 +234,7 @@ table! {
 /// Keys of a listener that apply to HTTP requests only, and so contradict `mode = "tcp"`.
 pub(crate) const OF_REQUESTS: &[&str] = &[
     "trusted_proxies",
+    "paths",
     "detect_loops",
     "errors",
     "error_pages",
@@ -379,7 +383,10 @@ pub(crate) fn listeners(
 
 fn one(Named { name, section, .. }: &Named, defaults: &Section) -> Listener {
     let timeouts = section.section("timeouts").over(&defaults.section("timeouts"));
-    Listener { name: name.as_str().into(), ..Listener::of(&section.clone().with("timeouts", timeouts)) }
+    let listener = Listener::of(&section.over(defaults).with("timeouts", timeouts));
+    // Only requests have paths.
+    let paths = if listener.mode == Mode::Http { listener.paths } else { Paths::default() };
+    Listener { name: name.as_str().into(), paths, ..listener }
 }
 
 fn check(section: &Section, mode: Mode, findings: &mut Findings) {

@@ -1,16 +1,19 @@
 //! `match` of `[[route]]`: the requests that a route takes. See [`Match`] and [`Criteria`].
 
-// Order: check, of_route, texts, expected, partial
+// Order: check, of_route, texts, expected, partial, paths
 mod check;
 mod expected;
 mod of_route;
 pub(in crate::sections) mod partial;
+mod paths;
 mod texts;
 
 pub(crate) use check::{check, check_one};
 pub use expected::Expected;
 pub(crate) use expected::{EXPECTED, check as check_expected};
 pub(crate) use of_route::{ROUTE_MATCH, RouteMatch};
+pub use paths::Paths;
+pub(crate) use paths::{PATHS, ROUTE_PATHS};
 
 use crate::form::{Cidr, Extent, Form, Formed, HostPattern, PathPattern};
 use crate::table::{Absent, Declared, Key, Kind, Lines, Section, quote, table, words};

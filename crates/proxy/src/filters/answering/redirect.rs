@@ -125,6 +125,10 @@ fn checked_path(rendered: Vec<u8>, query: Option<&str>) -> Result<String, String
     let text = url(rendered)?;
     let path = text.split('?').next().unwrap_or_default();
     checked(path.as_bytes()).map_err(|why| why.to_string())?;
+    // Browsers take the text behind two slashes for a host, and a backslash for a slash.
+    if matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..]) {
+        return Err("it begins with two slashes".to_owned());
+    }
     Ok(match query {
         Some(query) => format!("{text}?{query}"),
         None => text,

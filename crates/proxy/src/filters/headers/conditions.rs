@@ -2,7 +2,7 @@
 
 use crate::filters::template::parameters::Parameters;
 use crate::matching::criteria::{Criteria, Fields};
-use crate::peer::sender::Sender;
+use crate::peer::sender::{Seen, Sender};
 use evenkeel_config::plan::{HostPattern, Match, PathPattern, ResponseWhen};
 use evenkeel_wire::head::{self, Request};
 use evenkeel_wire::host;
@@ -41,7 +41,7 @@ impl RequestWhen {
         };
         (self.hosts.is_empty() || self.hosts.iter().any(is_host))
             && self.is_path(request.path())
-            && self.criteria.meets_with(request, added, sender)
+            && self.criteria.meets(&Seen { request, path: request.path().as_bytes(), added }, sender)
     }
 
     fn is_path(&self, path: &str) -> bool {

@@ -5,8 +5,7 @@ use super::parameters::Parameters;
 use super::source::Source;
 use crate::filters::exchange::Exchange;
 use crate::filters::maps::Maps;
-use crate::peer::sender::MapValues;
-use evenkeel_wire::head::Request;
+use crate::peer::sender::{MapValues, Seen};
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -43,15 +42,10 @@ pub struct Values<'v, 'c> {
 }
 
 impl MapValues for Values<'_, '_> {
-    fn test(
-        &self,
-        map: &str,
-        (request, lines): (&Request<'_, '_>, &[u8]),
-        left: &Cell<u32>,
-        test: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> bool {
+    fn test(&self, map: &str, seen: &Seen<'_, '_, '_>, left: &Cell<u32>, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         let Some(lookup) = self.lookups.of(map) else { return false };
-        let source = Source::of_request(self.cx, request, lines);
+        let mut source = Source::of_request(self.cx, seen.request, seen.added);
+        source.path = std::str::from_utf8(seen.path).unwrap_or(source.path);
         let mut value = self.cx.core.scratch();
         lookup.write_within(&source, left, &mut value);
         let is = !value.is_empty() && test(&value);

@@ -10,6 +10,8 @@ pub struct Source<'s, 'c, 'h, 'b> {
     pub cx: &'s Exchange<'c>,
     /// The request; `None` for a response, whose request may be gone.
     pub request: Option<&'s Request<'h, 'b>>,
+    /// Path of the request, as it is read; empty for a response.
+    pub path: &'s str,
     /// Lines that are added to the request, as far as they are known.
     pub lines: &'s [u8],
     /// Values of the request that were kept for the response.
@@ -23,11 +25,11 @@ pub struct Source<'s, 'c, 'h, 'b> {
 impl<'s, 'c, 'h, 'b> Source<'s, 'c, 'h, 'b> {
     /// Facts about a request, with the lines that are added to it.
     pub fn of_request(cx: &'s Exchange<'c>, request: &'s Request<'h, 'b>, lines: &'s [u8]) -> Self {
-        Source { cx, request: Some(request), lines, kept: &[], status: 0, groups: Groups::NONE }
+        Source { cx, request: Some(request), path: request.path(), lines, kept: &[], status: 0, groups: Groups::NONE }
     }
 
     /// Facts about a response, with the values of its request.
     pub fn of_response(cx: &'s Exchange<'c>, status: u16, kept: &'s [Vec<u8>]) -> Self {
-        Source { cx, request: None, lines: &[], kept, status, groups: Groups::NONE }
+        Source { cx, request: None, path: "", lines: &[], kept, status, groups: Groups::NONE }
     }
 }

@@ -130,13 +130,14 @@ impl Value {
 impl Part {
     /// Appends the value of the part.
     fn write(&self, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) {
-        let path = || from.request.map_or("", |request| request.path());
         match self {
             Part::Text(text) | Part::Known(text) => out.extend_from_slice(text),
             Part::Variable(variable) => variables::write(variable, from, out),
-            Part::Parameter(all, one) => out.extend_from_slice(all.value(path(), one).unwrap_or_default().as_bytes()),
+            Part::Parameter(all, one) => {
+                out.extend_from_slice(all.value(from.path, one).unwrap_or_default().as_bytes())
+            }
             Part::Group(number) => {
-                let found = from.groups.get(*number).and_then(|place| path().get(place));
+                let found = from.groups.get(*number).and_then(|place| from.path.get(place));
                 out.extend_from_slice(found.unwrap_or_default().as_bytes());
             }
             Part::Map(lookup) => lookup.write(from, out),

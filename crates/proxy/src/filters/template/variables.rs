@@ -64,23 +64,23 @@ pub fn write(variable: &Variable, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u
         | Variable::Cookie(_)
         | Variable::QueryParameter(_) => {
             if let Some(request) = from.request {
-                of_head(variable, request, from.lines, out);
+                of_head(variable, request, from, out);
             }
         }
     }
 }
 
 /// Appends a part of the request's head.
-fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &mut Vec<u8>) {
+fn of_head(variable: &Variable, request: &Request<'_, '_>, from: &Source<'_, '_, '_, '_>, out: &mut Vec<u8>) {
     let value: &[u8] = match variable {
         Variable::Host => host::without_port(request.host),
         Variable::Method => request.method.as_bytes(),
-        Variable::Path => request.path().as_bytes(),
-        Variable::PathFirst => segments(request).next().unwrap_or_default().as_bytes(),
-        Variable::PathLast => segments(request).next_back().unwrap_or_default().as_bytes(),
+        Variable::Path => from.path.as_bytes(),
+        Variable::PathFirst => segments(from.path).next().unwrap_or_default().as_bytes(),
+        Variable::PathLast => segments(from.path).next_back().unwrap_or_default().as_bytes(),
         Variable::RequestUri => request.target.strip_suffix('?').unwrap_or(request.target).as_bytes(),
         Variable::Query => request.query().unwrap_or_default().as_bytes(),
-        Variable::Header(name) => field(request, lines, name).unwrap_or_default(),
+        Variable::Header(name) => field(request, from.lines, name).unwrap_or_default(),
         Variable::Cookie(name) => {
             let fields = request.fields.kept().filter(|(known, _)| known.eq_ignore_ascii_case(b"cookie"));
             fields.map(|(_, value)| value).find_map(|value| cookie(value, name.as_bytes())).unwrap_or_default()
@@ -96,8 +96,8 @@ fn of_head(variable: &Variable, request: &Request<'_, '_>, lines: &[u8], out: &m
 }
 
 /// Segments of the path, without empty segments.
-fn segments<'b>(request: &Request<'_, 'b>) -> impl DoubleEndedIterator<Item = &'b str> {
-    request.path().split('/').filter(|segment| !segment.is_empty())
+fn segments(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split('/').filter(|segment| !segment.is_empty())
 }
 
 /// True for fields that this proxy writes itself. Such fields of a client are not forwarded, but over HTTP/2 they are

@@ -118,12 +118,17 @@ impl Shown<'_> {
             }
         }
 
-        let counters: [Family<ListenerStats, Counter>; 17] = [
+        let counters: [Family<ListenerStats, Counter>; 18] = [
             ("evenkeel_http_malformed_requests", "Requests refused for violating HTTP", |l| &l.malformed),
             (
                 "evenkeel_http_regex_refused_requests",
                 "Requests that got a 400 because regular expressions of routes would take too long",
                 |l| &l.regex_refused,
+            ),
+            (
+                "evenkeel_http_paths_refused_requests",
+                "Requests that got a 400 because servers may read their paths in ways that choose different routes",
+                |l| &l.paths_refused,
             ),
             ("evenkeel_http_rate_limited_requests", "Requests that got a 429 from limits.requests_per_address", |l| {
                 &l.rate_limited

@@ -10,6 +10,7 @@ use crate::http2::stream::{StreamHandle, with_status};
 use crate::listener::client::Client;
 use crate::observe::end::Cause;
 use crate::peer::{Identity, Peer};
+use crate::pipeline::route::Normal;
 use crate::record::Record;
 use crate::serve::message::{self, Messages, Spoken};
 use crate::serve::open::Open;
@@ -55,11 +56,13 @@ pub async fn request(incoming: Box<(Rc<Connection>, StreamHandle, Head)>) {
     let (connection, stream, mut head) = *incoming;
     let (client, rules) = (connection.client(), connection.open.listener.rules());
     let down = H2 { stream, timer: connection.open.core.wheel.timer() };
+    let normal = Normal::new();
     let spoken = Spoken {
         proto: PROTO,
         framing: head.content_length.map_or(Stated::Nothing, Stated::Length),
         ended: head.ends,
         switch: head.protocol.as_deref(),
+        normal: &normal,
     };
     // In HTTP/1 an upgrade is a GET; in HTTP/2 it is a CONNECT (RFC 8441).
     let method = if spoken.switch.is_some() { "GET" } else { &head.method };
