@@ -75,6 +75,8 @@ pub struct Plan {
     pub kernel: Kernel,
     /// Maps in the order of the file. No map depends on itself.
     pub maps: Vec<Arc<Map>>,
+    /// Limits that routes share, by name, in the order of the file. Routes have copies.
+    pub limits: Vec<(Arc<str>, Limit)>,
     /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so
     /// copying a plan does not copy them.
     pub listeners: Vec<Arc<Listener>>,
