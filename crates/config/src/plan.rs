@@ -31,8 +31,8 @@ pub use crate::sections::pool::discover::{
     KubernetesServer, Nomad, NomadServer, Records, Scope, Servers, ServicePort, Source, Xds, XdsServer,
 };
 pub use crate::sections::pool::{
-    Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits, PoolTls, Probe,
-    Resolve, Secret, SpeakAs, Sticky, Subset,
+    Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, OnDown, Own, Pool, PoolLimits, PoolTls,
+    Probe, Resolve, Secret, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
