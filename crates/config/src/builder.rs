@@ -50,6 +50,7 @@ impl Plan {
             cache: CacheMemory::default(),
             kernel: Kernel::default(),
             maps: Vec::new(),
+            limits: Vec::new(),
             listeners: Vec::new(),
             routes: Arc::default(),
             pools: Vec::new(),

@@ -19,7 +19,7 @@ const VALUE_MAX: usize = 120;
 const ORDERS_MAX: usize = 3;
 
 /// Tables whose keys are chosen by the user.
-const NAMED: [&str; 3] = ["map", "listener", "pool"];
+const NAMED: [&str; 4] = ["map", "limit", "listener", "pool"];
 
 /// Lists the differences, a line each: `pool shop: balance: "random" -> "leastconn"`, `pool shop: endpoint
 /// shop-3 added`. Secrets are masked on both sides, so a changed secret is not a difference.

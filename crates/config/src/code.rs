@@ -94,6 +94,7 @@ codes! {
     Error   Certificate       "EK0214" "an unusable certificate or key"
     Error   UnknownSet        "EK0215" "unknown set of filters"
     Error   NoPlane           "EK0216" "a plane that this machine does not provide"
+    Error   UnknownLimit      "EK0217" "unknown limit"
     Error   UnknownMap        "EK0218" "a map that does not exist, or whose input is not known at its place"
 
     Warning UnusedPool        "EK0301" "no route leads to the pool"

@@ -31,8 +31,8 @@ pub use crate::sections::pool::discover::{
     KubernetesServer, Nomad, NomadServer, Records, Scope, Servers, ServicePort, Source, Xds, XdsServer,
 };
 pub use crate::sections::pool::{
-    Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, Own, Pool, PoolLimits, PoolTls, Probe,
-    Resolve, Secret, SpeakAs, Sticky, Subset,
+    Check, Endpoint, EndpointHttp2, EndpointProtocol, HealthCheck, LoadReports, OnDown, Own, Pool, PoolLimits, PoolTls,
+    Probe, Resolve, Secret, SpeakAs, Sticky, Subset,
 };
 pub use crate::sections::provider::{KubernetesProvider, Providers, XdsProvider};
 pub use crate::sections::resolver::Resolver;
@@ -75,6 +75,8 @@ pub struct Plan {
     pub kernel: Kernel,
     /// Maps in the order of the file. No map depends on itself.
     pub maps: Vec<Arc<Map>>,
+    /// Limits that routes share, by name, in the order of the file. Routes have copies.
+    pub limits: Vec<(Arc<str>, Limit)>,
     /// Listeners in the order of the file; none only if a provider may have some. Shared like routes and pools, so
     /// copying a plan does not copy them.
     pub listeners: Vec<Arc<Listener>>,

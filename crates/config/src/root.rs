@@ -13,6 +13,7 @@ use crate::sections::admin::{ADMIN, admin};
 use crate::sections::cache::{self, CACHE, CacheMemory};
 use crate::sections::discovery::{self, DISCOVERY, Discovery};
 use crate::sections::filters::sets::{DEFAULT_ROUTE, FILTER_SET};
+use crate::sections::filters::{Limit, SHARED_LIMIT, shared_limits};
 use crate::sections::kernel::{KERNEL, Kernel};
 use crate::sections::listener::{LISTENER, Listener, Mode, listeners};
 use crate::sections::map::{MAP, Map, maps};
@@ -96,6 +97,7 @@ pub(crate) static ROOT: Table = Table {
             "its defaults",
         ),
         table("map", Kind::Named(&MAP), "Texts that are looked up by a part of the request, by name.", "none"),
+        table("limit", Kind::Named(&SHARED_LIMIT), "Limits that routes share, by name.", "none"),
         table("listener", Kind::Named(&LISTENER), "Addresses that accept clients, by name. At least one.", "none"),
         table("route", Kind::Tables(&ROUTE), "Rules that send requests to pools.", "all requests to the only pool"),
         table("filters", Kind::Named(&FILTER_SET), "Sets of filters that routes share, by name.", "none"),
@@ -150,7 +152,9 @@ pub(crate) fn build(root: &Section, machine: Option<&Machine>, findings: &mut Fi
     provider::check(&root.section("provider"), findings);
     let pools = pools(root, &defaults, &resolver, &discovery, findings);
     let maps = maps(root, runtime.regex_size, findings);
-    let routes = checks::routes(root, &defaults, &listeners, (&pools, &maps), findings);
+    let limits = shared_limits(root, findings);
+    let mut routes = checks::routes(root, &defaults, &listeners, (&pools, &maps), findings);
+    routes.iter_mut().for_each(|route| route.filters.share_limits(&limits));
     if defaults.has("route") {
         // Their routes have more than `pool` of a listener can say, and stand for themselves.
         for listener in listeners.iter_mut().filter(|listener| listener.mode == Mode::Http) {
@@ -174,6 +178,7 @@ pub(crate) fn build(root: &Section, machine: Option<&Machine>, findings: &mut Fi
         cache,
         kernel,
         maps,
+        limits,
         listeners,
         routes: routes.into(),
         pools,
@@ -228,6 +233,10 @@ impl Plan {
         for map in &self.maps {
             let header = format!("[map.{}]", key(&map.name));
             map.lines(&Map::unset()).table(&header, &mut out);
+        }
+        for (name, limit) in &self.limits {
+            let header = format!("[limit.{}]", key(name));
+            limit.lines(&Limit::unset()).table(&header, &mut out);
         }
         for (at, listener) in self.listeners.iter().enumerate() {
             let header = format!("[listener.{}]{}", key(&listener.name), comment("listener", &listener.name));

@@ -126,10 +126,15 @@ pub(super) fn check(root: &Section, maps: &[Arc<Map>], findings: &mut Findings) 
             each(template, value.span);
         }
     });
+    for limit in root.named("limit") {
+        if let Some(Formed::LimitKey(LimitKey::Map(name))) = limit.section.formed("key") {
+            known.check_use(&name, Place::Route, limit.section.span_of("key"), findings);
+        }
+    }
     let sets = root.named("filters").iter().map(|named| &named.section);
     let defaults = root.section("defaults").section("route");
     for route in root.sections("route").into_iter().chain(sets).chain([&defaults]) {
-        for limit in route.sections("limits") {
+        for limit in route.sections("limits").into_iter().filter(|limit| !limit.has("use")) {
             if let Some(Formed::LimitKey(LimitKey::Map(name))) = limit.formed("key") {
                 known.check_use(&name, Place::Route, limit.span_of("key"), findings);
             }

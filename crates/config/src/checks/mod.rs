@@ -1,7 +1,7 @@
 //! Checks that span several tables: references, colliding routes, pools that do not fit the protocol of their
 //! listeners, and optionally the machine. Checks within a table are beside its keys in `sections`.
 
-// Order: acme, dns, endpoints, kernel, loops, reports, routes, maps, expressions, matches, paths, collisions, disjoint, tcp, tls,
+// Order: acme, dns, endpoints, kernel, loops, reports, routes, limits, maps, expressions, matches, paths, collisions, disjoint, tcp, tls,
 // machine, udp, leads
 mod acme;
 mod collisions;
@@ -11,6 +11,7 @@ mod endpoints;
 mod expressions;
 mod kernel;
 mod leads;
+mod limits;
 mod loops;
 mod machine;
 mod maps;
@@ -47,6 +48,7 @@ pub(crate) fn routes(
 ) -> Vec<Route> {
     dns::check(root, pools, findings);
     maps::check(root, maps, findings);
+    limits::check(root, findings);
     let routes = routes::routes(root, defaults, listeners, (pools, maps), findings);
     let leads = Leads::new(&routes, listeners);
     tcp::check(root, listeners, &leads, pools, findings);

@@ -242,7 +242,7 @@ fn measures_a_million_rows_and_ten_thousand() {
             let table = MapTable::new(of, false, rows, 32 << 10).expect("right");
             let took = began.elapsed();
             let asked: Vec<Vec<u8>> =
-                (0..4096_usize).map(|n| key(n.wrapping_mul(2_654_435) % count).into_bytes()).collect();
+                (0..4096_u32).map(|n| key(n.wrapping_mul(2_654_435) % count).into_bytes()).collect();
             let (mut buffer, left, mut found) = (Vec::new(), Cell::new(STEPS), 0);
             let began = std::time::Instant::now();
             for _ in 0..50 {

@@ -120,6 +120,20 @@ pub static ROWS: &[Row] = &[
         ],
     },
     Row {
+        setting: "sessions of endpoints that go down are closed",
+        of_listener: NONE,
+        of_route: NONE,
+        of_pool: &["on_down"],
+        keeps: [
+            Approximated("requests are tried again elsewhere instead"),
+            Exact,
+            UNTIMED,
+            UNTIMED,
+            UNTIMED,
+            NOT_COUNTED,
+        ],
+    },
+    Row {
         setting: "timeouts",
         of_listener: &["timeouts"],
         of_route: &["timeouts"],

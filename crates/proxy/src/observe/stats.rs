@@ -327,6 +327,8 @@ pub struct PoolStats {
     pub probes: [Counter; PROBES.len()],
     /// Counters of copies that `mirror` of routes makes for the pool.
     pub mirrors: MirrorStats,
+    /// Sessions that were ended because their endpoint went down.
+    pub ended_down: Counter,
 }
 
 /// Copies of requests for a pool.
@@ -408,6 +410,7 @@ impl PoolStats {
             grpc: Default::default(),
             probes: Default::default(),
             mirrors: MirrorStats::default(),
+            ended_down: Counter::default(),
         }
     }
 

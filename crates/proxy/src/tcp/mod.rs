@@ -21,6 +21,7 @@ use crate::upstream::retries::{self, Left, Tries};
 use duplex::{Duplex, Side};
 use evenkeel_balance::retry::{Decision, Failed, Failure};
 use evenkeel_balance::{Clock, FailureKind, Outcome};
+use evenkeel_config::plan::OnDown;
 use evenkeel_net::buffer::Buf;
 use evenkeel_net::deadline::{Elapsed, Timer};
 use evenkeel_net::tls::Info;
@@ -73,7 +74,8 @@ struct Opened<'r> {
 impl<'r> Opened<'r> {
     fn begin(self, record: &'r Record<'r>) -> (Session<'r>, Option<Buf>) {
         let Opened { ticket, endpoint, early, silence } = self;
-        (Session { ticket, endpoint: Whole { transport: endpoint, record }, silence }, early)
+        let downs = ticket.endpoint.downs.get();
+        (Session { ticket, endpoint: Whole { transport: endpoint, record }, silence, downs }, early)
     }
 }
 
@@ -82,6 +84,8 @@ struct Session<'r> {
     ticket: InFlight<'r>,
     endpoint: Whole<'r>,
     silence: Silence,
+    /// Number of times that the endpoint had gone down at its begin.
+    downs: u32,
 }
 
 /// Finds the route and connects to an endpoint. `None` if that fails; the cause is in `record`.
@@ -153,6 +157,9 @@ async fn open<'r>(
                 let now = clock.read();
                 record.note_connected(now.since(began));
                 ticket.answered(now);
+                if pool.plan().on_down == OnDown::Close {
+                    pool.endpoints.mark.set();
+                }
                 early.consume(n);
                 let early = (!early.is_empty()).then_some(early);
                 let silence = Silence {
@@ -261,12 +268,17 @@ impl Session<'_> {
         // The client's first bytes were read, and more are rarely there yet: wait for readiness before the next read.
         let _ = down.transport.watch();
         let mut duplex = Duplex::new(down.transport, endpoint, early);
-        let is_cut = || self.ticket.endpoint.cut.get();
+        let is_cut = || self.ticket.endpoint.cut.get() || self.is_downed();
         let moved = |from, n| match from {
             Side::Client => record.count_in(n),
             Side::Endpoint => record.count_out(n),
         };
         lifetime::run(&mut duplex, down.timer, self.silence, is_cut, moved).await
+    }
+
+    /// True if the endpoint has gone down since, in a pool that then ends sessions.
+    fn is_downed(&self) -> bool {
+        self.ticket.endpoint.downs.get() != self.downs
     }
 
     /// Ends the ticket with the outcome for the endpoint, and completes the record.
@@ -284,6 +296,7 @@ impl Session<'_> {
             SessionEnd::Reset(side) => record.reset_by(side),
             SessionEnd::Idle(Side::Endpoint) => record.blame(Cause::EndpointSlow),
             SessionEnd::Idle(Side::Client) => record.blame(Cause::ClientSlow),
+            SessionEnd::Cut if self.is_downed() => record.blame(Cause::Endpoint),
             SessionEnd::Cut => record.blame(Cause::Proxy),
         }
         self.ticket.end(outcome);

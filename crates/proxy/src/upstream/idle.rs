@@ -55,6 +55,11 @@ impl IdleConns {
         conns
     }
 
+    /// Wakes everything of the worker that waits with a timer.
+    pub fn wake_all(&self) {
+        self.core.wheel.wake_all();
+    }
+
     /// Takes the connection that became idle last, if it can be reused. Its buffers are warm, and the endpoint is the
     /// least likely to close it now. `kept_ns` is the longest time that any may have been idle.
     pub fn take(&self, kept_ns: u64, now: Instant) -> Option<Transport> {

@@ -9,14 +9,14 @@ use super::tls::Offers;
 use crate::core::Core;
 use crate::observe::access_log::{Named, Names};
 use crate::observe::stats::{EndpointStats, PoolStats};
-use evenkeel_balance::{Balancer, Instant, Slot};
-use evenkeel_config::plan::{self, EndpointProtocol, Own};
+use evenkeel_balance::{Balancer, Exclusion, Instant, Slot};
+use evenkeel_config::plan::{self, EndpointProtocol, OnDown, Own};
 use evenkeel_net::dial::Remote;
 use evenkeel_net::tls::towards;
 use evenkeel_net::transport::Transport;
 use evenkeel_runtime::control::Control;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +71,10 @@ pub struct Endpoint {
     gone: Cell<bool>,
     /// True once the drain timeout for its sessions is over.
     pub cut: Cell<bool>,
+    /// Number of times that it went down in a pool that then ends its sessions.
+    pub downs: Cell<u32>,
+    /// True while it is down.
+    is_down: Cell<bool>,
 }
 
 impl Endpoint {
@@ -91,6 +95,8 @@ impl Endpoint {
             named: Named::default(),
             gone: Cell::new(false),
             cut: Cell::new(false),
+            downs: Cell::new(0),
+            is_down: Cell::new(false),
         }
     }
 
@@ -169,6 +175,13 @@ impl Endpoints {
         left
     }
 
+    /// Wakes everything of the worker that waits with a timer, sessions among them.
+    fn wake(&self) {
+        if let Some(endpoint) = self.slots.borrow().iter().flatten().next() {
+            endpoint.connections.wake_all();
+        }
+    }
+
     /// Removes all endpoints and returns them.
     pub fn leave(&self) -> Vec<Rc<Endpoint>> {
         self.change(Vec::new())
@@ -220,6 +233,8 @@ impl WorkerPool {
     /// Replaces the rules, also for requests that run. Closes idle connections that would now be opened differently.
     pub fn change(&self, rules: PoolRules) {
         let before = self.rules.replace(Rc::new(rules));
+        // Its sessions may have to be looked after from now on.
+        self.endpoints.mark.set();
         let now = self.peek();
         if before.compiled.tls != now.compiled.tls {
             // The choice was made under the old TLS settings.
@@ -339,6 +354,38 @@ impl WorkerPool {
     }
 }
 
+impl WorkerPool {
+    /// Ends the sessions of endpoints that went down since the last sweep, if the pool does so. Returns true while
+    /// there are sessions to look after.
+    fn end_downed(&self) -> bool {
+        if self.plan().on_down != OnDown::Close {
+            return false;
+        }
+        let downed = {
+            let balancer = self.balancer.borrow();
+            let is_down = |why: &Exclusion| matches!(why, Exclusion::Unhealthy | Exclusion::Ejected);
+            let excluded = balancer.set().excluded().iter();
+            excluded.filter(|(.., why)| is_down(why)).map(|(slot, ..)| slot.index()).collect::<HashSet<_>>()
+        };
+        let (mut ended, mut holds) = (0, false);
+        for (slot, endpoint) in self.endpoints.slots.borrow().iter().enumerate() {
+            let Some(endpoint) = endpoint else { continue };
+            let is_down = downed.contains(&slot);
+            if is_down && !endpoint.is_down.replace(is_down) {
+                endpoint.downs.set(endpoint.downs.get().wrapping_add(1));
+                ended += endpoint.stats.active.get();
+            }
+            endpoint.is_down.set(is_down);
+            holds |= endpoint.stats.active.get() > 0;
+        }
+        if ended > 0 {
+            self.stats.ended_down.add(ended);
+            self.endpoints.wake();
+        }
+        holds
+    }
+}
+
 impl Swept for WorkerPool {
     /// Flushes the journal, and closes connections that were idle for too long or that the endpoint has closed.
     fn sweep(&self, now: Instant) -> bool {
@@ -347,6 +394,7 @@ impl Swept for WorkerPool {
         balancer.flush_journal();
         let mut holds = balancer.writes_journal();
         drop(balancer);
+        holds |= self.end_downed();
         let rules = self.rules();
         let kept_ns = rules.idle_ns();
         self.endpoints.each(|endpoint| {

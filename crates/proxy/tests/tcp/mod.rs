@@ -1,6 +1,7 @@
 //! Sessions of listeners with `mode = "tcp"`, whatever happens to them.
 
 mod checks;
+mod on_down;
 mod peers;
 mod reload;
 mod sessions;

@@ -34,6 +34,7 @@ pub use forward_auth::ForwardAuth;
 pub use headers::{RequestHeaders, ResponseHeaders, add_field};
 pub use jwt::{Jwt, JwtAlgorithm};
 pub use limits::{LIMITS_MAX, Limit, Most};
+pub(crate) use limits::{SHARED_LIMIT, shared_limits};
 pub use mirror::{MIRRORS_MAX, Mirror};
 pub use rewrite::Rewrite;
 
@@ -179,6 +180,16 @@ pub(crate) fn check_shared(route: &Section, findings: &mut Findings) {
 }
 
 impl Filters {
+    /// Fills in the limits that the filters share with other routes.
+    pub(crate) fn share_limits(&mut self, limits: &[(Arc<str>, Limit)]) {
+        for limit in &mut self.limits {
+            let shared = limits.iter().find(|(name, _)| limit.shared.as_ref() == Some(name));
+            if let Some((name, shared)) = shared {
+                *limit = Limit { shared: Some(name.clone()), ..shared.clone() };
+            }
+        }
+    }
+
     /// Names of the pools that get requests of filters.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<str>> {
         let auth = self.forward_auth.iter().map(|auth| &auth.pool);

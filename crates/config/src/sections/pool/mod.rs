@@ -300,6 +300,16 @@ table! {
                 and works only for listeners with `mode = \"tcp\"`.",
             why: "`own` works everywhere.",
         };
+        /// End of the TCP sessions of an endpoint that health checks or ejection take out.
+        on_down: OnDown = Key {
+            name: "on_down",
+            kind: Kind::Choice(OnDown::WORDS),
+            absent: Absent::Default("\"keep\""),
+            help: "TCP sessions of an endpoint whose health checks fail, or that is ejected. `keep`: they continue. \
+                `close`: they are reset within two seconds, so that clients connect to another endpoint, such as the new primary \
+                of a database. Sessions of a drained endpoint always continue.",
+            why: "A check may fail while sessions still work, and clients of most protocols retry badly.",
+        };
         /// Idle time of a TCP session after which the kernel sends keep-alive probes to its peers; `None` =
         /// never.
         keepalive: Option<Duration>,
@@ -345,6 +355,18 @@ words! {
         Own = "own",
         /// The client's address, by a transparent socket (`IP_TRANSPARENT`).
         Client = "client",
+    }
+}
+
+words! {
+    /// Effect of an endpoint's failure on its TCP sessions.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum OnDown {
+        /// They continue.
+        #[default]
+        Keep = "keep",
+        /// They are reset.
+        Close = "close",
     }
 }
 

@@ -23,7 +23,14 @@ use std::sync::{Arc, OnceLock};
 
 /// Limits of all routes of a plan.
 #[derive(Debug, Default)]
-pub struct AllLimits(HashMap<Arc<str>, Arc<RouteLimits>>);
+pub struct AllLimits {
+    routes: HashMap<Arc<str>, Arc<RouteLimits>>,
+    /// Limits that routes share, by name, with the counts of their keys.
+    shared: HashMap<Arc<str>, (plan::Limit, Arc<Keys>)>,
+}
+
+/// Counts by key, allocated when the first request is counted.
+type Keys = OnceLock<KeyTable>;
 
 /// Limits of a route, in the order in which they apply.
 #[derive(Debug)]
@@ -47,8 +54,8 @@ enum Bound {
 /// State of a limit, kept across plans.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Allocated when the first request is counted.
-    table: OnceLock<KeyTable>,
+    /// Shared by the routes that use the same limit.
+    table: Arc<Keys>,
     refused: AtomicU64,
 }
 
@@ -72,6 +79,11 @@ impl Resource for AllLimits {
     /// Limits of the routes of a plan. A limit keeps its state from the plan before if its key and size are the same,
     /// and if it bounds a rate or a number in flight as before.
     fn next(plan: &Plan, before: Option<&Arc<AllLimits>>) -> Result<Arc<AllLimits>, Vec<Diagnostic>> {
+        let keys = |(name, limit): &(Arc<str>, plan::Limit)| {
+            let old = before.and_then(|before| before.shared.get(name)).filter(|(old, _)| is_same(old, limit));
+            (name.clone(), (limit.clone(), old.map_or_else(Arc::default, |(_, keys)| keys.clone())))
+        };
+        let shared: HashMap<_, _> = plan.limits.iter().map(keys).collect();
         let limited = plan.routes.iter().filter(|route| !route.filters.limits.is_empty());
         let next = |route: &plan::Route| {
             let before = before.and_then(|before| before.of(&route.name));
@@ -79,11 +91,19 @@ impl Resource for AllLimits {
             let all = route.filters.limits.iter().map(|limit| {
                 let stays = before.iter().position(|old| is_same(&old.plan, limit));
                 let counts = stays.map_or_else(Arc::default, |at| before.remove(at).counts.clone());
+                let keys = limit.shared.as_ref().and_then(|name| shared.get(name)).map(|(_, keys)| keys);
+                let counts = match keys {
+                    Some(keys) if !Arc::ptr_eq(keys, &counts.table) => {
+                        Arc::new(Counts { table: keys.clone(), refused: counts.refused.load(Ordering::Relaxed).into() })
+                    }
+                    _ => counts,
+                };
                 Limit { plan: limit.clone(), bound: Bound::of(limit.most), counts }
             });
             Arc::new(RouteLimits(all.collect()))
         };
-        Ok(Arc::new(AllLimits(limited.map(|route| (route.name.clone(), next(route))).collect())))
+        let routes = limited.map(|route| (route.name.clone(), next(route))).collect();
+        Ok(Arc::new(AllLimits { routes, shared }))
     }
 
     fn collect(&self, plan: &Plan, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -98,7 +118,7 @@ impl Resource for AllLimits {
 impl AllLimits {
     /// Limits of a route, if it has any.
     pub fn of(&self, route: &str) -> Option<&Arc<RouteLimits>> {
-        self.0.get(route)
+        self.routes.get(route)
     }
 
     /// Writes a counter for each key of the limits of each route: their sum, if there are several.
@@ -127,7 +147,7 @@ impl AllLimits {
 /// True if a new limit can use the state of an old limit.
 fn is_same(old: &plan::Limit, new: &plan::Limit) -> bool {
     let kind = |limit: &plan::Limit| matches!(limit.most, Most::InFlight(_));
-    (&old.key, old.keys, kind(old)) == (&new.key, new.keys, kind(new))
+    (&old.shared, &old.key, old.keys, kind(old)) == (&new.shared, &new.key, new.keys, kind(new))
 }
 
 impl RouteLimits {

@@ -112,3 +112,47 @@ fn a_limit_keeps_its_state_while_its_key_and_size_stay() {
     let without = Plan { routes: [].into(), ..plan("{ in_flight = 1 }") };
     assert!(AllLimits::next(&without, Some(&third)).expect("limits cannot fail").of("r").is_none());
 }
+
+/// A plan with two routes that use the limit `shared`.
+fn sharing(limit: &str) -> Plan {
+    let text = format!(
+        "[listener.a]\nbind = ['127.0.0.1:1']\n[pool.p]\nendpoints = ['127.0.0.1:2']\n[limit.shared]\n{limit}\n\
+         [[route]]\nname = 'r'\npool = 'p'\nlimits = ['shared']\n\
+         [[route]]\nname = 's'\npool = 'p'\nmatch = {{ path = '/s' }}\nlimits = [{{ in_flight = 5 }}, 'shared']\n\
+         [[route]]\nname = 'own'\npool = 'p'\nmatch = {{ path = '/o' }}\nlimits = [{{ requests = '2/h' }}]\n"
+    );
+    let outcome = evenkeel_config::parse_str("plan", &text, &|_| None);
+    outcome.plan.unwrap_or_else(|| panic!("{}", evenkeel_config::render_text(&outcome.diagnostics, false)))
+}
+
+#[test]
+fn routes_that_use_a_limit_share_its_counts_also_over_plans() {
+    let all = AllLimits::next(&sharing("requests = '2/h'"), None).expect("limits cannot fail");
+    let passes = |all: &AllLimits, route: &str, client: &str| {
+        admit(all.of(route).expect("it has limits"), client, &[]).map(|_| ())
+    };
+    assert_eq!([passes(&all, "r", "10.0.0.1"), passes(&all, "s", "10.0.0.1")], [Ok(()), Ok(())]);
+    assert_eq!([passes(&all, "r", "10.0.0.1"), passes(&all, "s", "10.0.0.1")], [Err(0), Err(1)]);
+    assert_eq!([passes(&all, "own", "10.0.0.1"), passes(&all, "r", "10.0.0.2")], [Ok(()), Ok(())]);
+    let refused = |all: &AllLimits, route: &str| {
+        all.of(route).expect("it has limits").all().iter().map(Limit::refused).sum::<u64>()
+    };
+    assert_eq!([refused(&all, "r"), refused(&all, "s")], [1, 1], "each route counts its refusals");
+    let next = AllLimits::next(&sharing("requests = '3/h'"), Some(&all)).expect("limits cannot fail");
+    assert_eq!([passes(&next, "s", "10.0.0.1"), passes(&next, "r", "10.0.0.1")], [Err(1), Err(0)], "its counts stay");
+    let other =
+        AllLimits::next(&sharing("requests = '3/h'\nkey = 'client/24'"), Some(&next)).expect("limits cannot fail");
+    assert_eq!(passes(&other, "s", "10.0.0.1"), Ok(()), "another key counts anew");
+}
+
+#[test]
+fn requests_in_flight_of_all_routes_count_together() {
+    let all = AllLimits::next(&sharing("in_flight = 2\nkey = 'route'"), None).expect("limits cannot fail");
+    let (r, s) = (all.of("r").expect("it has limits"), all.of("s").expect("it has limits"));
+    let (first, second) = (admit(r, "10.0.0.1", &[]).expect("room"), admit(s, "10.0.0.2", &[]).expect("room"));
+    assert_eq!(admit(r, "10.0.0.3", &[]).map(|_| ()), Err(0));
+    drop(first);
+    let third = admit(s, "10.0.0.3", &[]).expect("a place was given back");
+    assert_eq!(admit(r, "10.0.0.3", &[]).map(|_| ()), Err(0));
+    drop((second, third));
+}

@@ -74,6 +74,8 @@ impl Shown<'_> {
         self.by_pool(encoder, ("evenkeel_retries_refused", help), is_proxied_tcp, ("reason", &reasons), |p, i| {
             &p.retries_refused[i]
         })?;
+        let help = "TCP sessions that were reset because their endpoint went down (`on_down = \"close\"`)";
+        self.by_pool(encoder, ("evenkeel_sessions_ended_down", help), is_proxied_tcp, NO_LABEL, |p, _| &p.ended_down)?;
         let help = "Hedged copies of slow requests: copies sent, and copies that responded first";
         self.by_pool(encoder, ("evenkeel_hedges", help), is_http, ("outcome", &["sent", "won"]), |p, i| {
             [&p.hedges, &p.hedges_won][i]

@@ -78,12 +78,12 @@ fn limits(annotations: &mut Annotations<'_>, route: &mut Route) {
             let rate = RequestRate { requests, per: Duration::from_secs(seconds) };
             let burst = requests.saturating_mul(burst).min(1_000_000);
             let most = Most::Requests { rate, burst };
-            route.filters.limits.push(Limit { most, key: key.clone(), keys: LIMIT_KEYS });
+            route.filters.limits.push(Limit { shared: None, most, key: key.clone(), keys: LIMIT_KEYS });
         }
     }
     if let Some(most) = annotations.number::<u32>("limit-connections", 1) {
         let most = Most::InFlight(most.min(1_000_000));
-        route.filters.limits.push(Limit { most, key, keys: LIMIT_KEYS });
+        route.filters.limits.push(Limit { shared: None, most, key, keys: LIMIT_KEYS });
     }
 }
 
