@@ -170,7 +170,6 @@ impl Rules {
         };
         let (listener, compiled) = (&*self.plan, &*self.compiled);
         let route = Some(row::Route {
-            id,
             plan: route,
             target,
             stats: &self.noted.of_listener,

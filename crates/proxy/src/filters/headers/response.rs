@@ -15,6 +15,7 @@ use crate::upstream::pool::WorkerPool;
 use evenkeel_config::plan;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 struct ResponseHeaders {
     security: bool,
@@ -34,6 +35,9 @@ const SECURITY: [(&str, &str, bool); 3] = [
     ("X-Frame-Options", "SAMEORIGIN", false),
     ("Referrer-Policy", "strict-origin-when-cross-origin", false),
 ];
+
+/// Fields by which servers show what they are, and fields between them and a proxy.
+const HIDDEN: [&str; 5] = ["Server", "X-Powered-By", "X-AspNet-Version", "X-AspNetMvc-Version", "X-Accel-*"];
 
 /// Changes of the pools of a route that have any.
 struct OfPools(Box<[(Rc<WorkerPool>, ResponseHeaders)]>);
@@ -56,7 +60,9 @@ pub fn build_of_pools(from: &Build<'_>) -> Option<Step> {
 impl ResponseHeaders {
     /// Prepares the changes; `None` if there are none.
     fn new(headers: &plan::ResponseHeaders, route: &plan::Route, path: Parameters) -> Option<ResponseHeaders> {
-        let plan::ResponseHeaders { security, remove, rename, set, add } = headers;
+        let plan::ResponseHeaders { security, hide, remove, rename, set, add } = headers;
+        let hidden = HIDDEN.iter().filter(|_| *hide).map(|name| Arc::from(*name));
+        let remove = &hidden.chain(remove.iter().cloned()).collect::<Vec<Arc<str>>>();
         let (keys, mut kept) = (Keys { remove, rename, set, add }, Vec::new());
         let changes = Changes::new(&keys, |template: &_| Value::of_response(template, &route.name, &mut kept));
         if changes.is_empty() && !security {
